@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  * load.c: each of the states has its processes. Two that compete are preempted. A server and its
  * client wait for each other; so do a pair on one processor, by a pipe. Two sleep and work by
- * turns. One has three threads, which switch without a load of CR3; all but one stay where the
- * competitors are, so that who follows a thread that sleeps loads CR3 on that thread's stack. Before
- * and after all of it nobody has work.
+ * turns. One has four threads, which switch without a load of CR3. All but one stay where the
+ * competitors are and sleep often: whoever follows a thread that sleeps loads CR3 on that thread's
+ * stack. Before and after all of it nobody has work.
  */
 #define _GNU_SOURCE
 #include "load.h"
@@ -29,7 +29,7 @@
 #define SLEEPS 40
 #define SLEEP_NS 7000000L
 #define SLEEPER_WORK 20000u
-#define THREADS 3
+#define THREADS 3     /* beside the first one, which works as they do */
 #define FREE_THREAD 0 /* runs on any processor */
 #define THREAD_TURNS 25
 #define THREAD_WORK 30000u
@@ -135,6 +135,7 @@ static int threads(int arm)
     for (intptr_t i = 0; i < THREADS; i++)
         if (pthread_create(&thread[i], NULL, thread_work, (void *)i) != 0)
             return 1;
+    thread_work((void *)(intptr_t)THREADS);
     for (int i = 0; i < THREADS; i++)
         if (pthread_join(thread[i], &failed) != 0 || failed)
             result = 1;
