@@ -2,8 +2,9 @@
  * load.c: each of the states has its processes. Two that compete are preempted. A server and its
  * client wait for each other; so do a pair on one processor, by a pipe. Two sleep and work by
  * turns. One has four threads, which switch without a load of CR3. All but one stay where the
- * competitors are and sleep often: whoever follows a thread that sleeps loads CR3 on that thread's
- * stack. Before and after all of it nobody has work.
+ * competitors are. First the threads work together, then one after the other: whoever follows a
+ * thread that sleeps while its siblings wait loads CR3 on that thread's stack. Before and after all
+ * of it nobody has work.
  */
 #define _GNU_SOURCE
 #include "load.h"
@@ -32,6 +33,7 @@
 #define THREADS 3     /* beside the first one, which works as they do */
 #define FREE_THREAD 0 /* runs on any processor */
 #define THREAD_TURNS 25
+#define ALONE_TURNS 20
 #define THREAD_WORK 30000u
 #define QUIET_NS 900000000L
 
@@ -44,6 +46,8 @@ struct member {
 };
 
 static int server_ends[2], ping[2], pong[2], go[2], done[2], stop[2];
+static pthread_barrier_t all_worked;
+static pthread_mutex_t alone = PTHREAD_MUTEX_INITIALIZER;
 
 /* Works in user space, without a system call. */
 static void compute(uint32_t rounds)
@@ -111,18 +115,29 @@ static int sleeper(int arm)
     return 0;
 }
 
+static void take_turns(int turns, long rest_ns)
+{
+    for (int turn = 0; turn < turns; turn++) {
+        compute(THREAD_WORK);
+        rest(rest_ns);
+    }
+}
+
 static void *thread_work(void *number)
 {
+    long rest_ns = 1000000L * (1 + (long)(intptr_t)number);
+    void *failed = NULL; /* not returned at once: the others wait at the barrier */
     cpu_set_t any;
 
     memset(&any, 0xff, sizeof(any));
     if ((intptr_t)number == FREE_THREAD && sched_setaffinity(0, sizeof(any), &any) != 0)
-        return (void *)1;
-    for (int turn = 0; turn < THREAD_TURNS; turn++) {
-        compute(THREAD_WORK);
-        rest(1000000L * (1 + (long)(intptr_t)number));
-    }
-    return NULL;
+        failed = (void *)1;
+    take_turns(THREAD_TURNS, rest_ns);
+    pthread_barrier_wait(&all_worked);
+    pthread_mutex_lock(&alone);
+    take_turns(ALONE_TURNS, rest_ns);
+    pthread_mutex_unlock(&alone);
+    return failed;
 }
 
 static int threads(int arm)
@@ -132,6 +147,8 @@ static int threads(int arm)
     int result = 0;
 
     (void)arm;
+    if (pthread_barrier_init(&all_worked, NULL, THREADS + 1) != 0)
+        return 1;
     for (intptr_t i = 0; i < THREADS; i++)
         if (pthread_create(&thread[i], NULL, thread_work, (void *)i) != 0)
             return 1;
