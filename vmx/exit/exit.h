@@ -23,15 +23,11 @@ exit_function exit_unexpected;
 /* Copies the table of handlers to struct cpu and fills its gaps with exit_unexpected(). */
 void exit_setup(struct cpu *cpu);
 /* The index of this exit's reason in struct cpu's tables. Numbers past them get the last index. */
-static inline uint64_t exit_reason(void)
+static inline uint32_t exit_reason(void)
 {
-    uint64_t reason = vmcs_read_32(VMCS_EXIT_REASON);
+    uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
 
-    if (__builtin_expect(reason >= EXIT_REASON_COUNT, 0)) {
-        reason = EXIT_REASON_COUNT;
-        __asm__("" : "+r"(reason)); /* forces a jump that is not taken, not a conditional move */
-    }
-    return reason;
+    return reason < EXIT_REASON_COUNT ? reason : EXIT_REASON_COUNT;
 }
 /* entry.asm calls vmx_exit() after every exit, on this processor's root stack. vmx_exit() does the
  * NMI bookkeeping, counts the exit, and calls the handler. The call comes last, so the compiler
@@ -40,7 +36,7 @@ void vmx_exit(struct cpu *cpu);
 /* The last part of vmx_exit(). */
 static inline void count_and_handle(struct cpu *cpu)
 {
-    uint64_t reason = exit_reason();
+    uint32_t reason = exit_reason();
 
     cpu->exits[reason]++;
     cpu->handlers[reason](cpu);
