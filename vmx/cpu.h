@@ -154,7 +154,10 @@ typedef void (*exit_handler)(struct cpu *cpu);
 typedef int64_t (*hypercall)(struct cpu *cpu);
 
 /* How the answer for one CPUID leaf is changed, see vmx/exit/cpuid.c. */
-struct cpuid_filter;
+struct cpuid_filter {
+    uint32_t keep[4]; /* bits of EAX, EBX, ECX and EDX that the guest sees */
+    uint32_t add_ecx; /* bits of ECX that the guest sees as 1 */
+};
 #define CPUID_LEAVES 64
 #define CPUID_SUBLEAVES 3 /* 0, 1, and all others */
 
@@ -179,15 +182,12 @@ struct cpu {
     const struct boot_info *boot;
     struct cpu_cr cr;
     struct cpu_sipi sipi;
-    uint8_t cpuid_count;     /* filters in use */
-    uint8_t cpuid_highest;   /* row of the highest basic leaf in cpuid_filter */
-    uint64_t cpuid_extended; /* offset of the highest extended leaf from 80000000H */
+    uint32_t cpuid_highest;  /* the highest basic leaf that has a place in cpuid_filters */
+    uint32_t cpuid_extended; /* offset of the highest extended leaf from 80000000H */
     hypercall calls[32];     /* by number, a power of two of them; NULL: not offered */
     uint32_t hypercalls;     /* a bit for each hypercall offered, as leaf 0x40000001 reports it */
     uint32_t hypervisor_bit; /* CPUID_1_ECX_HYPERVISOR, or 0 with hypervisor_bit=off */
-    struct cpuid_filter *cpuid_filters; /* storage of all filters; the first changes nothing */
-    /* By leaf and subleaf. A row has a power of two of entries, so that indexing takes a shift. */
-    struct cpuid_filter *cpuid_filter[CPUID_LEAVES][CPUID_SUBLEAVES + 1];
+    struct cpuid_filter cpuid_filters[CPUID_LEAVES][CPUID_SUBLEAVES];
 
     uint64_t tsc_khz; /* 0: unknown, or nothing needs it */
     struct cpu_tick tick;

@@ -53,7 +53,7 @@ extern const char vmx_exit_entry[], vmx_exit_entry_timed[], vmx_exit_entry_guard
 
 /* Set up the handlers' tables. */
 void hypercall_setup(struct cpu *cpu);
-bool cpuid_setup(struct cpu *cpu, const uint32_t *controls);
+void cpuid_setup(struct cpu *cpu, const uint32_t *controls);
 void msr_setup(struct cpu *cpu, const uint32_t *controls);
 /* The IA32_XSS bits of the state that cpuid_setup() has hidden. */
 uint64_t cpuid_hidden_xss(struct cpu *cpu);

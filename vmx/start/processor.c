@@ -76,9 +76,9 @@ void processor_prepare(struct start *s)
     struct cpu *cpu = s->cpu;
 
     cpu->pmu.global_ctrl = pmu_choose(cpu->boot->options.pmu, s->controls.value);
-    if ((cpu->boot->options.apic_trap && !apic_trap_setup(cpu)) ||
-        !cpuid_setup(cpu, s->controls.value))
+    if (cpu->boot->options.apic_trap && !apic_trap_setup(cpu))
         needed(NULL);
+    cpuid_setup(cpu, s->controls.value);
     msr_setup(cpu, s->controls.value);
     io_setup(cpu);
     mitigations_setup(cpu);
