@@ -10,7 +10,6 @@
 #include "boot/acpi.h"
 #include "boot/boot.h"
 #include "boot/boot_text.h"
-#include "boot/features.h"
 #include "guest/linux.h"
 #include "hypercall.h"
 #include "image.h"
@@ -245,7 +244,7 @@ static bool prepare(struct boot_info *bi, struct refusal *r)
     if (!load_files(bi, &image, r))
         return false;
     collect_facts(bi);
-    features_print_unknown();
+    cpuid_log_unknown();
     return hypervisor_check(bi, &bi->settings, r) && allocate_memory(bi, &image, r);
 }
 

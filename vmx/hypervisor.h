@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The three calls that boot/ makes into the rest of the hypervisor.
+ * The four calls that boot/ makes into the rest of the hypervisor.
  */
 #pragma once
 
 #include "boot_info.h"
 #include "lib/refusal.h"
+
+/* Logs one line that names the CPUID bits of this processor that this version does not know, if
+ * there are any (vmx/exit/cpuid.c). */
+void cpuid_log_unknown(void);
 
 /* Checks that this processor has everything that the options need, under firmware and without
  * changing any state. Logs one list of what it found, and sets *s to the settings that apply on

@@ -16,7 +16,6 @@
 #include "vmx/start/machine.c"
 
 #include "boot/acpi.h"
-#include "boot/features.h"
 #include "metal/check/question.h"
 
 #define LEAST_POOL (1ULL << 20) /* boot/main.c: not in the first MiB */
@@ -162,7 +161,7 @@ static bool prepare(struct boot_info *bi, const char *config, const char *load_o
     acpi_check(bi->acpi.rsdp);
     if (!machine->tables_complete && find_table(machine, "APIC") == NULL)
         list_processors(&bi->acpi);
-    features_print_unknown();
+    cpuid_log_unknown();
     if (!hypervisor_check(bi, &bi->settings, &r))
         return refused(&r);
     uint64_t size = hypervisor_pool_size(bi), room = room_for_pool();

@@ -2,14 +2,18 @@
  *
  * The guest's CPUID: the processor's own, without what one table hides, plus the hypervisor leaves.
  * A feature is hidden if, on this processor, VMX does not switch its state or does not let the
- * guest execute its instructions. SDM Vol. 2, "CPUID"; Vol. 3, "Changes to Instruction Behavior in
- * VMX Non-Root Operation".
+ * guest execute its instructions. The same table names the other bits that this version knows of
+ * the leaves that grow. The guest sees every bit that the table does not hide. If a feature came
+ * later, nobody has checked what VMX does with it. SDM Vol. 2, "CPUID"; Vol. 3, "Changes to
+ * Instruction Behavior in VMX Non-Root Operation"; for bits that the SDM does not name yet, Linux,
+ * tools/arch/x86/kcpuid/cpuid.csv.
  */
 #include "vmx/exit/exit.h"
 
 #include <string.h>
 
 #include "vmx/capability.h"
+#include "vmx/hypervisor.h"
 #include "hypercall.h"
 
 #define ANY_SUBLEAF ~0u
@@ -19,8 +23,9 @@
 
 enum reg { EAX, EBX, ECX, EDX };
 
-/* When a row's bits are hidden: always, or if an option or a control is off. */
+/* When a row's bits are hidden: never, always, or if an option or a control is off. */
 enum when {
+    NEVER,
     ALWAYS,
     WITHOUT_PMU,
     WITHOUT_MONITOR,
@@ -36,8 +41,8 @@ enum when {
 
 struct cpuid_row {
     uint32_t leaf;
-    uint32_t subleaf;   /* or ANY_SUBLEAF */
-    uint32_t hidden[4]; /* by enum reg */
+    uint32_t subleaf; /* or ANY_SUBLEAF */
+    uint32_t bits[4]; /* by enum reg */
     enum when when;
 };
 
@@ -107,7 +112,53 @@ static const struct cpuid_row rows[] = {
     /* RDMSR and WRMSRNS with an immediate, URDMSR and UWRMSR: they exit with reasons of their own
      * and get #UD. UTMR, UIRET_UIF: user interrupts. APX_F. */
     {7, 1, {0, 0, BIT(5), BIT(15) | BIT(13) | BIT(17) | BIT(21)}, ALWAYS},
+    /* All other known bits of the leaves that grow. 0DH.1: EBX is a size, and ECX and EDX list the
+     * bits of IA32_XSS. */
+    {7,
+     1,
+     {BITS(7, 0) | BITS(12, 10) | BITS(19, 18) | BITS(23, 21) | BIT(26) | BITS(31, 30),
+      BIT(0) | BIT(3), BITS(1, 0),
+      BITS(5, 4) | BIT(8) | BIT(10) | BIT(14) | BIT(19) | BIT(22) | BIT(24)},
+     NEVER},
+    {7, 2, {0, 0, 0, BITS(5, 0) | BIT(7)}, NEVER},
+    {CPUID_LEAF_XSAVE,
+     1,
+     {BITS(2, 0) | BIT(4), BITS(31, 0), BIT(10) | BIT(13) | BIT(16), 0},
+     NEVER},
+    {CPUID_LEAF_PMU_EXTENDED, 0, {BITS(5, 0), BITS(2, 0), 0, 0}, NEVER},
 };
+
+/* Returns the bits of a register that the rows of one leaf and subleaf name. */
+static uint32_t known_bits(const struct cpuid_row *leaf, unsigned reg)
+{
+    uint32_t known = 0;
+
+    for (const struct cpuid_row *row = rows; row < rows + LENGTH_OF(rows); row++)
+        if (row->leaf == leaf->leaf && row->subleaf == leaf->subleaf)
+            known |= row->bits[reg];
+    return known;
+}
+
+void cpuid_log_unknown(void)
+{
+    const char *words = "CPUID has bits that this version does not know:", *end = "";
+
+    for (const struct cpuid_row *row = rows; row < rows + LENGTH_OF(rows); row++) {
+        struct cpuid_result r = cpuid(row->leaf, row->subleaf);
+        const uint32_t found[] = {r.eax, r.ebx, r.ecx, r.edx};
+
+        for (unsigned reg = 0; reg < LENGTH_OF(found); reg++) {
+            uint32_t unknown = found[reg] & ~known_bits(row, reg);
+            if (row->when != NEVER || row->leaf > cpuid(0, 0).eax || unknown == 0)
+                continue;
+            log_printf("%s 0x%x.%u:E%cX 0x%x", words, row->leaf, row->subleaf, "ABCD"[reg],
+                       unknown);
+            words = "";
+            end = "\n";
+        }
+    }
+    log_printf("%s", end);
+}
 
 #define PLACE_NOTHING_HIDDEN 0 /* leaf 0's */
 #define PLACE_LAST_BASIC (CPUID_LEAVES - 2)
@@ -142,7 +193,7 @@ static void hide(struct cpu *cpu, const struct cpuid_row *row)
     for (unsigned r = 0; r < CPUID_SUBLEAVES; r++)
         for (unsigned reg = 0; reg < 4; reg++)
             if (row->subleaf == ANY_SUBLEAF || row->subleaf == r)
-                filter_of(cpu, row->leaf, r)->keep[reg] &= ~row->hidden[reg];
+                filter_of(cpu, row->leaf, r)->keep[reg] &= ~row->bits[reg];
 }
 
 void cpuid_setup(struct cpu *cpu, const uint32_t *controls)
