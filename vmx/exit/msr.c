@@ -22,7 +22,7 @@ enum action {
     CUSTOM, /* the row's function */
 };
 
-/* When a rule applies. From APIC_TRAP on, the processor itself decides which accesses are valid. */
+/* When a rule applies. */
 enum when {
     ALWAYS,
     WITHOUT_CET,
@@ -138,9 +138,8 @@ static bool apic_base_write(UNUSED struct cpu *cpu, UNUSED uint32_t index, uint6
 }
 
 /* True if the processor itself refuses this write: the write sets reserved bits, or is no valid
- * change of mode. Not inlined, so that a WRMSR exit that succeeds saves no registers for it. SDM
- * Vol. 3, "Local APIC Status and Location", "x2APIC State Transitions". */
-static __attribute__((noinline)) bool apic_base_invalid(uint64_t value)
+ * change of mode. SDM Vol. 3, "Local APIC Status and Location", "x2APIC State Transitions". */
+static bool apic_base_invalid(uint64_t value)
 {
     const uint64_t both = APIC_BASE_EN | APIC_BASE_EXTD;
     unsigned bits = cpuid(CPUID_LEAF_ADDRESS_SIZES, 0).eax & 0xff;
@@ -313,6 +312,20 @@ static bool write_msr(struct cpu *cpu, const struct msr_rule *rule, uint32_t ind
     return rule->write != FAULT && wrmsr_safe(index, value);
 }
 
+/* Returns whether the processor itself has refused this write, or would have. */
+static bool processor_refuses(const struct msr_rule *rule, uint32_t index, uint64_t value)
+{
+    switch (rule->when) {
+    case APIC_TRAP:
+    case PMU_TRAP:
+    case PT_TRAP:
+    case NO_RULE:
+        return true;
+    default:
+        return rule->write == DO || (index == IA32_APIC_BASE && apic_base_invalid(value));
+    }
+}
+
 void exit_wrmsr(struct cpu *cpu)
 {
     uint32_t index = (uint32_t)cpu->gpr[GPR_RCX];
@@ -323,9 +336,7 @@ void exit_wrmsr(struct cpu *cpu)
         skip_instruction(cpu);
         return;
     }
-    /* Log only what the processor itself would have accepted. */
-    if (rule->when < APIC_TRAP && rule->write != DO &&
-        !(index == IA32_APIC_BASE && apic_base_invalid(value)) && worth_a_line(cpu))
+    if (!processor_refuses(rule, index, value) && worth_a_line(cpu))
         log_printf("pmuvisor: the guest's write of 0x%lx to MSR 0x%x was refused: #GP\n", value,
                    index);
     inject_gp();
