@@ -72,6 +72,7 @@ constexpr Control controls[] = {
     {"conceal_vm_exits_from_pt", EXIT, 24, 0},
     {"clear_rtit_ctl", EXIT, 25, 0},
     {"clear_lbr_ctl", EXIT, 26, 0},
+    {"load_cet_state_at_exit", EXIT, 28, 0},
     {"save_global_ctrl", EXIT, 30, 0},
     {"load_global_ctrl_at_entry", ENTRY, 13, 0},
     {"load_pat_at_entry", ENTRY, 14, 0},
@@ -141,12 +142,13 @@ void set_bit(VMX_CAP &cap, const Control &control, bool on)
 }
 
 // Where Bochs lays out all fields of a kind, four bytes for each encoding, and then removes this
-// one.
+// one. Only a 64-bit field has an encoding of its upper half.
 void map_field(VMCS_Mapping &map, Bit32u first, Bit32u of_its_kind, bool there)
 {
     unsigned offset = map.vmcs_field_offset(of_its_kind);
+    Bit32u last = VMCS_FIELD_WIDTH(first) == VMCS_FIELD_WIDTH_64BIT ? first + 1 : first;
 
-    for (Bit32u field : {first, first + 1}) {
+    for (Bit32u field = first; field <= last; field++) {
         if (there)
             map.set_mapping(field, offset + 4 * (field - of_its_kind));
         else
@@ -222,6 +224,15 @@ void vmx_caps_apply(unsigned number)
               cap.vmx_vmexec_ctrl3_supported_bits != 0);
     map_field(*cpu->vmcs_map, VMCS_64BIT_CONTROL_SECONDARY_VMEXIT_CONTROLS, VMCS_64BIT_CONTROL_IO_BITMAP_A,
               cap.vmx_vmexit_ctrl2_supported_bits != 0);
+    // Bochs takes these fields for those of a processor with CET. Their controls bring them, too.
+    if (cap.vmx_vmentry_ctrl_supported_bits & VMX_VMENTRY_CTRL1_LOAD_GUEST_CET_STATE)
+        for (Bit32u field : {VMCS_GUEST_IA32_S_CET, VMCS_GUEST_SSP,
+                             VMCS_GUEST_INTERRUPT_SSP_TABLE_ADDR})
+            map_field(*cpu->vmcs_map, field, VMCS_GUEST_CR0, true);
+    if (cap.vmx_vmexit_ctrl1_supported_bits & VMX_VMEXIT_CTRL1_LOAD_HOST_CET_STATE)
+        for (Bit32u field : {VMCS_HOST_IA32_S_CET, VMCS_HOST_SSP,
+                             VMCS_HOST_INTERRUPT_SSP_TABLE_ADDR})
+            map_field(*cpu->vmcs_map, field, VMCS_HOST_CR0, true);
     // Bochs removes the fields that do not exist from the first processor's map alone.
     if (number != 0)
         *cpu->vmcs_map = *BX_CPU(0)->vmcs_map;
