@@ -171,6 +171,16 @@ def test_init(lab, entry):
     return f"{len(found)} registers"
 
 
+def test_init_without_cet(lab):
+    """An outer hypervisor shows VMX's controls of CET without CET's MSRs: they refuse each write."""
+    boot = run(lab, "init-msrs-no-cet", ["smp-init-msrs"], "hide_feature cet",
+               "show_control load_cet_state", "show_control load_cet_state_at_exit", cpus=2,
+               model="sapphire_rapids")
+    expect_ok(boot, ["smp-init-msrs"])
+    found = {int(row["msr"], 16) for row in boot.lines("init")}
+    assert found and not ZERO_AFTER_INIT & found, [hex(index) for index in found]
+
+
 def test_starts_fail(lab):
     """A hypervisor that is late with an INIT, or leaves the APIC alone, is found out."""
     boot = run(lab, "late-init", ["smp-state", "smp-init:halted:1"], cpus=2,

@@ -40,12 +40,13 @@ static const uint16_t zero_at_init[] = {
 };
 
 /* Clears all MSRs that an INIT clears and that are not in the VMCS. An INIT keeps the other MSRs. A
- * processor may lack the MSRs of shadow stacks. */
+ * processor may lack the MSRs of shadow stacks. An outer hypervisor may offer the controls, and
+ * refuse all these MSRs. */
 static void zero_cet(void)
 {
     if (!(vmcs_read_32(VMCS_ENTRY_CONTROLS) & ENTRY_LOAD_CET))
         return;
-    wrmsr(IA32_U_CET, 0);
+    (void)wrmsr_safe(IA32_U_CET, 0);
     for (uint32_t index = IA32_PL0_SSP; index < IA32_INTERRUPT_SSP_TABLE_ADDR; index++)
         (void)wrmsr_safe(index, 0);
 }
