@@ -87,11 +87,28 @@ static bool eip_wrapped(uint32_t reason)
     return true;
 }
 
+/* While STI or MOV SS blocks, or in HLT, an entry requires that BS says whether a single step is
+ * due (SDM Vol. 3, "Checks on Guest Non-Register State"). An exit between two instructions need not
+ * save it so while MOV SS blocks ("Saving Non-Register State"). Handled here, so that no exit pays
+ * for it. After this write, the entry cannot fail for BS again. */
+static bool single_step_missed(uint32_t reason)
+{
+    uint64_t pending = vmcs_read_natural(VMCS_GUEST_PENDING_DEBUG_EXCEPTIONS);
+    bool halted = vmcs_read_32(VMCS_GUEST_ACTIVITY_STATE) == ACTIVITY_HLT;
+    bool blocked = vmcs_read_32(VMCS_GUEST_INTERRUPTIBILITY_STATE) & BLOCKING_ENDS_BEHIND;
+
+    if (reason != (EXIT_REASON_ENTRY_FAILURE | EXIT_REASON_ENTRY_FAILURE_GUEST_STATE) ||
+        (!halted && !blocked) || single_step_due() == ((pending & PENDING_DEBUG_BS) != 0))
+        return false;
+    vmcs_write_natural(VMCS_GUEST_PENDING_DEBUG_EXCEPTIONS, pending ^ PENDING_DEBUG_BS);
+    return true;
+}
+
 void exit_unexpected(struct cpu *cpu)
 {
     uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
 
-    if (eip_wrapped(reason))
+    if (eip_wrapped(reason) || single_step_missed(reason))
         return;
     report_guest(cpu);
     /* A machine check during the entry (SDM Vol. 3, "Machine-Check Events During VM Entry") may

@@ -8,11 +8,16 @@
 
 /* ---- completed, or executed again ---- */
 
+bool single_step_due(void)
+{
+    return vmcs_read_natural(VMCS_GUEST_RFLAGS) & RFLAGS_TF &&
+           !(vmcs_read_64(VMCS_GUEST_IA32_DEBUGCTL) & DEBUGCTL_BTF);
+}
+
 /* Makes the breakpoints in `met`, and a single step if one is due, trap after the instruction. */
 static void pend(uint64_t met)
 {
-    if (vmcs_read_natural(VMCS_GUEST_RFLAGS) & RFLAGS_TF &&
-        !(vmcs_read_64(VMCS_GUEST_IA32_DEBUGCTL) & DEBUGCTL_BTF))
+    if (single_step_due())
         met |= PENDING_DEBUG_BS;
     vmcs_write_natural(VMCS_GUEST_PENDING_DEBUG_EXCEPTIONS,
                        vmcs_read_natural(VMCS_GUEST_PENDING_DEBUG_EXCEPTIONS) | met);

@@ -46,6 +46,10 @@ static inline void skip_instruction(const struct cpu *cpu)
     skip_bytes(cpu, vmcs_read_32(VMCS_EXIT_INSTRUCTION_LENGTH));
 }
 
+/* Returns whether RFLAGS.TF steps each instruction: IA32_DEBUGCTL.BTF makes only branches trap. SDM
+ * Vol. 3, "Single-Stepping on Branches". */
+bool single_step_due(void);
+
 /* Makes the guest execute the instruction that exited again, in the same shadow of STI or MOV SS.
  * SDM Vol. 3, "Saving RIP, RSP, RFLAGS, and SSP", footnote: an exit that the instruction itself
  * causes saves RF as 0. The instruction's breakpoint, which came before the exit, would then come
