@@ -172,7 +172,7 @@ test-hypervisor:
 test-image:
 	@$(MAKE) --no-print-directory TEST=1 BUILD=$(TEST_BUILD) lab \
 	    $(addprefix $(TEST_BUILD)/mutants/,no_claim.efi nested_nmi.efi blind_pmi.efi no_msr_rules.efi \
-	    unrecorded.efi no_stop.efi unguarded.efi unisolated.efi)
+	    unrecorded.efi no_stop.efi unguarded.efi unisolated.efi nmi_in_shadow.efi)
 
 # EFI applications that tests bring, each in a folder of its own: tests/NAME/ makes build/NAME/NAME.efi.
 TEST_APPLICATIONS = vtd la57 plan

@@ -260,15 +260,25 @@ def test_hidden_nmis(lab, name):
     return f"{fired} NMIs"
 
 
-@pytest.mark.parametrize("entry", ["msr+nmi", "msr"])
-def test_injected(lab, entry):
-    """The entry meets the refused page before it injects an NMI: that is delivered by the next one, once."""
+def inject(lab, entry, name="pmuvisor"):
+    image = path("build", "test", f"{name}.efi")
     done = kernel.run(lab, f"pt-injected-{entry}", kernel.Plan("pt on").add("pt-inject"), entry=entry,
-                      efi=path("build", "test", "pmuvisor.efi"))
+                      efi=image)
     kernel.expect_ok(done, ["pt-inject"])
     found = next(line for line in done.lines("pt") if "name" in line)
     assert int(found["pages"]) > 500, found
     return f"{found['pages']} NMIs"
+
+
+@pytest.mark.parametrize("entry", ["msr+nmi", "msr"])
+def test_injected(lab, entry):
+    """The entry meets the refused page before it injects an NMI: that is delivered by the next one, once."""
+    return inject(lab, entry)
+
+
+def test_shadowed(lab):
+    """The same where the processor had begun to deliver the NMI in a shadow."""
+    return inject(lab, "msr", "mutants/nmi_in_shadow")
 
 
 def sweep_boot(lab, name="on", words=("pt-on",)):

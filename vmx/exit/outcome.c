@@ -90,10 +90,11 @@ void inject_event(uint32_t information, uint32_t error_code)
 
 void deliver_again(struct cpu *cpu, uint32_t vectoring)
 {
-    /* The NMI whose delivery was interrupted blocked others. Its injection does the same. */
+    /* The NMI whose delivery was interrupted blocked others. Its injection does the same. The NMI
+     * may have come in a shadow, where not every processor accepts an injection. */
     if (interruption_type(vectoring) == INTERRUPTION_TYPE_NMI)
         vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE,
-                      cpu->blocking & ~(uint32_t)BLOCKING_BY_NMI);
+                      cpu->blocking & ~((uint32_t)BLOCKING_BY_NMI | BLOCKING_ENDS_BEHIND));
     inject_event(vectoring, vmcs_read_32(VMCS_IDT_VECTORING_ERROR_CODE));
 }
 
