@@ -83,6 +83,7 @@
 #define MISC_ENABLE_EMON BIT(7) /* the processor has a PMU; read-only, like the next two */
 #define MISC_ENABLE_BTS_UNAVAILABLE BIT(11)
 #define MISC_ENABLE_PEBS_UNAVAILABLE BIT(12)
+#define MISC_ENABLE_MONITOR BIT(18)
 #define MISC_ENABLE_XD_DISABLE BIT(34)
 #define MSR_OFFCORE_RSP_0 0x1a6
 #define MSR_OFFCORE_RSP_1 0x1a7
@@ -193,7 +194,11 @@
 #define TME_ACTIVATE_KEYID_BITS 0xf
 #define IA32_TME_EXCLUDE_BASE 0x984
 #define IA32_UINTR_RR 0x985 /* .. 0x98a, IA32_UINTR_TT */
+#define IA32_COPY_STATUS 0x990
+#define IA32_IWKEYBACKUP_STATUS 0x991
 #define IA32_DEBUG_INTERFACE 0xc80
+#define IA32_COPY_LOCAL_TO_PLATFORM 0xd91
+#define IA32_COPY_PLATFORM_TO_LOCAL 0xd92
 #define IA32_XSS 0xda0 /* SDM Vol. 1, "XSAVE-Supported Features and State-Component Bitmaps" */
 #define XSS_PT BIT(8)
 #define XSS_CET (BIT(11) | BIT(12)) /* user and supervisor */

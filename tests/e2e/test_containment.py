@@ -54,6 +54,8 @@ MSRS = [
     (0x01c, "refused", ADDED),                             # IA32_USER_MSR_CTL
     (0x1cc, "refused", ADDED), (0x1d4, "refused", ADDED),  # FRED
     (0x985, "refused", ADDED), (0x98a, "refused", ADDED),  # user interrupts
+    (0x990, "refused", ADDED), (0x991, "refused", ADDED),  # Key Locker
+    (0xd91, "refused", ADDED), (0xd92, "refused", ADDED),
     (0x17d2, "refused", ADDED), (0x17d4, "refused", ADDED),  # thread feedback
 ]
 # IA32_SPEC_CTRL, IA32_PRED_CMD, IA32_FLUSH_CMD; an uncore's, and the last that the bitmap lacks.
@@ -120,22 +122,24 @@ def test_cpuid(lab):
 # Each enumeration of tests/kernel/test_contain_msr.c, with what it stands for.
 ENUMERATED = ["msr 0xcf 0x36", "msr 0x10a 0x40000", "msr 0xed 0", "msr 0x105 0", "msr 0x33 0",
               "msr 0x123 0", "msr 0x8c 0", "msr 0x1c 0", "msr 0x1cc 0", "msr 0x985 0", "msr 0x17d0 0",
-              "cpuid 6 0 eax 0x80000", "cpuid 7 0 ecx 0x40000000", "cpuid 7 0 edx 0x60000020",
+              "msr 0x990 0", "msr 0x991 0", "cpuid 6 0 ecx 0x200", "cpuid 6 0 edx 0x10103",
+              "cpuid 0x19 0 ebx 0x10", "cpuid 6 0 eax 0x80000", "cpuid 7 0 ecx 0x40800000", "cpuid 7 0 edx 0x60000020",
               "cpuid 7 1 eax 0x20000", "cpuid 7 1 edx 0x48000", "cpuid 7 2 edx 0x40", "pt on",
               "arch_lbr on", "pebs 4"]
 # What is always hidden; what comes of an option, or of a control that is missing.
-HIDDEN = {"vmx", "hfi", "sgx-lc", "uintr", "fred", "user-msr", "uc-lock", "rar", "integrity",
-          "uc-lock-core", "fb-clear-ctrl"}
+HIDDEN = {"vmx", "hfi", "hfi-classes", "hfi-table", "key-locker", "key-backup", "sgx-lc", "uintr",
+          "fred", "user-msr", "uc-lock", "rar", "integrity", "uc-lock-core", "fb-clear-ctrl"}
 
 
 @pytest.mark.parametrize("name, config, knob, hidden", [
     ("native", None, "", set()), ("default", "", "", HIDDEN),
     ("no_pmu", "pmu=off", "", HIDDEN | {"pmu", "pdcm", "emon", "bts", "pebs", "pt"}),
     ("no_cet", "", "hide_control load_cet_state", HIDDEN | {"cet-ss", "cet-ibt", "cet-sss"}),
+    ("no_monitor", "tick=100", "", HIDDEN | {"monitor"}),
     ("no_pt", "", "hide_control load_rtit_ctl", HIDDEN | {"pt"}),
     ("no_lbr", "", "hide_control load_lbr_ctl", HIDDEN | {"arch-lbr"})],
     ids=["enumerations_native", "enumerations", "enumerations_no_pmu", "enumerations_no_cet",
-         "enumerations_no_pt", "enumerations_no_lbr"])
+         "enumerations_no_monitor", "enumerations_no_pt", "enumerations_no_lbr"])
 def test_shown(lab, name, config, knob, hidden):
     """CPUID and MSRs enumerate nothing that is absent, and all that is there."""
     rows = {}
@@ -148,7 +152,7 @@ def test_shown(lab, name, config, knob, hidden):
         for row in boot.lines("enumeration"):
             if (row["name"] == "fb-clear-ctrl") == (model is None):
                 rows[row["name"]] = row["shown"] == "1", row["there"] == "1"
-    assert len(rows) == 23, rows
+    assert len(rows) == 28, rows
     wrong = {name: row for name, row in rows.items()
              if row[0] == (name in hidden) or (row[0] and not row[1])}
     assert not wrong, wrong

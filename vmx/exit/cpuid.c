@@ -63,9 +63,9 @@ static const struct cpuid_row rows[] = {
     {1, ANY_SUBLEAF, {0, 0, BIT(3), 0}, WITHOUT_MONITOR},
     {7, 1, {0, 0, 0, BIT(23)}, WITHOUT_MONITOR},
     {WHOLE_LEAF(5), WITHOUT_MONITOR},
-    /* Hardware feedback, thread director: the processor writes their table to memory, bypassing the
-     * EPT (msr.c). */
-    {6, ANY_SUBLEAF, {BIT(19) | BIT(23) | BIT(24), 0, 0, 0}, ALWAYS},
+    /* Hardware feedback, thread director, their classes and the layout of their table: the
+     * processor writes the table to memory, bypassing the EPT (msr.c). */
+    {6, ANY_SUBLEAF, {BIT(19) | BIT(23) | BIT(24), 0, 0xff00, ~0u}, ALWAYS},
     /* SGX, SGX_LC, SGX_KEYS: the EPC is not in the guest's map, and ENCLS exits. */
     {7, 0, {0, BIT(2), BIT(30), BIT(1)}, ALWAYS},
     {WHOLE_LEAF(0x12), ALWAYS},

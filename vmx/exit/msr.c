@@ -28,6 +28,7 @@ enum when {
     WITHOUT_CET,
     WITHOUT_ARCH_LBR,
     WITHOUT_PMU,
+    WITHOUT_MONITOR,
     PEBS_PAST_EPT,
     APIC_TRAP,
     PMU_TRAP,
@@ -104,8 +105,10 @@ static bool but_one_bit(struct cpu *cpu, uint32_t index, uint64_t *value, bool w
     uint64_t now, bit = index == IA32_MISC_ENABLE  ? MISC_ENABLE_XD_DISABLE
                         : index == MSR_MEMORY_CTRL ? MEMORY_CTRL_UC_LOCK_DISABLE
                                                    : MCU_OPT_CTRL_FB_CLEAR_DIS;
-    uint64_t kept = bit | (index == IA32_MISC_ENABLE ? MISC_ENABLE_OF_PMU : 0);
+    uint64_t kept = bit;
 
+    if (index == IA32_MISC_ENABLE)
+        kept |= MISC_ENABLE_OF_PMU | (cpu->boot->settings.monitor_hidden ? MISC_ENABLE_MONITOR : 0);
     if (!write || !rdmsr_safe(index, &now) || !wrmsr_safe(index, (*value & ~kept) | (now & kept)))
         return false;
     if ((now ^ *value) & bit && worth_a_line(cpu))
@@ -114,14 +117,17 @@ static bool but_one_bit(struct cpu *cpu, uint32_t index, uint64_t *value, bool w
     return true;
 }
 
-/* Reads come here only with pmu=off. */
+/* Reads come here only with pmu=off, or if CPUID hides MONITOR. */
 static bool misc_enable(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
 {
     if (write)
         return but_one_bit(cpu, index, value, write);
     bool there = rdmsr_safe(index, value);
-    *value = (*value & ~MISC_ENABLE_OF_PMU) | MISC_ENABLE_BTS_UNAVAILABLE |
-             MISC_ENABLE_PEBS_UNAVAILABLE;
+    if (!cpu->boot->options.pmu)
+        *value = (*value & ~MISC_ENABLE_OF_PMU) | MISC_ENABLE_BTS_UNAVAILABLE |
+                 MISC_ENABLE_PEBS_UNAVAILABLE;
+    if (cpu->boot->settings.monitor_hidden)
+        *value &= ~MISC_ENABLE_MONITOR;
     return there;
 }
 
@@ -205,6 +211,7 @@ static const struct msr_rule rules[] = {
     {ONE(IA32_DEBUG_INTERFACE), WRITES_UNCHANGED},
     {ONE(MSR_MEMORY_CTRL), WRITES_BY(but_one_bit)},
     {ONE(IA32_MISC_ENABLE), CUSTOM, CUSTOM, WITHOUT_PMU, misc_enable},
+    {ONE(IA32_MISC_ENABLE), CUSTOM, CUSTOM, WITHOUT_MONITOR, misc_enable},
     {ONE(IA32_MISC_ENABLE), WRITES_BY(misc_enable)},
     {ONE(IA32_MCU_OPT_CTRL), WRITES_BY(but_one_bit)},
     /* The EPT holds the memory types that the MTRRs had at the start. */
@@ -213,11 +220,13 @@ static const struct msr_rule rules[] = {
     {IA32_MTRR_FIX16K_80000, IA32_MTRR_FIX16K_A0000, WRITES_UNCHANGED},
     {IA32_MTRR_FIX4K_C0000, IA32_MTRR_FIX4K_F8000, WRITES_UNCHANGED},
     {ONE(IA32_MTRR_DEF_TYPE), WRITES_BY(mtrr_def_type)},
-    /* CPUID shows no VMX, URDMSR, FRED or user interrupts. */
+    /* CPUID shows no VMX, URDMSR, FRED, user interrupts or Key Locker. */
     {IA32_VMX_BASIC, IA32_VMX_EXIT_CTLS2, ABSENT(ALWAYS)},
     {ONE(IA32_USER_MSR_CTL), ABSENT(ALWAYS)},
     {IA32_FRED_RSP0, IA32_FRED_RSP0 + 8, ABSENT(ALWAYS)},
     {IA32_UINTR_RR, IA32_UINTR_RR + 5, ABSENT(ALWAYS)},
+    {IA32_COPY_STATUS, IA32_IWKEYBACKUP_STATUS, ABSENT(ALWAYS)},
+    {IA32_COPY_LOCAL_TO_PLATFORM, IA32_COPY_PLATFORM_TO_LOCAL, ABSENT(ALWAYS)},
     /* Uncore counters, which are outside the bitmap's two ranges. */
     {MSR_BITMAP_RANGE, MSR_PAST_BITMAP_LAST, DO, DO, ALWAYS, NULL},
     /* The local APIC traps in x2APIC mode as its page does in xAPIC mode (vmx/exit/apic_trap.c). */
@@ -241,6 +250,7 @@ void msr_setup(struct cpu *cpu, const uint32_t *controls)
         [WITHOUT_CET] = !(controls[SET_ENTRY] & ENTRY_LOAD_CET),
         [WITHOUT_ARCH_LBR] = !(controls[SET_ENTRY] & ENTRY_LOAD_LBR_CTL),
         [WITHOUT_PMU] = !cpu->boot->options.pmu,
+        [WITHOUT_MONITOR] = cpu->boot->settings.monitor_hidden,
         [PT_TRAP] = !(controls[SET_ENTRY] & ENTRY_LOAD_RTIT_CTL) ||
                     cpu->boot->options.policy == POLICY_INTERCEPT,
         [APIC_TRAP] = cpu->boot->options.apic_trap,
