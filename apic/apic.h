@@ -19,13 +19,13 @@ struct range apic_page(void);
 uint32_t apic_read(uint32_t offset);
 void apic_write(uint32_t offset, uint32_t value);
 
-/* Writes the ICR: sends `command` to the processor with this APIC ID. False: nothing was sent,
- * because the APIC is globally disabled, its last send does not end, or xAPIC mode cannot name the
- * ID. Safe in NMI context.
+/* Writes the ICR: sends `command` to the processor with this APIC ID. Returns false if nothing was
+ * sent: the APIC is globally disabled, its previous send does not end, or xAPIC mode cannot name
+ * the ID. Safe in NMI context.
  *
- * In xAPIC mode the destination (ICR, high half) is put back, for a guest that has written it and
- * not yet sent. The guest may see that the ICR's low half, and in x2APIC mode the whole ICR, reads
- * back as this command. SDM Vol. 3, "Interrupt Command Register (ICR)". */
+ * In xAPIC mode, the guest may have written the destination (ICR, high half) and not yet sent. So
+ * apic_send() restores the destination. The guest may notice that the ICR's low half reads back as
+ * this command, in x2APIC mode the whole ICR. SDM Vol. 3, "Interrupt Command Register (ICR)". */
 bool apic_send(uint32_t apic_id, uint32_t command);
 
 /* Returns whether the local APIC is enabled, globally and by software (SVR bit 8). Otherwise LVTPC
