@@ -31,8 +31,8 @@ enum place {
 
 /* The requirements on a block of memory. */
 struct need {
-    const char *what;   /* for the refusal */
-    const char *path;   /* for the refusal; may be "" */
+    const char *what;   /* named in a refusal */
+    const char *path;   /* named in a refusal; may be "" */
     uint64_t size;      /* bytes */
     uint64_t alignment; /* a power of two, at least a page */
     uint64_t least;     /* lowest address */
@@ -61,10 +61,10 @@ EFI_STATUS memory_map_get(struct efi_map *map, uint64_t capacity, UINTN *key);
 
 /* ---- files.c ---- */
 
-/* Reads a file from the image's own volume into memory below `limit`, or below `high` if there is
- * no room below `limit` (high 0: the file is refused then). Shows a progress line if the file is
- * large. `path` is as the user wrote it; `what` ("kernel", "initrd", "configuration") is for the
- * refusal. An empty file gives a range of size 0. */
+/* Reads a file from the image's own volume into memory below `limit`. If there is no room, uses
+ * memory below `high`, or refuses the file if `high` is 0. Shows a progress line if the file is
+ * large. `path` is as the user wrote it. A refusal names `what` ("kernel", "initrd",
+ * "configuration"). The range of an empty file has size 0. */
 bool file_load(const char *what, const char *path, uint64_t limit, uint64_t high, struct range *out,
                struct refusal *r);
 /* The image's own path on its volume; empty before the first file_load(). */
@@ -87,8 +87,8 @@ bool platform_console_uses(uint16_t port);
 
 /* ---- last.c ---- */
 
-/* Writes the log of this start, which is refused, to a file beside the image, unless the last run
- * left a log: that log has the file. Needs boot services. */
+/* Writes the log of this start, which is refused, to a file beside the image. Needs boot services.
+ * If the last run left a log, that log has the file, and this log is not written. */
 void last_refused(void);
 /* If the last run did not end as its guest asked, writes the log that it left to a file beside the
  * image, and says so. Call it before this start allocates the memory in which that log lies. */

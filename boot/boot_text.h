@@ -11,18 +11,20 @@
 #define LOAD_OPTIONS_MAX 4096 /* characters of load options, terminator included */
 
 /* Converts firmware's load options (UEFI specification, "EFI_LOADED_IMAGE_PROTOCOL") to terminated
- * ASCII in out[LOAD_OPTIONS_MAX]. They are `bytes` bytes of UTF-16, with or without a terminator.
- * The UEFI shell puts the image's own name first: it is recognised by `image_path` and left out.
- * Load options that are not all text and contain no '=' are firmware's own mark, such as the GUID
- * of a boot option that firmware made: *ignored is then true, and `out` is empty. Other load
- * options are refused if they are too long or not ASCII. */
+ * ASCII in out[LOAD_OPTIONS_MAX]. The load options are `bytes` bytes of UTF-16, with or without a
+ * terminator. The UEFI shell puts the image's own name first. This function recognises the name by
+ * `image_path` and leaves the name out.
+ *
+ * Load options that are not all text and contain no '=' come from firmware itself. An example is
+ * the GUID of a boot option that firmware made. For these, *ignored is true and `out` is empty.
+ * Other load options are refused if they are too long or not ASCII. */
 bool load_options_text(const void *load_options, uint64_t bytes, const uint16_t *image_path,
                        char *out, bool *ignored, struct refusal *r);
 
 /* Appends a file path node's text to a path of at most `size` characters. The text has `count`
- * characters of UTF-16, or fewer and a terminator. Puts exactly one separator between the two;
- * either side may bring its own (UEFI specification, "File Path Media Device Path"). Returns false
- * if the result does not fit. */
+ * characters of UTF-16, or fewer characters and a terminator. Puts exactly one separator between
+ * path and text. The path may already end in a separator, and the text may already begin with one
+ * (UEFI specification, "File Path Media Device Path"). Returns false if the result does not fit. */
 bool append_path(uint16_t *path, uint64_t size, const void *node, uint64_t count);
 
 /* Joins the folder of the image ("\EFI\pmuvisor\pmuvisor.efi" or any path to a file) and the user's

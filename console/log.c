@@ -80,7 +80,7 @@ void log_print_tail(uint64_t size)
     while (position < end) {
         uint64_t left = end - position;
         size_t n = log_read(&position, piece, left < sizeof(piece) ? left : sizeof(piece));
-        if (n == 0 || position > end) /* a tail longer than the ring was overwritten meanwhile */
+        if (n == 0 || position > end) /* the tail exceeds the ring and was overwritten meanwhile */
             break;
         log_printf("%.*s", (int)n, piece);
     }

@@ -31,8 +31,8 @@ void log_unlock_lost(void);
 void log_printf(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Copies at most `size` bytes out of the ring, from byte number *position (counted since the
- * start). Returns the number of bytes copied, 0 at the end. Moves *position to the oldest byte kept
- * if that is newer, and past the bytes copied. */
+ * start). If the ring no longer has that byte, copies from the oldest byte that the ring has. Moves
+ * *position past the bytes copied. Returns the number of bytes copied, 0 at the end. */
 size_t log_read(uint64_t *position, char *out, size_t size);
 
 /* Moves the ring and its contents to `to`, which is page-aligned memory of the hypervisor. A start
