@@ -12,11 +12,11 @@ extern uint32_t second_user;
 
 /* State of each processor. */
 struct cpu_demand {
-    uint8_t *open;          /* MSR bitmap that lets the PMU pass; NULL: not this policy */
-    bool passes;            /* the PMU passes now */
+    uint8_t *open;          /* MSR bitmap that lets the PMU pass through; NULL: not this policy */
+    bool passes;            /* the PMU passes through now */
     bool rdpmc_exits;       /* RDPMC always exits: this processor's VMX cannot turn that off */
     unsigned idle;          /* ticks in a row at which nothing counted */
-    struct pmu_facts facts; /* the counters that there are */
+    struct pmu_facts facts; /* the counters that exist */
     exit_handler wrmsr;     /* the handler under demand_wrmsr() */
     exit_handler tick;      /* the handler under demand_tick() */
     exit_handler under_second_user; /* the handler under second_user_tick() */
@@ -25,10 +25,10 @@ struct cpu_demand *demand_of(const struct cpu *cpu);
 
 /* ---- counting.c ---- */
 
-/* Whether the guest's write of this value turns a counter on, as far as that counter's own switch
- * tells. */
+/* Returns whether the guest's write of this value turns a counter on, as far as that counter's own
+ * switch tells. */
 bool demand_turns_on(const struct cpu *cpu, uint32_t index, uint64_t value);
-/* Whether a counter is enabled and GLOBAL_CTRL lets it count. */
+/* Returns whether a counter is enabled and GLOBAL_CTRL lets it count. */
 bool demand_counts(const struct cpu *cpu);
 
 /* ---- second_user.c ---- */

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * second_user=: does with the PMU, at each tick, what a switch to another virtual machine and back
- * does, so that one guest's boot shows the price of the switch. The second user does nothing with
- * the PMU. The switch is host work (nmi/host_work.c): the guest's NMIs are held during it, because
- * the status that reveals a PMI is the second user's. nmi_release() lets the guest have its NMIs
- * when its registers are back. LVTPC is not touched. Nothing counts in root mode. Thesis, section
- * 3.1.
+ * second_user=: at each tick, does the PMU work of a switch to another virtual machine and back. So
+ * one guest's boot shows the price of the switch. The second user does nothing with the PMU. The
+ * switch is host work (nmi/host_work.c): the guest's NMIs are held during the switch, because the
+ * status that reveals a PMI is the second user's. After the guest's registers are back,
+ * nmi_release() lets the guest have its NMIs. LVTPC is not touched. Nothing counts in root mode.
+ * Thesis, section 3.1.
  */
 #include "experiments/demand/hypervisor/demand.h"
 
 #include "nmi/nmi.h"
 
-/* Whether the registers are the guest's: they hold values that a second user would overwrite. */
+/* Returns whether the registers are the guest's. If so, they hold values that a second user would
+ * overwrite. */
 static bool pass(const struct cpu *cpu)
 {
     const struct cpu_demand *d = demand_of(cpu);

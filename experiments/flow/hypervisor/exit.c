@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Records an exit, by a row over each row of the table. The row begins the record, calls the
- * handler that it lies over, and ends the record. It reads the TSC as early as a row can: only the
- * way in, and the bookkeeping of NMIs if there is any, come before it.
+ * Records exits. A recording row covers each row of the table of handlers. The recording row begins
+ * the record, calls the covered handler, and ends the record. It reads the TSC as early as a row
+ * can. Only the code from the exit to the row, and the bookkeeping of NMIs if there is any, run
+ * before that.
  */
 #include "experiments/flow/hypervisor/level.h"
 #include "vmx/exit/exit.h"

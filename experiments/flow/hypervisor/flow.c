@@ -144,10 +144,11 @@ void trace_flow_controls(bool on)
         trace_pass_loads_of(vmcs_read_natural(VMCS_GUEST_CR3));
 }
 
-/* Exceptions keep their stacks: each gate checks whether it has an exception or an interrupt. On a
- * processor without the machine-check architecture there is nothing to check, so #MC keeps its
- * gate. The NMI handler also gets vector 2 of an 8259. That interrupt does not block NMIs, so it
- * must not use the stack that a following NMI uses. */
+/* A gate may get an exception or an interrupt, and checks which of the two arrived. So the gates of
+ * exceptions keep their stacks. On a processor without the machine-check architecture, the gate of
+ * #MC would have nothing to check, so #MC keeps its gate. The NMI handler also gets vector 2 of an
+ * 8259. That interrupt does not block NMIs, so it must not use the stack that a following NMI
+ * uses. */
 #define GATE_IST BITS(34, 32)
 bool trace_flow_gates(void)
 {

@@ -18,11 +18,11 @@ void trace_set_level(struct cpu *cpu, uint32_t level);
 void trace_setup(struct cpu *cpu, const struct vmx_capability *c);
 int64_t trace_call(struct cpu *cpu); /* HYPERCALL_TRACE */
 
-/* flow.c: call once or more, before a level. */
+/* flow.c: call at least once before the first level is set. */
 void trace_flow_setup(void);
 /* flow.c: puts the level's rows over the table of handlers. */
 void trace_flow_rows(struct cpu *cpu);
-/* exit.c: puts the rows over the table that record each exit. */
+/* exit.c: puts the rows that record each exit over the table of handlers. */
 void trace_exits_rows(struct cpu *cpu);
 void flow_cr_access(struct cpu *cpu); /* one of flow.c's rows */
 

@@ -116,9 +116,9 @@ static bool take_range(struct cpu *cpu, bool devices, uint64_t first, uint64_t b
            (m->cr3 != 0 || devices || m->first < cpu->boot->memory_top);
 }
 
-/* Whether the processor may write its own records, of branches (BTS), PEBS or Intel PT. The exit
- * qualification is undefined if it writes them to a closed page. SDM Vol. 3, "Exit Qualification
- * for EPT Violations". */
+/* Returns whether the processor may write its own records, of branches (BTS), PEBS or Intel PT. The
+ * exit qualification is undefined if it writes them to a closed page. SDM Vol. 3, "Exit
+ * Qualification for EPT Violations". */
 static bool processor_writes(struct cpu *cpu)
 {
     uint64_t pebs, pt;

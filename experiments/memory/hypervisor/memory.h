@@ -43,7 +43,7 @@ struct cpu_memory {
     uint64_t open;           /* EPT pointer of the guest's own map, which denies nothing */
     uint32_t primary;        /* primary processor-based controls */
     uint32_t stepping;       /* the same controls during a step of the fast path */
-    uint32_t exceptions;     /* exception bitmap outside a step: what exits without a trace, too */
+    uint32_t exceptions;     /* exception bitmap outside a step, the same as without a trace */
     uint32_t step_exceptions; /* exception bitmap during a step */
     uint32_t mode;            /* current MEMTRACE_* */
     uint32_t most;            /* the most that the guest may ask for, as MEMTRACE_* */
@@ -122,7 +122,7 @@ bool memory_translate(struct cpu *cpu, uint64_t linear, uint64_t *physical, uint
 /* Returns what role the entry at `address` has in the translation of a linear address. */
 enum memory_entry { ENTRY_OF_ANOTHER, ENTRY_ON_WAY, ENTRY_LAST };
 enum memory_entry memory_entry_of(struct cpu *cpu, uint64_t linear, uint64_t address);
-/* Whether the access lies in the range. */
+/* Returns whether the access lies in the range. */
 static inline bool memory_wanted(const struct cpu *cpu, uint64_t gla, uint64_t gpa)
 {
     return (memory_of(cpu)->cr3 != 0 ? gla : gpa) - memory_of(cpu)->first < memory_of(cpu)->bytes;
@@ -144,8 +144,8 @@ void memory_exit_setup(struct cpu *cpu);
 /* Exceptions that end a step. In a step #DB is a trap, and comes after the step. A machine check
  * belongs to the guest, as without a trace. */
 #define STEP_EXCEPTIONS (~(uint32_t)(BIT(VECTOR_DB) | BIT(VECTOR_MC)))
-/* Whether the exception exits without a trace, too. If so, the handler under the trace's handler
- * gets it. */
+/* Returns whether the exception exits even without a trace. If so, the handler under the trace's
+ * handler gets the exception. */
 static inline bool memory_exits_anyway(const struct cpu *cpu, uint32_t information)
 {
     return BIT(information & INTERRUPTION_VECTOR) & memory_of(cpu)->exceptions;
@@ -162,16 +162,15 @@ exit_function memory_violation;
 void memory_step_instruction(struct cpu *cpu, uint64_t qualification, uint32_t flags, uint64_t gla,
                              uint64_t gpa, const exit_handler *row);
 extern exit_handler memory_step_row[EXIT_REASON_COUNT + 1];
-void memory_step_setup(void); /* once or more */
-/* Begin a step under this map, with these handlers for its exits; and end it, with the closed map
- * back. */
+void memory_step_setup(void); /* call at least once */
+/* memory_begin_step() begins a step under this map, with these handlers for its exits.
+ * memory_end_step() ends the step and puts the closed map back. */
 void memory_begin_step(struct cpu *cpu, uint64_t map, const exit_handler *row);
 void memory_end_step(struct cpu *cpu);
 /* Ends the step at the monitor trap flag's exit. A MOV to CR0 or CR3, or a SIPI, may have asked for
  * the same exit. */
 void memory_step_trapped(struct cpu *cpu);
-/* Keeps NMIs blocked if an IRET had unblocked them and is executed again: until then they stay
- * blocked. */
+/* If an IRET had unblocked NMIs and is executed again, keeps NMIs blocked until then. */
 static inline void memory_keep_nmi_blocked(const struct cpu *cpu, uint64_t qualification)
 {
     if (qualification & EPT_VIOLATION_NMI_UNBLOCKING)
@@ -180,7 +179,7 @@ static inline void memory_keep_nmi_blocked(const struct cpu *cpu, uint64_t quali
 
 /* memory_device.c: the same for a device's registers or memory, with memtrace=devices. */
 exit_function memory_device_violation;
-void memory_device_setup(void); /* once or more */
+void memory_device_setup(void); /* call at least once */
 
 /* memory_pages.c: the page-modification log. Turns it on, moves its entries to the ring, turns it
  * off. */
@@ -191,7 +190,7 @@ void memory_pages_stop(struct cpu *cpu);
 /* memory_event.c: delivers an event again under the open map after its delivery violated the closed
  * map, and records the event's frame. */
 void memory_event(struct cpu *cpu, uint32_t vectoring, uint64_t gla, uint64_t gpa);
-void memory_event_setup(void); /* once or more */
+void memory_event_setup(void); /* call at least once */
 /* Delivers again the event whose delivery this exit interrupted. Does what deliver_again() does,
  * and also frees a shadow stack that the delivery had switched to. */
 void memory_deliver_again(struct cpu *cpu, uint32_t vectoring);

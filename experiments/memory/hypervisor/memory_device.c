@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * memtrace=devices: records accesses to everything in the guest's map that is not memory: devices'
- * registers and memory. Root mode never touches a device, because a read may have a side effect. So
- * a record has no value. Both steps run under the open map, under which an instruction accesses the
- * device once, and a REP is stepped from start to end. What the guest's own map denies stays
- * denied.
+ * memtrace=devices: records accesses to everything in the guest's map that is not memory: device
+ * registers and device memory. Root mode never touches a device, because a read may have a side
+ * effect. So a record has no value. Both steps run under the open map. There an instruction
+ * accesses the device once, and a REP is stepped from start to end. An access that the guest's own
+ * map denies stays denied.
  */
 #include "experiments/memory/hypervisor/memory_record.h"
 
@@ -27,7 +27,8 @@ void memory_device_setup(void)
     device_row[EXIT_REASON_EPT_VIOLATION] = memory_step_row[EXIT_REASON_COUNT];
 }
 
-/* Whether only the closed map denies the access: a read or write that the guest may make. */
+/* Returns whether this is a read or write that the guest may make and only the closed map
+ * denies. */
 static bool is_ours(const struct cpu *cpu, uint64_t qualification, uint64_t gpa)
 {
     uint64_t bytes, entry = ept_lookup(cpu->ept_root, gpa, &bytes);

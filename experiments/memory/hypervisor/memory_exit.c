@@ -11,7 +11,7 @@
 #define REP_MASK 0xfe /* REPNE and REP */
 #define REP 0xf2
 #define ESCAPE 0x0f
-#define XSTATE_ALIGNMENT 8 /* of the first byte that an instruction of the XSAVE family writes */
+#define XSTATE_ALIGNMENT 8 /* the first byte that the XSAVE family writes is aligned to this */
 #define END_OF_PAGE 16
 
 static inline uint64_t field(uint32_t encoding)

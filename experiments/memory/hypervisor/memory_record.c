@@ -66,8 +66,8 @@ enum memory_entry memory_entry_of(struct cpu *cpu, uint64_t linear, uint64_t add
                                               : ENTRY_ON_WAY;
 }
 
-/* Bits that a walk would set, and protection keys, are left to the processor. SDM Vol. 3,
- * "Determination of Access Rights". */
+/* Leaves two cases to the processor: a page walk that would set a bit, and protection keys. SDM
+ * Vol. 3, "Determination of Access Rights". */
 const void *memory_readable(struct cpu *cpu, uint64_t linear)
 {
     struct tables tables = {0};

@@ -25,7 +25,7 @@ unsigned memory_code_over_pages(struct cpu *cpu, uint64_t cr3, uint64_t rip, uin
 void memory_finish_end_of_page(struct trace_memory *record);
 void memory_finish_xstate(struct cpu *cpu, struct trace_memory *record);
 
-/* Whether this is an instruction's write to a page that the closed map of writes denies. */
+/* Returns whether this is an instruction's write to a page that the closed map of writes denies. */
 static inline bool memory_is_plain_write(uint64_t qualification)
 {
     const uint64_t always = EPT_VIOLATION_TRANSLATED | EPT_VIOLATION_WRITE;

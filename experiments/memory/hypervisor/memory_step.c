@@ -41,7 +41,7 @@ void memory_close(struct cpu *cpu, uint64_t cr3)
     const struct cpu_memory *m = memory_of(cpu);
     uint64_t other = m->cr3 == 0 ? 0 : (m->cr3 ^ cr3) & BITS(51, 11);
 
-    /* Covers both page tables of a process under page-table isolation. */
+    /* Under page-table isolation, both page tables of a process get the closed map. */
     vmcs_write_64(VMCS_EPT_POINTER,
                   (other & ~BIT(11)) == 0 || other == CR3_USER_SIDE ? m->closed : m->open);
 }

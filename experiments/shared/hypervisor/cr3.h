@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Makes loads of CR3 exit, once for each process when the processor switches to it.
+ * Makes a load of CR3 exit when the processor switches to a process, once for that process.
  */
 #pragma once
 

@@ -6,8 +6,8 @@
  *
  * A ring is one page with struct trace_ring, followed by the records. Record number n (from 0) is
  * at index n % capacity. `written` is the number of whole records; the record with that number may
- * be half written at any time. Nobody stops the writer: a reader that is more than capacity - 1
- * records behind has lost the difference, and can tell.
+ * be half written at any time. Nobody stops the writer. A reader that is more than capacity - 1
+ * records behind has lost the excess records, and can tell.
  */
 #pragma once
 
@@ -17,7 +17,7 @@
 #define TRACE_RING_VERSION 1
 #define TRACE_RING_HEADER_BYTES 4096UL
 
-/* Which exits are recorded. HYPERCALL_TRACE takes these numbers. */
+/* The exits that are recorded. HYPERCALL_TRACE takes these numbers. */
 #define TRACE_OFF 0
 #define TRACE_EXITS 1  /* the exits that occur anyway */
 #define TRACE_FLOW 2   /* also HLT, loads of CR3 and external interrupts */
@@ -78,9 +78,10 @@ struct trace_record {
 #define TRACE_VECTOR 0xffu
 #define TRACE_STACK_SHIFT 12
 
-/* ---- memory accesses: a record takes three frames, each of the size of a trace_record, and no
- * record crosses the ring's end. Byte 22 of a frame says which frame it is: TRACE_REASON_MEMORY for
- * the first, TRACE_REASON_MORE for the others, which have their number in byte 23. ---- */
+/* ---- memory accesses: a record takes three frames. Each frame has the size of a trace_record, and
+ * no record crosses the ring's end. Byte 22 tells which frame it is: TRACE_REASON_MEMORY for the
+ * first frame, TRACE_REASON_MORE for the others. Byte 23 of the others is the frame's number.
+ * ---- */
 
 #define MEMTRACE_OFF 0
 #define MEMTRACE_WRITES 1
@@ -94,7 +95,7 @@ struct trace_record {
 #define TRACE_MEMORY_FRAMES 3
 
 #define TRACE_COUNTER_NONE 0
-/* IA32_FIXED_CTR0, which the guest did not use: from 0, without a gap */
+/* IA32_FIXED_CTR0, which the guest did not use: counts from 0, without a gap */
 #define TRACE_COUNTER_LENT 1
 #define TRACE_COUNTER_GUEST 2 /* IA32_FIXED_CTR0 as the guest has set it: bits 43:0 */
 
@@ -129,7 +130,7 @@ struct trace_memory {
     uint64_t index1 : 8;   /* 1 */
     uint64_t value0;       /* what is at gpa after the access, 8 bytes; 0 past the page's end */
     uint8_t code[15];      /* at rip */
-    uint8_t code_bytes;    /* how many of them are known */
+    uint8_t code_bytes;    /* number of known bytes of code */
     /* XSTATE: bits 23:0 of XSTATE_BV, 22:0 of XCOMP_BV above them, and bit 63 of XCOMP_BV. */
     uint64_t xstate : 48;
     uint64_t reason2 : 8; /* TRACE_REASON_MORE */
