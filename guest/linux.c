@@ -16,10 +16,11 @@
 #define ENTRY_64_OFFSET 0x200        /* of startup_64 in the kernel */
 #define LOADER_UNDEFINED 0xff        /* type_of_loader for a loader without a number */
 #define EFI_SIGNATURE_64 0x34364c45u /* "EL64" */
-#define HEADER_END_OFFSET 0x201      /* of the byte that gives the header's length after 0x202 */
+#define HEADER_END_OFFSET 0x201      /* this byte holds the header's length after 0x202 */
 #define HEADER_END_BASE 0x202
 
-#define IDENTITY_GIB 4ULL /* of the first page tables: guest_kernel and guest_setup lie below */
+/* GiB that the first page tables map. guest_kernel and guest_setup lie below this limit. */
+#define IDENTITY_GIB 4ULL
 
 #define GDT_ENTRIES 4
 #define STACK_SIZE PAGE_SIZE

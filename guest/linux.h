@@ -12,7 +12,7 @@
 #include "guest/acpi_edit.h"
 #include "lib/refusal.h"
 
-/* What the setup header of a bzImage says. Sizes in bytes. */
+/* The facts in the setup header of a bzImage. Sizes in bytes. */
 struct linux_image {
     uint64_t setup_size; /* real-mode part; the kernel proper follows it in the file */
     uint64_t kernel_size;

@@ -16,7 +16,7 @@ struct cpu;
 struct refusal;
 struct vmx_capability;
 
-/* What an experiment registers. A member that is 0 registers nothing. */
+/* Everything that an experiment registers. A member that is 0 registers nothing. */
 struct experiment {
     const char *name; /* the folder's name */
 
@@ -35,7 +35,7 @@ struct experiment {
      * the options ask for. False: *r says what is missing. */
     bool (*possible)(const struct vmx_capability *c, struct refusal *r);
     bool (*hides_monitor)(void); /* CPUID hides MONITOR and MWAIT: idle is HLT */
-    bool (*needs_tsc)(void);     /* the start finds out cpu->tsc_khz */
+    bool (*needs_tsc)(void);     /* the start determines cpu->tsc_khz */
 
     /* Returns the most pages of the pool that setup() takes on all processors together. `tables`
      * is the number of pages that the guest's own map takes. */
@@ -45,7 +45,7 @@ struct experiment {
     uint64_t (*readable)(const struct boot_info *bi);
     void (*reserve)(struct range readable);
 
-    /* The experiment's own state, zeroed, once for each processor. The start sets *place to its
+    /* The experiment's own state of each processor, zeroed. The start sets *place to the state's
      * offset from struct cpu. */
     uint64_t *place;
     uint32_t state_bytes;
@@ -79,7 +79,8 @@ extern const struct experiment *const __stop_experiments[] __attribute__((weak))
 
 /* ---- vmx/start/experiments.c: the linked experiments, all together ---- */
 
-/* Sets each *place. Returns the bytes of struct cpu and of the experiments' state after it. */
+/* Sets each *place. Returns the size in bytes of struct cpu and of the experiments' state after
+ * it. */
 uint64_t experiments_place(void);
 uint64_t experiments_pages(const struct boot_info *bi, uint64_t tables);
 uint64_t experiments_readable(const struct boot_info *bi);

@@ -29,7 +29,7 @@
 /* VMCALL: the number is in RAX, arguments and results as below. RAX = result; negative = error. */
 #define HYPERCALL_NMI_PASSTHROUGH_ON 13  /* -> RAX = 0; as in the thesis's program A.1 */
 #define HYPERCALL_NMI_PASSTHROUGH_OFF 14 /* -> RAX = 0; NMIs exit and are injected */
-/* An NMI that no guest handler claims -> RAX = 0: it is not the host's either */
+/* For an NMI that no guest handler claims -> RAX = 0: the NMI is not the host's either */
 #define HYPERCALL_UNKNOWN_NMI 15
 #define HYPERCALL_STATISTICS 16 /* RBX = exit reason, or ~0 for all -> RAX = count */
 /* RBX = position -> RAX = n (0..32) bytes of text, in RCX, RDX, RSI, RDI (first byte lowest), RBX =

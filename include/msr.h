@@ -207,7 +207,7 @@
 #define MSR_LBR_INFO_0 0xdc0
 #define IA32_LBR_INFO0 0x1200
 #define MSR_RELOAD_FIXED_CTR0 0x1309
-#define MSR_SNOOP_RSP_0 0x1328 /* 1 follows; source: as MSR_OMR_0 */
+#define MSR_SNOOP_RSP_0 0x1328 /* Linux, arch/x86/include/asm/msr-index.h; 1 follows */
 #define IA32_SEAMRR_PHYSBASE 0x1400
 #define IA32_SEAMRR_PHYSMASK 0x1401
 #define MSR_RELOAD_PMC0 0x14c1

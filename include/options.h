@@ -60,8 +60,8 @@ struct options {
     char append[OPTION_APPEND_MAX];
 };
 
-/* What applies on this machine, for the options that may differ from what the user asked for.
- * Derived once from options and facts (vmx/settings.h). Nobody changes it afterwards. */
+/* The values that apply on this machine, for the options that may differ from what the user asked
+ * for. Derived once from options and facts (vmx/settings.h). Nobody changes them afterwards. */
 struct settings {
     bool monitor_hidden; /* CPUID hides MONITOR and MWAIT: idle is HLT */
     uint32_t processors; /* start at most this number, the first one included */

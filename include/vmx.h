@@ -120,7 +120,7 @@
 #define EPT_VIOLATION_WRITE BIT(1)
 #define EPT_VIOLATION_FETCH BIT(2)
 #define EPT_VIOLATION_LINEAR_VALID BIT(7)
-#define EPT_VIOLATION_TRANSLATED BIT(8)    /* by the access itself, not by its page walk */
+#define EPT_VIOLATION_TRANSLATED BIT(8)    /* caused by the access itself, not by its page walk */
 #define EPT_VIOLATION_ASYNCHRONOUS BIT(16) /* to the instruction: output of PT or PEBS */
 
 /* Exit qualification of a control-register access */
@@ -145,7 +145,7 @@
 #define ACCESS_UNUSABLE BIT(16)
 /* Access rights and limits in their usual combinations. */
 #define REAL_LIMIT 0xffff
-#define RIGHTS_REAL 0x93 /* present, read/write, accessed: what an INIT gives all six */
+#define RIGHTS_REAL 0x93 /* all six segments after an INIT: present, read/write, accessed */
 #define RIGHTS_REAL_CODE 0x9b
 #define RIGHTS_LDT 0x82
 #define RIGHTS_REAL_TSS 0x8b /* busy: VM entries refuse any other */

@@ -238,6 +238,6 @@ void acpi_madt_disable(struct acpi_madt_entry *entry);
 /* Returns the DSDT that the FADT names, or NULL for none. lib/acpi_sleep.c */
 struct acpi_header *acpi_dsdt(uint64_t rsdp);
 /* With `facts`, fills s5_type from the DSDT and the SSDTs if they define \_S5. With NULL, renames
- * \_S1 to \_S4 in place, so that an operating system knows of no sleep state but S5.
+ * \_S1 to \_S4 in place, so that S5 is the only sleep state that an operating system knows.
  * lib/acpi_sleep.c */
 void acpi_sleep_states(uint64_t rsdp, struct acpi_facts *facts);
