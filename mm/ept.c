@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The guest's EPT: an identity map of all memory and devices, less the hidden ranges, with the
- * memory types of the MTRRs, which do not apply by themselves under EPT. Writes table pages only.
+ * The guest's EPT: an identity map of all memory and devices except the hidden ranges. The MTRRs do
+ * not apply by themselves under EPT, so the map has their memory types. Writes table pages only.
  * SDM Vol. 3, "The Extended Page Table Mechanism (EPT)" and "EPT and Memory Typing".
  *
  * The map is built once, before the first VM entry, and never changes. So no page changes its size
- * or type while a translation of it is cached, and the machine check that some processors raise on
- * a page-size change (erratum "Machine Check Error on Page Size Change") cannot come from this map.
- * A guest kernel can provoke it by its own page tables exactly as it can on the bare machine.
+ * or type while a translation of the page is cached. Some processors raise a machine check on a
+ * page-size change (erratum "Machine Check Error on Page Size Change"). That machine check cannot
+ * come from this map. A guest kernel can provoke it by its own page tables exactly as it can on the
+ * bare machine.
  */
 #include <stddef.h>
 
@@ -30,7 +31,8 @@ struct walk {
 
 enum overlap { OVERLAP_NONE, OVERLAP_SOME, OVERLAP_ALL };
 
-/* How much of [base, base+size) the range covers, once it is widened to whole pages. */
+/* Returns how much of [base, base+size) the range covers, after the range is widened to whole
+ * pages. */
 static enum overlap overlap_with(const struct range *range, uint64_t base, uint64_t size)
 {
     uint64_t last = base + size - 1;
@@ -47,7 +49,7 @@ static enum overlap overlap_with(const struct range *range, uint64_t base, uint6
     return range_first <= base && range_last >= last ? OVERLAP_ALL : OVERLAP_SOME;
 }
 
-/* How much of [base, base+size) is hidden. A page that is hidden in part is hidden. */
+/* Returns how much of [base, base+size) is hidden. A page that is hidden in part is hidden. */
 static enum overlap hidden_part(const struct walk *w, uint64_t base, uint64_t size)
 {
     enum overlap overlap = OVERLAP_NONE;
@@ -75,8 +77,8 @@ static bool new_table(struct walk *w, uint64_t **table)
     return w->count_only || *table != NULL;
 }
 
-/* Fills the table of `level` whose first entry translates `base`. `uniform` says that all of it is
- * known to be of `type`. False: out of pages. */
+/* Fills the table of `level` whose first entry translates `base`. With `uniform`, all memory that
+ * the table translates is known to be of `type`. False: out of pages. */
 static bool fill_table(struct walk *w, uint64_t *table, unsigned level, uint64_t base, bool uniform,
                        enum memory_type type)
 {
@@ -145,9 +147,10 @@ uint64_t ept_build(const struct ept_request *q)
     return (uint64_t)(uintptr_t)root;
 }
 
-/* Counts the map without hidden ranges and reads only hidden_count. The pool is itself a hidden
- * range, and is not placed yet when its size is asked for. A hidden range needs more tables only
- * where its two ends fall inside large pages; what lies between needs none. */
+/* Counts the tables of the map without hidden ranges. Reads only hidden_count of the hidden ranges:
+ * the pool is itself a hidden range, and is not placed yet when the caller asks for its size. A
+ * hidden range needs more tables only if one of its ends falls inside a large page. The pages
+ * between its ends need no more tables. */
 uint64_t ept_pages_needed(const struct ept_request *q)
 {
     struct walk w = {.q = q, .reach = ept_reach(q), .count_only = true};

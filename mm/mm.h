@@ -32,8 +32,8 @@ void host_paging_unmap(uint64_t root, uint64_t address);
 
 /* A page of the hypervisor's address space that can be turned to any physical page, read-only. */
 struct host_window {
-    const void *page;  /* where the window is; mapped after the first turn */
-    uint64_t physical; /* the page it shows; HOST_WINDOW_SHUT before the first turn */
+    const void *page;  /* address of the window; mapped after the first turn */
+    uint64_t physical; /* the page that the window shows; HOST_WINDOW_SHUT before the first turn */
     uint64_t *entry;   /* the window's lowest-level entry in the page tables */
 };
 #define HOST_WINDOW_SHUT (~0ULL)
@@ -66,7 +66,7 @@ bool mtrr_type(const struct mtrr_state *m, uint64_t base, uint64_t size, enum me
 /* ---- EPT (SDM Vol. 3, "The Extended Page Table Mechanism (EPT)") ---- */
 
 struct ept_request {
-    const struct mtrr_state *mtrr; /* they give the memory types */
+    const struct mtrr_state *mtrr; /* source of the memory types */
     const struct range *hidden;    /* not mapped at all: the hypervisor's own memory */
     uint32_t hidden_count;         /* entries of hidden[] */
     struct range readable;         /* whole pages of the hidden memory that are mapped read-only */
@@ -79,7 +79,7 @@ struct ept_request {
  * pages the map reaches all of MAXPHYADDR (at most 48 bits). Returns the physical address of the
  * PML4 table, or 0 when pages run out. */
 uint64_t ept_build(const struct ept_request *q);
-/* The end of what ept_build() maps for this request. */
+/* Returns the end of the addresses that ept_build() maps for this request. */
 uint64_t ept_reach(const struct ept_request *q);
 /* Looks up one address. Returns the leaf entry and stores its size in bytes, or returns 0 if the
  * address is not mapped. For tests, for the report of a guest's stray access, and for checks of an

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Which memory type the MTRRs give a range of physical memory: pure arithmetic on a copy of the
- * registers. Making that copy executes only RDMSR and CPUID.
- * SDM Vol. 3, "Memory Type Range Registers (MTRRs)" and "MTRR Precedences".
+ * Finds the memory type that the MTRRs give a range of physical memory: pure arithmetic on a copy
+ * of the registers. Making that copy executes only RDMSR and CPUID. SDM Vol. 3, "Memory Type Range
+ * Registers (MTRRs)" and "MTRR Precedences".
  */
 #include "mm/mm.h"
 #include "msr.h"
@@ -33,7 +33,8 @@ void mtrr_read(struct mtrr_state *m)
     *m = (struct mtrr_state){.physical_address_bits = cpuid(CPUID_LEAF_ADDRESS_SIZES, 0).eax &
                                                       0xff};
     if (!(cpuid(1, 0).edx & CPUID_1_EDX_MTRR)) {
-        /* Without MTRRs the paging structures alone set the type: the same as one type, WB. */
+        /* Without MTRRs the paging structures alone set the type. A default type of WB has the same
+         * effect. */
         m->default_type = MTRR_DEF_TYPE_E | MEMORY_WB;
         return;
     }
@@ -58,8 +59,9 @@ static enum memory_type checked_type(uint64_t encoding)
     return reserved ? MEMORY_UC : (enum memory_type)encoding;
 }
 
-/* The type where two variable ranges overlap: the same type stays, UC wins, and WT wins over WB.
- * All else is undefined, and UC is taken. For three and more ranges the rule is applied in turn. */
+/* Returns the type of memory that two variable ranges cover: the same type stays, UC wins, and WT
+ * wins over WB. All else is undefined, and UC is taken. For three and more ranges the rule is
+ * applied in turn. */
 static enum memory_type overlap_type(enum memory_type a, enum memory_type b)
 {
     if (a == b)

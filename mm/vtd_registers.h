@@ -55,7 +55,7 @@
 
 /* ---- entries of root and context tables: two 64-bit words each ---- */
 #define ENTRY_P BIT(0)
-#define CONTEXT_AW_LEVELS_MIN 2 /* AW, bits 2:0 of the high word, is levels less this */
+#define CONTEXT_AW_LEVELS_MIN 2 /* AW, bits 2:0 of the high word: levels minus this number */
 #define CONTEXT_DOMAIN BIT(8)   /* domain 1 in DID: 0 is reserved in caching mode */
 
 /* ---- commands of the queue: two 64-bit words each ---- */
