@@ -40,7 +40,7 @@ bool nmi_set_passthrough(struct cpu *cpu, bool on)
     struct cpu_nmi *nmi = &cpu->nmi;
 
     if (!nmi->can_trap)
-        return on; /* it is on, and stays so */
+        return on; /* NMI passthrough stays on */
     if (on == nmi->passthrough)
         return true;
     /* The guest's blocking bit means the same on both sides: virtual-NMI blocking becomes NMI

@@ -25,7 +25,8 @@ enum nmi_return {
     NMI_RETURN_COUNTING,  /* IRET, after the host's counter was started again */
 };
 
-/* What the processor pushed, lowest address first (SDM Vol. 3, "64-Bit Mode Stack Frame"). */
+/* The frame that the processor pushed, lowest address first (SDM Vol. 3, "64-Bit Mode Stack
+ * Frame"). */
 struct nmi_frame {
     uint64_t rip;
     uint64_t cs;
@@ -40,27 +41,28 @@ struct nmi_frame {
  * return if that code was this handler itself. */
 enum nmi_return nmi_root(const struct nmi_frame *interrupted);
 
-/* A host source has claimed an NMI: returns whether a guest's NMI merged with it. Yes if a guest's
- * NMI was forwarded and may still wait, or if the guest's PMU has raised a PMI (pmu_pmi_raised()
- * has the evidence).
+/* Called when a host source has claimed an NMI. Returns whether an NMI for the guest merged with
+ * it. Returns true if an NMI for the guest was forwarded and may still wait, or if the guest's PMU
+ * has raised a PMI (pmu_pmi_raised() has the evidence).
  *
- * It says no too rarely rather than too often. NOTE_FORWARDED stands until the second exit after
- * the guest got that NMI; a PMI's evidence stands while the guest serves the PMI. A host NMI
- * meanwhile gives the guest one extra NMI, which nobody raised. (Whether LVTPC was masked at the
+ * The answer is false too rarely rather than too often. NOTE_FORWARDED stands until the second exit
+ * after the guest got that NMI. A PMI's evidence stands while the guest serves the PMI. A host NMI
+ * in that time gives the guest one extra NMI, which nobody raised. (Whether LVTPC was masked at the
  * exit proves nothing: the PMI may have been on its way just before.)
  *
- * It says no, and an NMI is lost, in two cases: a guest's NMI that is no PMI merges with a host
- * NMI, or a guest's NMI that was sent again is still on its way (x2APIC) at the second exit after
- * the send. */
+ * The answer is false, and an NMI is lost, in two cases. In the first case, an NMI for the guest
+ * that is no PMI merges with a host NMI. In the second case, an NMI for the guest that was sent
+ * again is still on its way (x2APIC) at the second exit after the send. */
 bool nmi_guest_merged(const struct cpu *cpu);
 
-/* Sends a guest's NMI to this processor itself, so that hardware holds it for the guest, and notes
- * it. False: the local APIC could not send, and the NMI is lost (counted as dropped). */
+/* Sends an NMI for the guest to this processor itself, so that hardware holds the NMI for the
+ * guest, and notes it. False: the local APIC could not send, and the NMI is lost (counted as
+ * dropped). */
 bool nmi_forward(struct cpu *cpu);
 
 /* ---- source.c: who may have raised the NMI that arrived, and how it is answered ---- */
 
-/* How a source came to be handled. */
+/* How an NMI from a source was found. */
 enum nmi_found { FOUND_IN_ROOT, FOUND_LATE, FOUND_RETURNED };
 
 /* Asks each of this processor's sources and handles those that are pending. Returns their number.
@@ -97,8 +99,8 @@ void nmi_forget_due(struct cpu *cpu);
 void exit_nmi(struct cpu *cpu);
 void exit_nmi_window(struct cpu *cpu);
 
-/* ---- bookkeeping.c: what an exit does about NMIs, and what host work does before and after it.
- * Thesis, section 3.2. ---- */
+/* ---- bookkeeping.c: the work about NMIs at an exit, and before and after host work. Thesis,
+ * section 3.2. ---- */
 
 /* Sets what an exit checks, from the options and from whether NMI passthrough is on. */
 void nmi_bookkeeping_setup(struct cpu *cpu);
@@ -120,9 +122,9 @@ void nmi_bookkeeping(struct cpu *cpu);
  * requests. Returns 0 if this NMI cannot have been the host's. */
 int64_t nmi_returned(struct cpu *cpu);
 
-/* Called before and after host work, which takes its own NMIs. In between, the guest's NMIs wait in
- * software, and root mode is not blocked. nmi_release() makes what waited pending in hardware
- * again. */
+/* Called before and after host work, which takes its own NMIs. During host work, the guest's NMIs
+ * wait in software, and root mode is not blocked. nmi_release() makes the waiting NMI pending in
+ * hardware again. */
 void nmi_hold(struct cpu *cpu);
 void nmi_release(struct cpu *cpu);
 

@@ -3,11 +3,12 @@
  * The table of host NMI sources: who may have raised an NMI, and how it is answered. All of this
  * runs in NMI context (nmi.c has the rules). Thesis, sections 2.6.1 and 3.2.1.
  *
- * A request from another processor is two notes. "Asked" is set before the NMI is sent, and whoever
- * takes the request's NMI answers the request. "Sending" stands until the ICR has done its work. If
- * a request is asked, not being sent, and still there while root mode takes NMIs, its NMI has come:
- * the guest took it. Without the second note the check after an exit could answer a request whose
- * NMI is still on its way. That NMI would then reach the guest, where nobody claims it.
+ * A request from another processor is two notes. The sender sets "asked" before it sends the NMI.
+ * Whoever takes the request's NMI answers the request. "Sending" stands until the ICR has done its
+ * work. A request may be asked, not being sent, and still there while root mode takes NMIs. Then
+ * the request's NMI has come: the guest took it. Without the second note the check after an exit
+ * could answer a request whose NMI is still on its way. That NMI would then reach the guest, where
+ * nobody claims it.
  */
 #include "nmi/nmi.h"
 
@@ -90,7 +91,8 @@ static bool host_work_pmi_take(struct cpu *cpu, enum nmi_found found)
     return status & STATUS_COUNTER_0;
 }
 
-/* The counter is paused; while the work goes on, nmi.asm starts it again. */
+/* The counter is paused during this call. If the work still goes on, nmi.asm then starts the
+ * counter again. */
 static void host_work_pmi_handle(struct cpu *cpu, UNUSED uint64_t rip, UNUSED bool in_root)
 {
     struct host_work *work = cpu->pmu.host_work;
