@@ -89,25 +89,27 @@ bool pebs_needs_switch(unsigned version);
 /* ---- guest_pmi.c: a guest PMI that reaches root mode; NMI context ---- */
 
 /* Returns whether the guest's PMU has raised an NMI that the guest's handler has not dealt with.
- * True while that handler runs, too. The evidence is two things together. First, LVTPC says NMI and
- * is masked, as the delivery of a PMI leaves it (SDM Vol. 3, "Local Vector Table"). Second,
- * something that raises a PMI is set: a bit of IA32_PERF_GLOBAL_STATUS that comes with a PMI or,
- * because the buffer of branch records (BTS) sets no such bit, BTINT in the guest's IA32_DEBUGCTL.
+ * Returns true while that handler runs, too. The evidence is two facts together:
  *
- * LVTPC alone would be no evidence: a guest without a driver keeps it masked for ever, and every
- * host NMI would bring the guest an NMI that nobody claims. Nor would the bits alone: a counter may
- * overflow without asking for a PMI. */
+ * First, LVTPC says NMI and is masked, as the delivery of a PMI leaves LVTPC (SDM Vol. 3, "Local
+ * Vector Table"). Second, something that raises a PMI is set: a bit of IA32_PERF_GLOBAL_STATUS that
+ * comes with a PMI, or BTINT in the guest's IA32_DEBUGCTL. BTINT is included because the buffer of
+ * branch records (BTS) sets no bit of IA32_PERF_GLOBAL_STATUS.
+ *
+ * LVTPC alone is no evidence: a guest without a driver keeps LVTPC masked for ever, and every host
+ * NMI would bring the guest an NMI that nobody claims. The bits alone are no evidence either: a
+ * counter may overflow without asking for a PMI. */
 bool pmu_pmi_raised(const struct cpu *cpu);
 
 /* Called when root mode sends an NMI to the guest again. If the NMI is a PMI, freezes what the
- * guest's IA32_DEBUGCTL would have frozen at it: its counters by FREEZE_PERFMON_ON_PMI and its
- * branch records by FREEZE_LBRS_ON_PMI. Nothing counts and no branch is recorded in root mode, so
- * any moment before the entry is as good as the PMI's. Not to be called while another user has the
- * PMU.
+ * guest's IA32_DEBUGCTL would have frozen at the PMI: the guest's counters by FREEZE_PERFMON_ON_PMI
+ * and the guest's branch records by FREEZE_LBRS_ON_PMI. Nothing counts and no branch is recorded in
+ * root mode, so any moment before the entry is as good as the PMI's. Must not be called while
+ * another user has the PMU.
  *
- * Left out: counters before version 4, whose freeze clears GLOBAL_CTRL, since the VMCS may be about
- * to get its value from the code that the NMI interrupts (Linux does not ask for this freeze). Not
- * seen here: PMIs that LVTPC delivers as interrupts. */
+ * Leaves out counters before version 4. Their freeze clears GLOBAL_CTRL, but the code that the NMI
+ * interrupts may be about to write GLOBAL_CTRL's value to the VMCS (Linux does not ask for this
+ * freeze). Does not see PMIs that LVTPC delivers as interrupts. */
 void pmu_freeze_as_guest(const struct cpu *cpu);
 
 /* ---- pmu_context.c: the whole state of a PMU, switched between two users of it: the guest and the
@@ -125,9 +127,10 @@ _Static_assert(sizeof(struct pmu_context) <= PAGE_SIZE, "it has a page of its ow
 bool pmu_context_setup(struct cpu *cpu);
 
 /* Saves the registers to *from and loads *to: one RDMSR and one WRMSR for each register. Clears
- * status first and sets it last. GLOBAL_CTRL is 0 before and after. Without `whole` only switches
- * what counting needs. A user who neither samples precisely nor records branches then does not pay
- * for the buffer's registers and some hundred branch records, which keep the other's values. */
+ * status first and sets it last. GLOBAL_CTRL is 0 before and after. Without `whole`, switches only
+ * the registers that counting needs. The buffer's registers and some hundred branch records then
+ * keep the other user's values. So a user who neither samples precisely nor records branches does
+ * not pay for them. */
 void pmu_context_switch(struct cpu *cpu, struct pmu_context *from, const struct pmu_context *to,
                         bool whole);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The full switch of the PMU. It is only done when host work uses the PMU, never at an exit as
- * such. It includes freezes: LBR_FRZ and CTR_FRZ are bits of GLOBAL_STATUS. Before version 4 these
- * bits do not exist, and a freeze clears IA32_DEBUGCTL.LBR, which is in the VMCS.
+ * The full switch of the PMU. Only host work that uses the PMU does the full switch; an exit alone
+ * never does. The switch includes freezes: LBR_FRZ and CTR_FRZ are bits of GLOBAL_STATUS. Before
+ * version 4 these bits do not exist, and a freeze clears IA32_DEBUGCTL.LBR, which is in the VMCS.
  * SDM Vol. 3, "Architectural Performance Monitoring"; Vol. 4 for the model-specific registers.
  */
 #include "pmu/pmu.h"
@@ -52,8 +52,8 @@ bool pmu_context_setup(struct cpu *cpu)
         r->msr[r->count++] = r->msr[i];
         r->counting += i < counting;
     }
-    /* Host work uses indices that later processors may lack: each register has one from 1900H on,
-     * too. */
+    /* Host work uses indices that later processors may lack, because each register also has an
+     * index from 1900H on. */
     cpu->pmu.can_work = facts.general & HOST_GLOBAL_CTRL &&
                         facts.capabilities & PERF_CAP_FW_WRITE && there(IA32_PERFEVTSEL0) &&
                         there(IA32_A_PMC0) && rdmsr_safe(IA32_PMC0, &value) &&

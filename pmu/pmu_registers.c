@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Which MSRs belong to the PMU, and which to branch records, in one table that both the policy
- * (vmx/exit/msr.c) and the full switch (pmu_context.c) read; and what CPUID says about them. A new
- * register is one row. SDM Vol. 4, "Architectural MSRs"; Vol. 3, "Architectural Performance
- * Monitoring", "Last Branch Records", "Intel Processor Trace"; Linux's msr-index.h for the two
- * blocks of reload values.
+ * One table of the MSRs that belong to the PMU and to branch records, and the facts that CPUID
+ * reports about them. Both the policy (vmx/exit/msr.c) and the full switch (pmu_context.c) read the
+ * table. A new register is one row. SDM Vol. 4, "Architectural MSRs"; Vol. 3, "Architectural
+ * Performance Monitoring", "Last Branch Records", "Intel Processor Trace"; Linux's msr-index.h for
+ * the two blocks of reload values.
  */
 #include "pmu/pmu.h"
 #include "vmx/msr_bitmap.h"
@@ -27,12 +27,12 @@ enum names {
     ANY = UP_TO_5 | FROM_6,
 };
 
-/* What a row is for, in the table's order. */
+/* The purpose of a row, in the table's order. */
 enum purpose {
     COUNT,       /* registers that count, and those that must be off meanwhile */
     SAMPLE,      /* only precise sampling needs them */
     RECORD,      /* branch records: they belong to debugging, so they exist without a PMU, too */
-    RECORD_ARCH, /* the architectural ones, where CPUID may show them */
+    RECORD_ARCH, /* architectural branch records, if CPUID may show them */
     TRACE        /* Intel PT: exits by its own rules */
 };
 

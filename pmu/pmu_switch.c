@@ -35,9 +35,10 @@ const char *pmu_switch_name(enum global_ctrl_switch how)
 }
 
 /* CPUID names the counters (SDM Vol. 3, "Architectural Performance Monitoring Version 2"). On
- * hybrid processors it only names those that all cores have: P-cores accept more bits, and bit 48
- * (Linux, arch/x86/events/intel/core.c). So each bit is tried. Counters that firmware has left on
- * are frozen meanwhile. Before version 4 nothing can freeze them, but no processor is hybrid. */
+ * hybrid processors CPUID only names the counters that all cores have. P-cores accept more bits,
+ * and bit 48 (Linux, arch/x86/events/intel/core.c). So try each bit. Counters that firmware has
+ * left on are frozen meanwhile. Nothing can freeze counters before version 4, but no processor of
+ * those versions is hybrid. */
 static uint64_t global_ctrl_bits(const struct cpu_pmu *pmu)
 {
     struct pmu_facts facts = pmu_facts();
