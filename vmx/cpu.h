@@ -100,15 +100,15 @@ struct cpu_nmi {
     bool passthrough; /* NMI exiting is off: the guest takes its NMIs without an exit */
     bool due;         /* passthrough off: a virtual NMI waits for the guest's NMI window */
     bool hold;        /* during host work: the guest's NMIs wait, and root mode stays unblocked */
-    bool held;        /* during host work: an NMI of the guest waits */
+    bool held;        /* during host work: an NMI for the guest waits */
 
     uint32_t notes; /* everything that is under way: NOTE_* in nmi/notes.h */
-    /* What an exit looks at. A bit is 0 if its step is switched off. */
-    uint32_t notes_mask;   /* of `notes` */
-    uint32_t unblock_mask; /* of the guest's interruptibility state */
+    /* The bits that an exit looks at. A bit is 0 if its step is switched off. */
+    uint32_t notes_mask;   /* bits of `notes` */
+    uint32_t unblock_mask; /* bits of the guest's interruptibility state */
 
     bool guest_started;    /* false before the first entry and while the guest waits for a SIPI */
-    uint64_t before_guest; /* NMIs taken in root mode during that time; they are nobody's */
+    uint64_t before_guest; /* NMIs taken in root mode during that time; they belong to nobody */
 
     uint64_t exits;     /* NMIs that exited */
     uint64_t injected;  /* virtual NMIs injected into the guest */
@@ -184,7 +184,7 @@ struct cpu {
     struct cpu_sipi sipi;
     uint32_t cpuid_highest;  /* the highest basic leaf that has a place in cpuid_filters */
     uint32_t cpuid_extended; /* offset of the highest extended leaf from 80000000H */
-    hypercall calls[32];     /* by number, a power of two of them; NULL: not offered */
+    hypercall calls[32];     /* indexed by number; the size is a power of two; NULL: not offered */
     uint32_t hypercalls;     /* a bit for each hypercall offered, as leaf 0x40000001 reports it */
     uint32_t hypervisor_bit; /* CPUID_1_ECX_HYPERVISOR, or 0 with hypervisor_bit=off */
     struct cpuid_filter cpuid_filters[CPUID_LEAVES][CPUID_SUBLEAVES];

@@ -64,7 +64,7 @@ VMCS_ACCESSORS(natural, uint64_t)
 
 /* Writes 0 to a field. If the processor lacks the field, the write fails and changes nothing. */
 void vmcs_zero(uint16_t encoding);
-/* Does the same for every field that vmcs_fields.h names. */
+/* Writes 0 to every field that vmcs_fields.h names, as vmcs_zero() does. */
 void vmcs_zero_all(void);
 
 /* The guest's segment registers, in the order of their fields. */

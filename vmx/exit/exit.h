@@ -22,7 +22,8 @@ exit_function exit_unexpected;
 
 /* Copies the table of handlers to struct cpu and fills its gaps with exit_unexpected(). */
 void exit_setup(struct cpu *cpu);
-/* The index of this exit's reason in struct cpu's tables. Numbers past them get the last index. */
+/* Returns the index of this exit's reason in struct cpu's tables. Reasons past the tables get the
+ * last index. */
 static inline uint32_t exit_reason(void)
 {
     uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
@@ -55,7 +56,7 @@ extern const char vmx_exit_entry[], vmx_exit_entry_timed[], vmx_exit_entry_guard
 void hypercall_setup(struct cpu *cpu);
 void cpuid_setup(struct cpu *cpu, const uint32_t *controls);
 void msr_setup(struct cpu *cpu, const uint32_t *controls);
-/* The IA32_XSS bits of the state that cpuid_setup() has hidden. */
+/* Returns the IA32_XSS bits of the state that cpuid_setup() has hidden. */
 uint64_t cpuid_hidden_xss(struct cpu *cpu);
 void io_setup(struct cpu *cpu);
 void tick_setup(struct cpu *cpu, bool available, uint64_t vmx_misc);
@@ -81,12 +82,12 @@ bool pt_output_refused(struct cpu *cpu, uint64_t qualification);
 /* Bits that stay 0 for the guest, because CPUID hides their features on every processor.
  * cpu->cr.cr4_refused holds them, and CR4.CET as well if CPUID hides CET. */
 #define CR4_HIDDEN (CR4_VMXE | CR4_SMXE | CR4_KL | CR4_UINTR | CR4_FRED)
-/* Bits that CPUID reports. An exit when they change saves a VMREAD at every CPUID. Between such an
- * exit and the monitor trap after it, the guest owns them. */
+/* The CR4 bits that CPUID reports. A MOV that changes them exits. This exit saves a VMREAD at every
+ * CPUID. Between this exit and the monitor trap that follows it, the guest owns the bits. */
 #define CR4_TRACKED (CR4_OSXSAVE | CR4_PKE)
 
 /* cpuid.c: makes CPUID show these bits of the guest's CR4, and makes MOVs that change them exit
  * again. */
 void cpuid_follow_cr4(struct cpu *cpu);
-/* The operand of the MOV to a control register that exited with this qualification. */
+/* Returns the operand of the MOV to a control register that exited with this qualification. */
 uint64_t cr_operand(const struct cpu *cpu, uint64_t qualification);

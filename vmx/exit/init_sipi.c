@@ -90,12 +90,12 @@ void exit_init(struct cpu *cpu)
         log_printf("\npmuvisor: the bootstrap processor got an INIT; resetting the machine\n");
         machine_end(cpu);
     }
-    /* The wait-for-SIPI state blocks an INIT, which may stay pending meanwhile. It then exits
-     * before the first instruction after the SIPI that followed it, and has nothing left to do. A
-     * later INIT has. */
+    /* The wait-for-SIPI state blocks an INIT, so an INIT may stay pending until the SIPI. That INIT
+     * exits before the first instruction after the SIPI, and has nothing left to do. A later INIT
+     * has. */
     if (cpu->sipi.taken && vmcs_read_natural(VMCS_GUEST_RIP) == 0)
         return;
-    /* Natively an INIT discards a pending NMI. Here the NMI arrives, and is nobody's. */
+    /* Natively an INIT discards a pending NMI. Here the NMI arrives, but belongs to nobody. */
     cpu->nmi.guest_started = false;
     nmi_unblock();
     nmi_forget_due(cpu);
@@ -109,8 +109,8 @@ void exit_init(struct cpu *cpu)
     vmcs_write_32(VMCS_GUEST_ACTIVITY_STATE, ACTIVITY_WAIT_FOR_SIPI);
 }
 
-/* An NMI that was pending throughout the wait-for-SIPI state has arrived by now, and was nobody's
- * either. */
+/* An NMI that was pending throughout the wait-for-SIPI state has arrived by now. This NMI belongs
+ * to nobody, either. */
 void exit_sipi(struct cpu *cpu)
 {
     uint64_t vector = vmcs_read_natural(VMCS_EXIT_QUALIFICATION);
@@ -122,9 +122,9 @@ void exit_sipi(struct cpu *cpu)
     vmcs_write_16(VMCS_GUEST_CS_SELECTOR, (uint16_t)(vector << SIPI_SELECTOR_SHIFT));
     vmcs_write_natural(VMCS_GUEST_CS_BASE, vector << SIPI_BASE_SHIFT);
     vmcs_write_natural(VMCS_GUEST_RIP, 0);
-    /* NMIs that were forwarded to the guest before the INIT have arrived meanwhile, as nobody's. */
+    /* NMIs that were forwarded to the guest before the INIT have arrived. They belong to nobody. */
     __atomic_fetch_and(&cpu->nmi.notes, ~(NOTE_FORWARDED | NOTE_FRESH), __ATOMIC_RELAXED);
     cpu->nmi.guest_started = true;
     cpu->sipi.taken = true;
-    vmcs_exit_on(PRIMARY_MONITOR_TRAP_FLAG, true); /* whose exit clears `taken` */
+    vmcs_exit_on(PRIMARY_MONITOR_TRAP_FLAG, true); /* the exit of this trap clears `taken` */
 }

@@ -55,9 +55,10 @@ static void refuse_io(struct cpu *cpu, const char *what, unsigned number)
     inject_gp();
 }
 
-/* Returns the part of an access that belongs to the host: `bits` of the port with the status of
- * platform NMIs, at the position of that port in the access. SERR and IOCHK belong to the host with
- * platform_nmi=host, but the speaker and timer bits beside them do not. */
+/* Returns the part of an access that belongs to the host. `bits` are bits of the port with the
+ * status of platform NMIs. The result has them at the position of that port in the access. With
+ * platform_nmi=host, SERR and IOCHK belong to the host. The speaker and timer bits beside them do
+ * not. */
 static uint32_t host_bits(const struct cpu *cpu, uint16_t port, unsigned bytes, uint32_t bits)
 {
     unsigned at = NMI_STATUS_PORT - (unsigned)port;
@@ -113,8 +114,8 @@ static bool allow_sleep(struct cpu *cpu, uint16_t port, unsigned bytes, uint32_t
     return true;
 }
 
-/* Linux reads the port with the status of platform NMIs for an NMI that nobody claimed: the moment
- * to see whose the NMI was. */
+/* Linux reads the port with the status of platform NMIs when nobody claimed an NMI. This is the
+ * moment to see whose NMI it was. */
 static void guest_in(struct cpu *cpu, uint16_t port, unsigned bytes)
 {
     uint32_t hidden = host_bits(cpu, port, bytes, NMI_STATUS_SERR | NMI_STATUS_IOCHK);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Reports: the table of exits, the guest's registers, and where each processor was. Also the end of
- * the machine when the guest asks for it.
+ * Reports: the table of exits, the guest's registers, and where each processor was. Also ends the
+ * machine when the guest asks for it.
  */
 #include "vmx/exit/report.h"
 

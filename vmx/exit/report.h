@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What the guest's run cost in exits, and the end of the machine when the guest asks for it.
+ * Reports how many exits the guest's run cost, and ends the machine when the guest asks for it.
  */
 #pragma once
 
@@ -24,6 +24,6 @@ void report_places(const struct cpu *self);
 /* Stops the other processors, reports, and resets the machine. */
 _Noreturn void machine_end(struct cpu *cpu);
 
-/* Logs what a fault in root mode adds to its line: where the other processors were, and this
+/* Logs details after the line of a root-mode fault: where the other processors were, and this
  * processor's exits. */
 void report_fault(const struct cpu *cpu);

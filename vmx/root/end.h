@@ -12,14 +12,14 @@ extern struct guest_processors processors;
 struct cpu *processor_cpu(uint32_t index);
 /* At the start: adds a processor that is ready. */
 void processors_add(struct cpu *cpu);
-/* Whether the processors may enter the guest. Written once, by processors_go(). */
+/* True when the processors may enter the guest. Written once, by processors_go(). */
 extern volatile bool processors_running;
 
-/* What an end needs from the layers above. The start sets the hooks first of all: neither hook is
- * called until there are descriptor tables and processors. */
+/* The functions of the layers above that an end needs. The start sets the hooks first of all.
+ * Neither hook is called until descriptor tables and processors exist. */
 struct end_hooks {
     bool (*ask)(struct cpu *target);        /* sends an NMI that makes it report where it is */
-    void (*report)(const struct cpu *self); /* logs what a fault in root mode adds to its line */
+    void (*report)(const struct cpu *self); /* logs details after the line of a root-mode fault */
 };
 void end_set_hooks(struct end_hooks hooks);
 /* Calls the hook `report`. */

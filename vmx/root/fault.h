@@ -23,7 +23,7 @@ void machine_check_report(void);
  * being started, prints only the reason, and stops only that processor. */
 _Noreturn void hypervisor_fault(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* What fault.asm leaves on the stack, lowest address first. */
+/* The stack as fault.asm leaves it, lowest address first. */
 struct exception_frame {
     /* Pushed by exception_common. */
     uint64_t r15;

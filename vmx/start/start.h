@@ -47,8 +47,8 @@ void processors_go(void);
 /* Writes the trampoline (apic/trampoline.asm) to a page. It calls entry(s) on the processor's own
  * stack and the hypervisor's page tables. */
 void trampoline_set(uint64_t page, const struct start *s, void (*entry)(struct start *s));
-/* Prepares the way from 5-level paging to entry(s) with 4 levels. Returns the address to jump to on
- * the page tables *cr3, with RBX = *page. Logs a line. */
+/* Prepares the switch from 5-level paging to entry(s) with 4 levels. The caller then loads CR3 with
+ * *cr3, sets RBX to *page, and jumps to the returned address. Logs a line. */
 uint64_t leave_5_levels(const struct start *s, void (*entry)(struct start *s), uint64_t *page,
                         uint64_t *cr3);
 
@@ -56,7 +56,8 @@ uint64_t leave_5_levels(const struct start *s, void (*entry)(struct start *s), u
 void *needed(void *page);
 
 /* Writes every field of the current VMCS that PMUvisor uses: controls, host state and guest state.
- * The guest is as `guest` describes its entry, or with NULL as guest_init_state() leaves it. */
+ * If `guest` is NULL, the guest is as guest_init_state() leaves it. Otherwise the guest is as
+ * `guest` describes its entry. */
 void vmcs_setup(struct cpu *cpu, const struct vmx_capability *capability,
                 const struct vmx_controls *controls, const struct descriptor_tables *tables,
                 const struct guest_entry *guest);
