@@ -160,6 +160,12 @@ struct cpuid_filter {
 };
 #define CPUID_LEAVES 64
 #define CPUID_SUBLEAVES 3 /* 0, 1, and all others */
+struct cpu_cpuid {
+    uint32_t highest;        /* the highest basic leaf that has a place in `filters` */
+    uint32_t extended;       /* offset of the highest extended leaf from 80000000H */
+    uint32_t hypervisor_bit; /* CPUID_1_ECX_HYPERVISOR, or 0 with hypervisor_bit=off */
+    struct cpuid_filter filters[CPUID_LEAVES][CPUID_SUBLEAVES];
+};
 
 #define STACK_PAGES 4
 
@@ -182,12 +188,9 @@ struct cpu {
     const struct boot_info *boot;
     struct cpu_cr cr;
     struct cpu_sipi sipi;
-    uint32_t cpuid_highest;  /* the highest basic leaf that has a place in cpuid_filters */
-    uint32_t cpuid_extended; /* offset of the highest extended leaf from 80000000H */
-    hypercall calls[32];     /* indexed by number; the size is a power of two; NULL: not offered */
-    uint32_t hypercalls;     /* a bit for each hypercall offered, as leaf 0x40000001 reports it */
-    uint32_t hypervisor_bit; /* CPUID_1_ECX_HYPERVISOR, or 0 with hypervisor_bit=off */
-    struct cpuid_filter cpuid_filters[CPUID_LEAVES][CPUID_SUBLEAVES];
+    struct cpu_cpuid cpuid;
+    hypercall calls[32]; /* indexed by number; the size is a power of two; NULL: not offered */
+    uint32_t hypercalls; /* a bit for each hypercall offered, as leaf 0x40000001 reports it */
 
     uint64_t tsc_khz; /* 0: unknown, or nothing needs it */
     struct cpu_tick tick;

@@ -167,12 +167,12 @@ void cpuid_log_unknown(void)
  * processor returns the data of the highest basic leaf. */
 static inline unsigned place_of(const struct cpu *cpu, uint32_t leaf)
 {
-    if (leaf <= cpu->cpuid_highest)
+    if (leaf <= cpu->cpuid.highest)
         return leaf;
     if (leaf == CPUID_LEAF_EXTENDED_1)
         return PLACE_EXTENDED_1;
-    return leaf - CPUID_LEAF_EXTENDED_HIGHEST <= cpu->cpuid_extended ? PLACE_NOTHING_HIDDEN
-                                                                     : cpu->cpuid_highest;
+    return leaf - CPUID_LEAF_EXTENDED_HIGHEST <= cpu->cpuid.extended ? PLACE_NOTHING_HIDDEN
+                                                                     : cpu->cpuid.highest;
 }
 
 /* Subleaves 0 and 1 have their own filters, and all others share one. */
@@ -180,7 +180,7 @@ static inline struct cpuid_filter *filter_of(struct cpu *cpu, uint32_t leaf, uin
 {
     const uint32_t last = CPUID_SUBLEAVES - 1;
 
-    return &cpu->cpuid_filters[place_of(cpu, leaf)][subleaf < last ? subleaf : last];
+    return &cpu->cpuid.filters[place_of(cpu, leaf)][subleaf < last ? subleaf : last];
 }
 
 uint64_t cpuid_hidden_xss(struct cpu *cpu)
@@ -215,19 +215,19 @@ void cpuid_setup(struct cpu *cpu, const uint32_t *controls)
         [WITHOUT_PT] = !(entry & ENTRY_LOAD_RTIT_CTL),
     };
 
-    cpu->cpuid_highest = PLACE_LAST_BASIC;
-    cpu->cpuid_extended = cpuid(CPUID_LEAF_EXTENDED_HIGHEST, 0).eax - CPUID_LEAF_EXTENDED_HIGHEST;
-    cpu->hypervisor_bit = o->hypervisor_bit ? CPUID_1_ECX_HYPERVISOR : 0;
+    cpu->cpuid.highest = PLACE_LAST_BASIC;
+    cpu->cpuid.extended = cpuid(CPUID_LEAF_EXTENDED_HIGHEST, 0).eax - CPUID_LEAF_EXTENDED_HIGHEST;
+    cpu->cpuid.hypervisor_bit = o->hypervisor_bit ? CPUID_1_ECX_HYPERVISOR : 0;
     for (unsigned place = 0; place < CPUID_LEAVES; place++)
         for (unsigned r = 0; r < CPUID_SUBLEAVES; r++)
-            cpu->cpuid_filters[place][r] = (struct cpuid_filter){.keep = {~0u, ~0u, ~0u, ~0u}};
+            cpu->cpuid.filters[place][r] = (struct cpuid_filter){.keep = {~0u, ~0u, ~0u, ~0u}};
     for (const struct cpuid_row *row = rows; row < rows + LENGTH_OF(rows); row++)
         if (applies[row->when])
             hide(cpu, row);
     /* Firmware can limit CPUID to leaves that have nothing hidden. The guest may lift the limit,
      * and then the other leaves exist. */
     if (highest >= CPUID_LEAF_EXTENDED && highest < PLACE_LAST_BASIC)
-        cpu->cpuid_highest = highest;
+        cpu->cpuid.highest = highest;
 }
 
 static void answer_hypervisor_leaf(struct cpu *cpu, uint32_t leaf)
@@ -280,7 +280,7 @@ void cpuid_follow_cr4(struct cpu *cpu)
     uint32_t osxsave = cr4 & CR4_OSXSAVE ? CPUID_1_ECX_OSXSAVE : 0;
 
     for (unsigned r = 0; r < CPUID_SUBLEAVES; r++)
-        filter_of(cpu, 1, r)->add_ecx = cpu->hypervisor_bit | osxsave;
+        filter_of(cpu, 1, r)->add_ecx = cpu->cpuid.hypervisor_bit | osxsave;
     filter_of(cpu, CPUID_LEAF_EXTENDED, 0)->add_ecx = cr4 & CR4_PKE ? CPUID_7_ECX_OSPKE : 0;
     vmcs_write_natural(VMCS_CR4_READ_SHADOW, cr4 & CR4_TRACKED);
     vmcs_write_natural(VMCS_CR4_GUEST_HOST_MASK, cpu->cr.cr4_refused | CR4_TRACKED);
