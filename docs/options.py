@@ -130,20 +130,20 @@ def fault_of(text, top=TOP):
 
 SOURCES = """PMUvisor reads its options from `pmuvisor.cfg`, a file beside the image,
 then from the load options, which GRUB's `chainloader` passes. The later
-source wins. Each is `key=value`; blanks and line ends separate them. A line
-that begins with `#` is a comment. The text is printable ASCII, and
-`pmuvisor.cfg` has at most 16384 bytes."""
+source wins. Each option is `key=value`; blanks and line ends separate the
+options. A line that begins with `#` is a comment. The text is printable ASCII,
+and `pmuvisor.cfg` has at most 16384 bytes."""
 REFUSAL = """An option that is unknown, or has a wrong value, ends the start in one
 line. The line says what was found, what is wanted and what to do. Control
-goes back to the firmware or GRUB, with an EFI error status."""
+returns to the firmware or GRUB, with an EFI error status."""
 EXAMPLE = ["# NMIs exit, and cycles of each exit are kept", "policy=msr stats=cycles tick=0",
            "kernel=/EFI/debian/vmlinuz initrd=", "append=root=/dev/sda2 console=ttyS0,115200"]
 
 
-LAB = """Only `pmuvisor-lab.efi` has these; `make lab` builds it. `pmuvisor.efi`
-refuses them with a line that names the other image. `run-qemu.sh` and
-`make install` look at the options and take the right image. The rows come
-from `experiments/*/hypervisor/options.h`."""
+LAB = """Only `pmuvisor-lab.efi` has these options; `make lab` builds that image.
+`pmuvisor.efi` refuses these options with a line that names the other image.
+`run-qemu.sh` and `make install` read the options and choose the right image.
+The rows come from `experiments/*/hypervisor/options.h`."""
 
 
 def rows(options):
@@ -171,11 +171,11 @@ def markdown(options, lab):
     lines = ["<!-- Made by docs/options.py from boot/option_table.h: edit that. -->", "# Options",
              "", SOURCES, "", *rows(options)]
     if lab:
-        lines += ["", "## Of experiments", "", LAB, "", *rows(lab)]
+        lines += ["", "## Options of experiments", "", LAB, "", *rows(lab)]
     lines += ["", "A `pmuvisor.cfg`:", "", "```", *EXAMPLE, "```", "", REFUSAL, "",
               "`docs/pmuvisor.7` is this page as a man page: `man docs/pmuvisor.7`.",
-              "[nmi.md](nmi.md) explains the steps of `bookkeeping`, [glossary.md](glossary.md)",
-              "other terms."]
+              "[nmi.md](nmi.md) explains the steps of `bookkeeping`. [glossary.md](glossary.md)",
+              "explains other terms."]
     return "\n".join(lines) + "\n"
 
 

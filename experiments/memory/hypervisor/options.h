@@ -12,16 +12,17 @@
            VALUES(NAME("off", MEMTRACE_OFF), NAME("writes", MEMTRACE_WRITES),                      \
                   NAME("reads", MEMTRACE_READS), NAME("all", MEMTRACE_ALL),                        \
                   NAME("devices", MEMTRACE_DEVICES), NAME("pages", MEMTRACE_PAGES)),               \
-           "Which accesses to memory a guest may have recorded, each by an EPT violation and a "   \
-           "single step. reads and all take 2 MiB for each GiB of memory, at most 512 MiB. "       \
-           "devices: those to devices' registers and memory alone. pages: which pages are "        \
-           "written, by the processor's own log. Not with trace=. off costs nothing.")             \
+           "Which memory accesses the guest may ask PMUvisor to record. Each record needs an EPT " \
+           "violation and a single step. reads and all take 2 MiB for each GiB of memory, at "     \
+           "most 512 MiB. devices: only accesses to the registers and memory of devices. pages: "  \
+           "which pages are written, from the processor's own log. Not with trace=. off costs "    \
+           "nothing.")                                                                             \
     OPTION(memtrace_step, CHOICE, memory_options.exits, false, "blocked or exits",                 \
            VALUES(NAME("blocked", false), NAME("exits", true)),                                    \
-           "What keeps an interrupt or NMI from coming before the instruction that is stepped. "   \
+           "What keeps an interrupt or NMI from arriving before the single-stepped instruction. "  \
            "blocked: the processor's blocking by MOV SS. exits: an exit, for a processor that "    \
-           "does otherwise; a write then costs more. Reads take exits in any case.")               \
+           "does not block this way; a write then costs more. Reads always use exits.")            \
     OPTION(memtrace_ms, NUMBER, memory_options.ms, 0,                                              \
            "milliseconds from 0 (at a hypercall) to 10000", VALUES(NAME(NULL, MEMTRACE_MAX_MS)),   \
-           "Records accesses to all memory from the start on, for so long. 0: the guest asks, by " \
-           "a hypercall, for which memory and when.")
+           "Records accesses to all memory from the start on, for this number of milliseconds. "   \
+           "0: the guest selects the memory and the time by a hypercall.")

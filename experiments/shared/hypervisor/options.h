@@ -10,5 +10,5 @@
 #define EXPERIMENT_OPTIONS(OPTION)                                                                 \
     OPTION(trace_ring, NUMBER, ring_options.mib, TRACE_RING_DEFAULT_MIB, "MiB from 1 to 256",      \
            VALUES(NAME(NULL, TRACE_RING_MAX_MIB)),                                                 \
-           "How large each processor's ring is, where exits are recorded: 32,768 records a MiB. "  \
-           "Memory below 4 GiB. 0 is taken as 1.")
+           "The size in MiB of each processor's ring, which holds the recorded exits: 32,768 "     \
+           "records for each MiB. The ring lies in memory below 4 GiB. 0 means 1.")
