@@ -54,15 +54,15 @@ class Difference(NamedTuple):
 
 DIFFERENCES = (
     Difference(
-        "command line", "GRUB's `linux` puts BOOT_IMAGE= in front, PMUvisor's loader does not. "
-        "`dis_ucode_ldr` and `intremap=off` are the boot menu's, for the native kernel alone. "
-        "6.1 does not know `fred=off`, which is on both.",
+        "command line", "GRUB's `linux` puts BOOT_IMAGE= in front, but PMUvisor's loader does not. "
+        "The boot menu adds `dis_ucode_ldr` and `intremap=off` for the native kernel only. "
+        "Both kernels get `fred=off`, which 6.1 does not know.",
         (r"- Unknown kernel command line parameters \"dis_ucode_ldr( fred=off)?\", .*",
          r"\+ Unknown kernel command line parameters \"fred=off\", .*",
          r"-     dis_ucode_ldr"), (r"(Kernel command|Command) line: .*",)),
     Difference(
-        "memory map", "The hypervisor's own memory and the reset doorbell are reserved. Memory of "
-        "the boot loader, and where it put kernel and initramfs, is as each loader left it.",
+        "memory map", "The hypervisor's own memory and the reset doorbell are reserved. The two "
+        "boot loaders use different memory, and put kernel and initramfs at different places.",
         (r"[-+] (BIOS-e820|  node   0): \[?.*\[?mem .*",
          r"[-+] PM: hibernation: Registered nosave memory: .*",
          r"[-+] On node 0, zone DMA(32)?: \d+ pages in unavailable ranges",
@@ -70,42 +70,42 @@ DIFFERENCES = (
         (r"RAMDISK: .*", r"NODE_DATA\(0\) allocated .*", r"Built 1 zonelists, .*",
          r"Memory: .* available .*", r"efi: Freeing EFI boot services memory: \d+K")),
     Difference(
-        "ACPI's FADT and MADT", "The guest gets copies: the FADT's reset register is one that "
-        "PMUvisor watches, the MADT has the processors that are under VMX.",
+        "ACPI's FADT and MADT", "The guest gets copies. PMUvisor watches the reset register of the "
+        "FADT's copy. The MADT's copy has the processors that are under VMX.",
         changed=(r"ACPI: FACP 0x.*", r"ACPI: APIC 0x.*",
                  r"ACPI: Reserving FACP table memory .*", r"ACPI: Reserving APIC table memory .*")),
     Difference(
-        "sleep states", "S3 is hidden: PMUvisor would not be there after it.",
+        "sleep states", "S3 is hidden, because PMUvisor would not survive S3.",
         (r"- ACPI: PM: \(supports S0 S3 S5\)", r"\+ ACPI: PM: \(supports S0 S5\)")),
     Difference(
-        "Secure Boot", "PMUvisor tells the kernel nothing of it, because it looks at no signature "
-        "of the kernel's. The kernel's own EFI stub, which would ask, does not run. So the guest is "
-        "not locked down where Secure Boot is on.",
+        "Secure Boot", "PMUvisor does not tell the kernel about Secure Boot, because PMUvisor "
+        "checks no signature of the kernel. The kernel's own EFI stub, which would ask firmware, "
+        "does not run. So the guest is not locked down, even if Secure Boot is on.",
         (r"- secureboot: Secure boot disabled",
          r"\+ secureboot: Secure boot could not be determined \(mode 0\)",
          r"\+ (integrity|ima): secureboot mode disabled")),
     Difference(
-        "EFI's tables", "The kernel's own EFI stub leaves two more where Debian 13's GRUB has it "
-        "fetch the initramfs, and its firmware random numbers. It does not run under PMUvisor.",
+        "EFI's tables", "The kernel's own EFI stub leaves two more tables: one if Debian 13's GRUB "
+        "makes the stub fetch the initramfs, and one if Debian 13's firmware provides random "
+        "numbers. The stub does not run under PMUvisor.",
         (rf"- efi: {TABLES}(INITRD=0x\w+ )?RNG=0x\w+ ", rf"\+ efi: {TABLES}"),
         hosts=("trixie",)),
     Difference(
-        "vulnerabilities", "CPUID says that there is a hypervisor. Linux then cannot know what the "
-        "host does about them (GDS), takes the processor for one that has them (ITS), or "
-        "leaves the matter to the host (VMSCAPE).",
+        "vulnerabilities", "CPUID reports a hypervisor. Linux then cannot know which mitigations the "
+        "host applies (GDS), assumes that the processor is vulnerable (ITS), or leaves the "
+        "mitigation to the host (VMSCAPE).",
         (r"- GDS: Vulnerable: No microcode", r"\+ GDS: Unknown: Dependent on hypervisor status",
          r"\+ ITS: Vulnerable", r"- VMSCAPE: Vulnerable"), bit=True),
     Difference(
-        "old microcode", "Linux does not ask for the microcode's version where there is a "
-        "hypervisor.",
+        "old microcode", "Linux does not check the microcode's version under a hypervisor.",
         (r"- x86/CPU: Running old microcode",), suites=("trixie-backports",), bit=True),
     Difference(
-        "an MSR that this machine has not", "Both kernels say it, each with the address that KASLR "
-        "has given it.",
+        "an MSR that this machine lacks", "Both kernels print the line, each with the address that "
+        "KASLR chose.",
         changed=(rf"unchecked MSR access error: RDMSR from 0xe2 at rIP: {ADDRESS} .*",),
         suites=LATER),
     Difference(
-        "times", "Of day, and how long something took.",
+        "times", "Times of day and durations.",
         changed=(r"audit: type=2000 audit\([\d.]+:1\): .*",
                  r"rtc_cmos .*: setting system clock to .*", r"sched_clock: Marking stable .*",
                  r"smpboot: Total of 4 processors activated \([\d.]+ BogoMIPS\)",
@@ -124,14 +124,16 @@ SEEN = (
         "PMUs of the uncore and of the C-states", "Their drivers do not start under a hypervisor.",
         (r"- sees: pmu (uncore_\w+|cstate_(core|pkg))",), bit=True),
     Difference(
-        "the flag `art`", "The always running timer, to which devices' time stamps are converted: "
-        "not under a hypervisor, which may change the TSC.", (r"- sees: flag art",), bit=True),
+        "the flag `art`", "The always running timer, to which Linux converts devices' time stamps. "
+        "Under a hypervisor Linux does not use it, because a hypervisor may change the TSC.",
+        (r"- sees: flag art",), bit=True),
     Difference(
-        "the flag `hypervisor`", "What programs go by.", (r"\+ sees: flag hypervisor",), bit=True),
+        "the flag `hypervisor`", "Programs use it to detect a hypervisor.",
+        (r"\+ sees: flag hypervisor",), bit=True),
     Difference(
-        "what is done about vulnerabilities", "Linux cannot know what the host does, whether "
-        "threads share a core, or whether the processor is what it says: it assumes the worse, or "
-        "leaves it to the host.",
+        "mitigations of vulnerabilities", "Linux cannot know which mitigations the host applies, "
+        "whether threads share a core, or whether CPUID reports the real processor. So Linux "
+        "assumes the worse case, or leaves the mitigation to the host.",
         changed=(r"mitigation: (gather_data_sampling|indirect_target_selection|mds|mmio_stale_data|"
                  r"old_microcode|spectre_v2|vmscape): .*",), bit=True),
 )
