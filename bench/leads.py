@@ -59,8 +59,8 @@ def switch(machine):
     metric = "instructions" if machine.exact else "time"
     values = ran(lambda name: machine.value(name, "context_switch", "counted", metric))
     sentence = "" if "native" not in values else \
-        (f"A switch between two processes that count takes {number(values['native'])} {unit} more than one "
-         f"between two that do not, natively: {beside(values)}.")
+        (f"Natively, a switch between two processes that count takes {number(values['native'])} {unit} more than a "
+         f"switch between two processes that do not: {beside(values)}.")
     return Lead("switch", f"Four counters at a switch of processes ({unit})", values, number, sentence,
                 "make bench ONLY=a1")
 
@@ -69,7 +69,7 @@ def record(machine):
     values = ran(lambda name: profile_overhead(machine, name))
     theirs = published.TABLE_4_5_OVERHEAD
     sentence = "" if "native" not in values else \
-        ("perf record adds " + ", ".join(f"{percent(value, 2)} {name}" for name, value in values.items()) +
+        ("perf record adds: " + ", ".join(f"{percent(value, 2)} {name}" for name, value in values.items()) +
          f". The thesis, in time: {theirs['native']} % bare, {theirs['kvm']} % KVM, {theirs['msr+nmi']} % passed "
          "through.")
     return Lead("record", "What perf record adds (%)", values, lambda value: percent(value, 2), sentence,

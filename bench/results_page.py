@@ -26,9 +26,9 @@ PAGE, PICTURES = os.path.join(TOP, "docs", "results.md"), os.path.join(TOP, "doc
 HEAD = """<!-- SPDX-License-Identifier: BSD-2-Clause -->
 # Results
 
-What was measured, of each machine in [results/](../results/README.md): three pictures, then a page for each part, with its
-tables folded. `make report` makes all of it of those files, in seconds and without a boot. `make bench` makes such a
-file.
+This page shows the results of each machine in [results/](../results/README.md). For each machine there are three
+pictures, then a page for each part, with folded tables. `make report` makes all pages and pictures from the files in
+[results/](../results/README.md), in seconds and without a boot. `make bench` writes a file of results.
 
 """
 LICENSE = "<!-- SPDX-License-Identifier: BSD-2-Clause -->\n"

@@ -10,8 +10,8 @@ from results import BY_COLUMN, COLUMNS, of_columns
 from tables import asked, extra, profile_overhead, published_extra
 
 KINDS = {
-    "emulator": "an emulator: figures are counts of instructions, exits or accesses, exact "
-                "but for nginx's",
+    "emulator": "an emulator: figures are counts of instructions, exits or accesses, and are exact "
+                "except nginx's",
     "nested": "a machine under QEMU/KVM with nested VMX: cycles and time, the outer KVM's included",
     "metal": "a bare machine: cycles and time",
 }

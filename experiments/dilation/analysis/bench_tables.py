@@ -3,4 +3,4 @@
 import kept
 from added import Section
 
-SECTIONS = (Section("dilation-of", "Whether a traced guest is another run", "validity", kept.parts("dilation"), short="Dilation"),)
+SECTIONS = (Section("dilation-of", "Does tracing change the run?", "validity", kept.parts("dilation"), short="Dilation"),)

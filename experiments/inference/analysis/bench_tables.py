@@ -3,5 +3,5 @@
 import kept
 from added import Section
 
-SECTIONS = (Section("inference-of", "What a host can tell of its guest", "validity", kept.parts("inference"),
+SECTIONS = (Section("inference-of", "What a host can infer about its guest", "validity", kept.parts("inference"),
                     short="Inference"),)
