@@ -60,21 +60,22 @@ $(TEST_KERNEL): $(KERNEL_BUILD)/kernel.elf
 	$(Q)$(OBJCOPY) -O binary -j .kernel $< $(KERNEL_BUILD)/kernel.bin
 	@cat $(KERNEL_BUILD)/setup.bin $(KERNEL_BUILD)/kernel.bin > $@
 
-# Hypervisors with one thing broken, to see the sweeps fail: the same objects, with the functions
-# that tests/mutants/NAME.c names __wrap_F in the place of F. An experiment's are in its own folder.
+# Hypervisors with one thing broken, to see the sweeps fail: the same objects, in which each function
+# __wrap_F() of tests/mutants/NAME.c replaces F(). An experiment's are in its own folder.
 MUTANTS = $(BUILD)/mutants
 MUTANT_SOURCES = $(sort $(wildcard tests/mutants/*.c experiments/*/tests/mutants/*.c))
 MUTANT_IMAGES = $(patsubst %.c,$(MUTANTS)/%.efi,$(notdir $(MUTANT_SOURCES)))
-mutant_source = $(filter %/$*.c,$(MUTANT_SOURCES))
+mutant_object = $(BUILD)/$(patsubst %.c,%.o,$(filter %/$*.c,$(MUTANT_SOURCES)))
 
 $(foreach source,$(MUTANT_SOURCES),\
     $(eval $(MUTANTS)/$(basename $(notdir $(source))).elf: $(BUILD)/$(source:.c=.o)))
 $(MUTANTS)/%.elf: $(OBJECTS) $(LAB_OBJECTS) linker.ld
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
-	$(Q)$(LD) $(LDFLAGS) $$(sed -n 's/.*__wrap_\([a-z_]*\)(.*)$$/--wrap=\1/p' $(mutant_source)) \
-	    -o $@ $(GNU_EFI_LIB)/crt0-efi-x86_64.o $(OBJECTS) $(LAB_OBJECTS) \
-	    $(BUILD)/$(mutant_source:.c=.o) -L $(GNU_EFI_LIB) -lgnuefi
+	$(Q)$(LD) $(LDFLAGS) -o $@ \
+	    $$(nm --defined-only $(mutant_object) | sed -n 's/.* T __wrap_/--wrap=/p') \
+	    $(GNU_EFI_LIB)/crt0-efi-x86_64.o $(OBJECTS) $(LAB_OBJECTS) $(mutant_object) \
+	    -L $(GNU_EFI_LIB) -lgnuefi
 
 $(MUTANTS)/%.efi: $(MUTANTS)/%.elf
 	$(Q)$(OBJCOPY) --strip-all -j .text -j .rodata -j .data -j .bss -j .dynamic -j .rela -j .reloc \

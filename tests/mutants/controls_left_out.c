@@ -10,13 +10,10 @@
 
 #define MSR_LEFT_OUT 0xfff
 
-typedef const struct vmx_capability *capability;
-typedef const struct options *asked; /* short, because a __wrap_ stands on one line */
-typedef struct vmx_controls *chosen;
-typedef struct refusal *refused;
-
-bool __real_vmx_controls_choose(capability c, asked o, chosen out, refused r);
-bool __wrap_vmx_controls_choose(capability c, asked o, chosen out, refused r);
+bool __real_vmx_controls_choose(const struct vmx_capability *c, const struct options *o,
+                                struct vmx_controls *out, struct refusal *r);
+bool __wrap_vmx_controls_choose(const struct vmx_capability *c, const struct options *o,
+                                struct vmx_controls *out, struct refusal *r);
 
 static const struct {
     enum control_set set;
@@ -28,7 +25,8 @@ static const struct {
     {SET_EXIT, EXIT_CLEAR_LBR_CTL},
 };
 
-bool __wrap_vmx_controls_choose(capability c, asked o, chosen out, refused r)
+bool __wrap_vmx_controls_choose(const struct vmx_capability *c, const struct options *o,
+                                struct vmx_controls *out, struct refusal *r)
 {
     bool good = __real_vmx_controls_choose(c, o, out, r);
     uint64_t left_out = rdmsr(MSR_LEFT_OUT);

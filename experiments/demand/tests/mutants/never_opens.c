@@ -5,11 +5,10 @@
  */
 #include "experiments/demand/hypervisor/demand.h"
 
-typedef const struct cpu *processor; /* short, because a __wrap_ stands on one line */
+bool __wrap_demand_turns_on(const struct cpu *cpu, uint32_t index, uint64_t value);
 
-bool __wrap_demand_turns_on(processor cpu, uint32_t index, uint64_t value);
-
-bool __wrap_demand_turns_on(UNUSED processor cpu, UNUSED uint32_t index, UNUSED uint64_t value)
+bool __wrap_demand_turns_on(UNUSED const struct cpu *cpu, UNUSED uint32_t index,
+                            UNUSED uint64_t value)
 {
     return false;
 }
