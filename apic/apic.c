@@ -50,7 +50,7 @@ uint32_t apic_id_read(void)
 }
 
 /* False: a send is still under way, and would be lost if another were written over it. */
-static bool wait_for_idle(const volatile uint32_t *icr_low)
+static bool wait_for_icr_idle(const volatile uint32_t *icr_low)
 {
     for (unsigned i = 0; i < ICR_IDLE_READS; i++)
         if (!(*icr_low & ICR_DELIVERY_STATUS))
@@ -74,12 +74,12 @@ bool apic_send(uint32_t apic_id, uint32_t command)
     /* The guest may be between its two writes of the ICR, so the high half is put back. */
     volatile uint32_t *low = xapic_register(base, APIC_ICR_LOW);
     volatile uint32_t *high = xapic_register(base, APIC_ICR_HIGH);
-    if (apic_id > XAPIC_ID_MAX || !wait_for_idle(low))
+    if (apic_id > XAPIC_ID_MAX || !wait_for_icr_idle(low))
         return false;
     uint32_t guest_high = *high;
     *high = apic_id << XAPIC_ID_SHIFT;
     *low = command;
-    (void)wait_for_idle(low);
+    (void)wait_for_icr_idle(low);
     *high = guest_high;
     return true;
 }
@@ -92,7 +92,7 @@ void apic_send_others(uint32_t command)
 
 bool apic_send_self_nmi(void) { return apic_send(apic_id_read(), ICR_NMI); }
 
-bool apic_software_enabled(void)
+bool apic_is_software_enabled(void)
 {
     return rdmsr(IA32_APIC_BASE) & APIC_BASE_EN && apic_read(APIC_SVR) & SVR_SOFTWARE_ENABLE;
 }
@@ -136,7 +136,7 @@ bool apic_start_processor(uint32_t apic_id, uint64_t page, const volatile bool *
     return false;
 }
 
-static bool interrupt_in_service(void)
+static bool has_interrupt_in_service(void)
 {
     for (unsigned i = 0; i < ISR_REGISTERS; i++)
         if (apic_read(APIC_ISR + i * APIC_REGISTER_BYTES) != 0)
@@ -150,13 +150,13 @@ void apic_software_disable(void)
         apic_write(APIC_SVR, SVR_RESET);
 }
 
-void apic_init_state(void)
+void apic_set_init_state(void)
 {
     uint64_t base = rdmsr(IA32_APIC_BASE);
 
     if (!(base & APIC_BASE_EN))
         return;
-    for (unsigned i = 0; i < INTERRUPTS && interrupt_in_service(); i++)
+    for (unsigned i = 0; i < INTERRUPTS && has_interrupt_in_service(); i++)
         apic_write(APIC_EOI, 0);
     apic_write(APIC_TPR, 0);
     apic_write(APIC_TIMER_INITIAL, 0);

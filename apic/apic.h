@@ -30,7 +30,7 @@ bool apic_send(uint32_t apic_id, uint32_t command);
 
 /* Returns whether the local APIC is enabled, globally and by software (SVR bit 8). Otherwise LVTPC
  * cannot be unmasked (SDM Vol. 3, "Local APIC State After It Has Been Software Disabled"). */
-bool apic_software_enabled(void);
+bool apic_is_software_enabled(void);
 
 /* LVTPC, the whole register. SDM Vol. 3, "Local Vector Table". */
 uint32_t apic_lvtpc_read(void);
@@ -46,7 +46,7 @@ bool apic_send_self_nmi(void);
 /* Does what an INIT does to the local APIC, as far as software can. It leaves out the interrupts
  * that wait in the IRR, and the ESR. SDM Vol. 3, "Local APIC State After an INIT Reset
  * ("Wait-for-SIPI" State)". */
-void apic_init_state(void);
+void apic_set_init_state(void);
 /* The first step of that, in one write: afterwards none of the local APIC's own sources sends
  * anything. */
 void apic_software_disable(void);

@@ -18,7 +18,7 @@ static void read_processors(struct acpi_madt *madt, struct acpi_facts *facts)
     for (struct acpi_madt_entry *e = acpi_madt_next(madt, NULL); e != NULL;
          e = acpi_madt_next(madt, e)) {
         uint32_t known = 0;
-        if (!acpi_madt_processor(e, &apic_id))
+        if (!acpi_madt_read_processor(e, &apic_id))
             continue;
         while (known < facts->processors && known < PROCESSORS_MAX &&
                facts->apic_id[known] != apic_id)
@@ -31,7 +31,7 @@ static void read_processors(struct acpi_madt *madt, struct acpi_facts *facts)
 }
 
 /* An X_ field that is not 0 replaces the 32-bit field. */
-static uint16_t io_port(uint32_t narrow, const struct acpi_generic_address *wide)
+static uint16_t choose_io_port(uint32_t narrow, const struct acpi_generic_address *wide)
 {
     if (wide != NULL && wide->space_id == ACPI_SPACE_IO && wide->address != 0)
         return (uint16_t)wide->address;
@@ -43,10 +43,12 @@ static void read_fadt(const struct acpi_fadt *fadt, struct acpi_facts *facts)
     const struct acpi_fadt_wide *wide = (const struct acpi_fadt_wide *)fadt;
     bool is_wide = fadt->header.length >= sizeof(*wide);
 
-    facts->pm1a_control = io_port(fadt->pm1a_control, is_wide ? &wide->x_pm1a_control : NULL);
-    facts->pm1b_control = io_port(fadt->pm1b_control, is_wide ? &wide->x_pm1b_control : NULL);
+    facts->pm1a_control = choose_io_port(fadt->pm1a_control,
+                                         is_wide ? &wide->x_pm1a_control : NULL);
+    facts->pm1b_control = choose_io_port(fadt->pm1b_control,
+                                         is_wide ? &wide->x_pm1b_control : NULL);
     if (fadt->pm_timer_length == ACPI_PM_TIMER_BYTES)
-        facts->pm_timer = io_port(fadt->pm_timer, is_wide ? &wide->x_pm_timer : NULL);
+        facts->pm_timer = choose_io_port(fadt->pm_timer, is_wide ? &wide->x_pm_timer : NULL);
     if (fadt->header.length < sizeof(*fadt) || !(fadt->flags & ACPI_FADT_RESET_REG_SUP))
         return;
     facts->reset_supported = true;
@@ -66,7 +68,7 @@ static void check_table(const char *name, const struct acpi_header *table)
         log_printf(
             "warning: ACPI table %s: found %u bytes, wanted %lu to %u: it counts as absent\n", name,
             table->length, sizeof(*table), ACPI_TABLE_MAX);
-    else if (acpi_sum(table, table->length) != 0)
+    else if (acpi_checksum(table, table->length) != 0)
         log_printf(
             "warning: ACPI table %s: its checksum is wrong; it is used all the same, as Linux "
             "does\n",
@@ -93,11 +95,11 @@ static void check_list(const char *name, const struct acpi_list *list)
 void acpi_check(uint64_t rsdp)
 {
     struct acpi_list list;
-    const struct acpi_header *dsdt = acpi_dsdt(rsdp);
+    const struct acpi_header *dsdt = acpi_find_dsdt(rsdp);
 
-    if (acpi_xsdt(rsdp, &list))
+    if (acpi_read_xsdt(rsdp, &list))
         check_list("XSDT", &list);
-    else if (acpi_rsdt(rsdp, &list))
+    else if (acpi_read_rsdt(rsdp, &list))
         check_list("RSDT", &list);
     if (dsdt != NULL)
         check_table("DSDT", dsdt);
@@ -105,13 +107,13 @@ void acpi_check(uint64_t rsdp)
 
 /* ---- the console ---- */
 
-const struct acpi_spcr *acpi_serial(uint64_t rsdp, uint16_t *port, uint16_t *divisor)
+const struct acpi_spcr *acpi_find_spcr(uint64_t rsdp, uint16_t *port, uint16_t *divisor)
 {
     /* Divisors of 115200, by the SPCR's code for the rate. The other codes are reserved. */
     static const uint8_t divisors[] = {
         [SPCR_BAUD_UNCHANGED] = 0, [3] = 12, [4] = 6, [6] = 2, [7] = 1};
-    const struct acpi_spcr *spcr = (const struct acpi_spcr *)acpi_find(rsdp, "SPCR",
-                                                                       sizeof(struct acpi_spcr));
+    const struct acpi_spcr *spcr = (const struct acpi_spcr *)acpi_find_table(
+        rsdp, "SPCR", sizeof(struct acpi_spcr));
 
     if (spcr == NULL || spcr->base.address == 0)
         return NULL;
@@ -128,13 +130,14 @@ const struct acpi_spcr *acpi_serial(uint64_t rsdp, uint16_t *port, uint16_t *div
 void acpi_facts_read(uint64_t rsdp, struct acpi_facts *facts)
 {
     *facts = (struct acpi_facts){.rsdp = rsdp, .s5_type = {SLP_TYP_UNKNOWN, SLP_TYP_UNKNOWN}};
-    acpi_sleep_states(rsdp, facts);
+    acpi_read_sleep_states(rsdp, facts);
 
-    struct acpi_header *fadt = acpi_find(rsdp, "FACP", offsetof(struct acpi_fadt, reset_register));
+    struct acpi_header *fadt = acpi_find_table(rsdp, "FACP",
+                                               offsetof(struct acpi_fadt, reset_register));
     if (fadt != NULL)
         read_fadt((const struct acpi_fadt *)fadt, facts);
 
-    struct acpi_header *madt = acpi_find(rsdp, "APIC", sizeof(struct acpi_madt));
+    struct acpi_header *madt = acpi_find_table(rsdp, "APIC", sizeof(struct acpi_madt));
     if (madt != NULL)
         read_processors((struct acpi_madt *)madt, facts);
 }

@@ -9,7 +9,7 @@
 /* Returns the SPCR, which describes the serial line of firmware's console, or NULL if there is no
  * such line. *port gets the line's I/O port, or 0 if the line is not a 16550 at an I/O port.
  * *divisor gets the divisor of the line's rate, or 0 to keep the rate that firmware set. */
-const struct acpi_spcr *acpi_serial(uint64_t rsdp, uint16_t *port, uint16_t *divisor);
+const struct acpi_spcr *acpi_find_spcr(uint64_t rsdp, uint16_t *port, uint16_t *divisor);
 /* Logs a line for each table used here that has a wrong length or checksum. */
 void acpi_check(uint64_t rsdp);
 /* Fills *facts from the tables at rsdp (0: none found). */

@@ -73,26 +73,26 @@ const uint16_t *files_image_path(void);
  * Returns false if there is no volume or the volume refuses. */
 bool file_save(const char *path, const struct range *pieces, uint64_t count);
 /* Closes the volume, after the last file. */
-void files_finish(void);
+void files_close_volume(void);
 
 /* ---- platform.c ---- */
 
 /* Returns the RSDP's address from the configuration table, or 0 if there is none. */
-uint64_t platform_rsdp(void);
-void platform_framebuffer(struct framebuffer *fb);
+uint64_t platform_find_rsdp(void);
+void platform_find_framebuffer(struct framebuffer *fb);
 /* Returns the size of a device path's node in bytes, or 0 if the node is the last or damaged. */
 uint64_t device_node_size(const void *node);
 /* Returns true if the firmware's own text already goes to the UART at this I/O port. */
-bool platform_console_uses(uint16_t port);
+bool platform_console_uses_port(uint16_t port);
 
 /* ---- last.c ---- */
 
 /* Writes the log of this start, which is refused, to a file beside the image. Needs boot services.
  * If the last run left a log, that log has the file, and this log is not written. */
-void last_refused(void);
+void save_refused_log(void);
 /* If the last run did not end as its guest asked, writes the log that it left to a file beside the
  * image, and says so. Call it before this start allocates the memory in which that log lies. */
-void last_save(void);
+void save_last_log(void);
 
 /* ---- screen.c ---- */
 
@@ -102,4 +102,4 @@ void screen_wait(uint32_t seconds);
 /* The log sink that writes to the firmware's text console. */
 void screen_sink(const char *text, size_t length);
 /* Copies the firmware's glyphs for ASCII, for use after firmware is gone. Width 0: it has none. */
-void screen_glyphs(struct glyphs *glyphs);
+void screen_read_glyphs(struct glyphs *glyphs);

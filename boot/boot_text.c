@@ -9,13 +9,13 @@
 #define IMAGE_SUFFIX ".efi"
 
 /* Firmware treats load options as bytes: their address may be odd. */
-static uint16_t character(const void *text, uint64_t index)
+static uint16_t read_character(const void *text, uint64_t index)
 {
     const unsigned char *bytes = (const unsigned char *)text + 2 * index;
     return (uint16_t)(bytes[0] | bytes[1] << 8);
 }
 
-static char lower(char c) { return (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c); }
+static char to_lower(char c) { return (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c); }
 
 static bool is_separator(uint16_t c) { return c == '\\' || c == '/' || c == ':'; }
 
@@ -25,7 +25,7 @@ static bool has_suffix(const char *word, uint64_t length)
     uint64_t same = 0;
 
     while (length >= suffix && same < suffix &&
-           lower(word[length - suffix + same]) == IMAGE_SUFFIX[same])
+           to_lower(word[length - suffix + same]) == IMAGE_SUFFIX[same])
         same++;
     return same == suffix;
 }
@@ -42,7 +42,7 @@ static const uint16_t *file_name(const uint16_t *path)
 }
 
 /* Compares without the suffix: the UEFI shell starts "pmuvisor.efi" for "pmuvisor", too. */
-static bool names_file(const char *word, uint64_t length, const uint16_t *image_path)
+static bool is_image_name(const char *word, uint64_t length, const uint16_t *image_path)
 {
     const uint16_t *name = file_name(image_path);
     uint64_t start = length;
@@ -50,7 +50,7 @@ static bool names_file(const char *word, uint64_t length, const uint16_t *image_
     while (start > 0 && !is_separator((unsigned char)word[start - 1]))
         start--;
     for (; start < length; start++, name++)
-        if (*name > '~' || lower((char)*name) != lower(word[start]))
+        if (*name > '~' || to_lower((char)*name) != to_lower(word[start]))
             return false;
     return *name == '.' && length > 0;
 }
@@ -66,22 +66,22 @@ static uint64_t image_name_length(const char *text, const uint16_t *image_path)
         if (text[end] == '=')
             return 0;
     if (!has_suffix(text + start, end - start) &&
-        !names_file(text + start, end - start, image_path))
+        !is_image_name(text + start, end - start, image_path))
         return 0;
     return text[end] == '"' ? end + 1 : end;
 }
 
-static bool is_text(uint16_t c) { return (c >= ' ' || c == '\t') && c <= '~'; }
+static bool is_printable(uint16_t c) { return (c >= ' ' || c == '\t') && c <= '~'; }
 
-bool load_options_text(const void *load_options, uint64_t bytes, const uint16_t *image_path,
-                       char *out, bool *ignored, struct refusal *r)
+bool load_options_to_text(const void *load_options, uint64_t bytes, const uint16_t *image_path,
+                          char *out, bool *ignored, struct refusal *r)
 {
     uint64_t count = load_options == NULL ? 0 : bytes / 2, length = 0;
     bool text = true, option = false;
 
-    for (; length < count && character(load_options, length) != 0; length++) {
-        text &= is_text(character(load_options, length));
-        option |= character(load_options, length) == '=';
+    for (; length < count && read_character(load_options, length) != 0; length++) {
+        text &= is_printable(read_character(load_options, length));
+        option |= read_character(load_options, length) == '=';
     }
     out[0] = '\0';
     *ignored = !text && !option;
@@ -93,8 +93,8 @@ bool load_options_text(const void *load_options, uint64_t bytes, const uint16_t 
                       "pmuvisor.cfg",
                       length, LOAD_OPTIONS_MAX - 1);
     for (uint64_t i = 0; i < length; i++) {
-        uint16_t c = character(load_options, i);
-        if (!is_text(c))
+        uint16_t c = read_character(load_options, i);
+        if (!is_printable(c))
             return refuse(r, REFUSE_BAD_OPTION,
                           "load options: found character 0x%x at position %lu, wanted printable "
                           "ASCII; write them as plain text",
@@ -115,15 +115,15 @@ bool append_path(uint16_t *path, uint64_t size, const void *node, uint64_t count
     while (path[n] != 0)
         n++;
     bool ends = n > 0 && (path[n - 1] == '\\' || path[n - 1] == '/');
-    bool begins = count > 0 && (character(node, 0) == '\\' || character(node, 0) == '/');
+    bool begins = count > 0 && (read_character(node, 0) == '\\' || read_character(node, 0) == '/');
     if (ends && begins)
         i = 1;
     else if (n > 0 && !ends && !begins && n + 1 < size)
         path[n++] = '\\';
-    for (; i < count && character(node, i) != 0 && n + 1 < size; i++)
-        path[n++] = character(node, i);
+    for (; i < count && read_character(node, i) != 0 && n + 1 < size; i++)
+        path[n++] = read_character(node, i);
     path[n] = 0;
-    return i == count || character(node, i) == 0;
+    return i == count || read_character(node, i) == 0;
 }
 
 bool join_path(const uint16_t *image_path, const char *path, uint16_t *out, uint64_t size)

@@ -18,8 +18,8 @@
  * Load options that are not all text and contain no '=' come from firmware itself. An example is
  * the GUID of a boot option that firmware made. For these, *ignored is true and `out` is empty.
  * Other load options are refused if they are too long or not ASCII. */
-bool load_options_text(const void *load_options, uint64_t bytes, const uint16_t *image_path,
-                       char *out, bool *ignored, struct refusal *r);
+bool load_options_to_text(const void *load_options, uint64_t bytes, const uint16_t *image_path,
+                          char *out, bool *ignored, struct refusal *r);
 
 /* Appends a file path node's text to a path of at most `size` characters. The text has `count`
  * characters of UTF-16, or fewer characters and a terminator. Puts exactly one separator between

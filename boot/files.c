@@ -56,8 +56,8 @@ static bool open_volume(struct refusal *r)
     return read_image_path(r);
 }
 
-static bool get_size(EFI_FILE_HANDLE file, const char *what, const char *path, uint64_t *out,
-                     struct refusal *r)
+static bool get_file_size(EFI_FILE_HANDLE file, const char *what, const char *path, uint64_t *out,
+                          struct refusal *r)
 {
     static uint64_t info[INFO_SIZE / sizeof(uint64_t)];
     EFI_GUID guid = EFI_FILE_INFO_ID;
@@ -102,13 +102,13 @@ static bool read_all(EFI_FILE_HANDLE file, const char *what, const char *path,
 }
 
 /* Allocates memory for the file, and reads the file into it. */
-static bool load(EFI_FILE_HANDLE file, const char *what, const char *path, uint64_t limit,
-                 uint64_t high, struct range *out, struct refusal *r)
+static bool allocate_and_read(EFI_FILE_HANDLE file, const char *what, const char *path,
+                              uint64_t limit, uint64_t high, struct range *out, struct refusal *r)
 {
     struct need need = {what, path, 0, PAGE_SIZE, MIB, limit};
 
     *out = (struct range){0, 0};
-    if (!get_size(file, what, path, &need.size, r))
+    if (!get_file_size(file, what, path, &need.size, r))
         return false;
     if (need.size == 0)
         return true;
@@ -143,7 +143,7 @@ bool file_load(const char *what, const char *path, uint64_t limit, uint64_t high
         return refuse(r, REFUSE_BAD_FILE,
                       "%s %s: cannot be opened (EFI status 0x%lx); check the volume", what, path,
                       status);
-    bool done = load(file, what, path, limit, high, out, r);
+    bool done = allocate_and_read(file, what, path, limit, high, out, r);
     file->Close(file);
     return done;
 }
@@ -173,7 +173,7 @@ bool file_save(const char *path, const struct range *pieces, uint64_t count)
 
 const uint16_t *files_image_path(void) { return image_path; }
 
-void files_finish(void)
+void files_close_volume(void)
 {
     if (volume != NULL)
         volume->Close(volume);

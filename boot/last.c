@@ -12,41 +12,42 @@
 #include "console/log.h"
 
 #define FILE_NAME "pmuvisor.log"
-static bool is_kept(uint64_t address)
+static bool is_kept_log(uint64_t address)
 {
-    return kept_look((const struct log_ring *)(uintptr_t)address) != KEPT_NONE;
+    return kept_check((const struct log_ring *)(uintptr_t)address) != KEPT_NONE;
 }
 
-static struct range bytes(const char *text, uint64_t length)
+static struct range text_range(const char *text, uint64_t length)
 {
     return (struct range){(uintptr_t)text, length};
 }
 
-static bool save(const struct log_ring *ring, const char *before)
+static bool write_log_file(const struct log_ring *ring, const char *before)
 {
     struct kept_piece pieces[2];
 
-    kept_text(ring, pieces);
-    const struct range parts[] = {bytes(before, strlen(before)),
-                                  bytes(pieces[0].text, pieces[0].length),
-                                  bytes(pieces[1].text, pieces[1].length)};
+    kept_get_text(ring, pieces);
+    const struct range parts[] = {text_range(before, strlen(before)),
+                                  text_range(pieces[0].text, pieces[0].length),
+                                  text_range(pieces[1].text, pieces[1].length)};
     return file_save(FILE_NAME, parts, LENGTH_OF(parts));
 }
 
 static bool crashed; /* the last run left a log */
 
-void last_save(void)
+void save_last_log(void)
 {
     struct log_ring *ring = (struct log_ring *)(uintptr_t)memory_find(
-        POOL_ALIGNMENT, POOL_LOG_OFFSET, sizeof(*ring), is_kept);
+        POOL_ALIGNMENT, POOL_LOG_OFFSET, sizeof(*ring), is_kept_log);
 
     crashed = ring != NULL;
     if (!crashed)
         return;
-    bool saved = save(ring, kept_look(ring) == KEPT_DAMAGED
-                                ? "The memory that held this log was changed since: parts may be "
-                                  "wrong.\n"
-                                : "");
+    bool saved = write_log_file(
+        ring, kept_check(ring) == KEPT_DAMAGED
+                  ? "The memory that held this log was changed since: parts may be "
+                    "wrong.\n"
+                  : "");
     log_printf(saved ? "the last run's log is in " FILE_NAME "\n"
                      : "the last run's log is in memory and cannot be written to " FILE_NAME
                        ": free some space on the volume of pmuvisor.efi\n");
@@ -55,8 +56,8 @@ void last_save(void)
     memory_give_back((uintptr_t)ring, sizeof(*ring));
 }
 
-void last_refused(void)
+void save_refused_log(void)
 {
-    if (!crashed && !save(log_kept(), ""))
+    if (!crashed && !write_log_file(log_get_ring(), ""))
         log_printf("what was said here cannot be written to " FILE_NAME "\n");
 }

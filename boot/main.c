@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The entry from firmware. It reads the options, loads the files, collects facts, checks them,
- * allocates memory and then leaves firmware for good. Up to leave_firmware(), every failure logs
- * one line, frees everything and returns to firmware. (UEFI specification, "EFI_IMAGE_ENTRY_POINT"
- * and "EFI_BOOT_SERVICES.ExitBootServices".)
+ * allocates memory and then leaves firmware for good. Up to exit_boot_services(), every failure
+ * logs one line, frees everything and returns to firmware. (UEFI specification,
+ * "EFI_IMAGE_ENTRY_POINT" and "EFI_BOOT_SERVICES.ExitBootServices".)
  */
 #include <string.h>
 
@@ -23,7 +23,7 @@
 /* The pool's best lowest address. The log in the pool has to outlive a reset, so the pool lies
  * above the place to which firmware unpacks itself and kernels, and below the top quarter of
  * memory, which GRUB takes first. */
-#define CALM (192 * MIB)
+#define POOL_PREFERRED_MIN (192 * MIB)
 #define TRAMPOLINE_LIMIT 0xa0000 /* above it are video memory and firmware */
 
 static struct boot_info boot_info;
@@ -48,7 +48,7 @@ static uint16_t console_port(uint32_t console)
 
     if (console != CONSOLE_AUTO)
         return (uint16_t)console;
-    if (acpi_serial(platform_rsdp(), &port, &divisor) == NULL || port == 0)
+    if (acpi_find_spcr(platform_find_rsdp(), &port, &divisor) == NULL || port == 0)
         return SERIAL_COM1;
     serial_set_divisor(divisor);
     return port;
@@ -60,13 +60,13 @@ static bool start_console(uint32_t console)
 {
     uint16_t port = console_port(console);
 
-    return port == 0 || platform_console_uses(port) || serial_start(port);
+    return port == 0 || platform_console_uses_port(port) || serial_start(port);
 }
 
-static void say_other_console(uint32_t console, bool found)
+static void log_console_warnings(uint32_t console, bool found)
 {
     uint16_t port, divisor;
-    const struct acpi_spcr *spcr = acpi_serial(platform_rsdp(), &port, &divisor);
+    const struct acpi_spcr *spcr = acpi_find_spcr(platform_find_rsdp(), &port, &divisor);
 
     if (console != CONSOLE_AUTO && !found)
         log_printf("warning: option console: found no UART at I/O port 0x%x\n", console);
@@ -107,8 +107,8 @@ static bool read_load_options(struct options *o, bool *ignored, struct refusal *
 {
     static char text[LOAD_OPTIONS_MAX];
 
-    return load_options_text(firmware.loaded->LoadOptions, firmware.loaded->LoadOptionsSize,
-                             files_image_path(), text, ignored, r) &&
+    return load_options_to_text(firmware.loaded->LoadOptions, firmware.loaded->LoadOptionsSize,
+                                files_image_path(), text, ignored, r) &&
            options_parse(o, text, strlen(text), "load options", r);
 }
 
@@ -123,7 +123,7 @@ static bool read_options(struct boot_info *bi, struct refusal *r)
         return false;
     bool found = start_console(o->console);
     log_printf("PMUvisor " PMUVISOR_VERSION_TEXT ", policy %s\n", o->policy_name);
-    say_other_console(o->console, found);
+    log_console_warnings(o->console, found);
     if (ignored)
         log_printf(
             "warning: load options: found bytes that are no text, wanted KEY=VALUE ...; they "
@@ -177,7 +177,7 @@ static bool load_files(struct boot_info *bi, struct linux_image *image, struct r
     if (!load_kernel(bi, image, r) || !check_command_line(bi, image, r) ||
         !load_initrd(bi, image, r))
         return false;
-    files_finish();
+    files_close_volume();
     return true;
 }
 
@@ -191,10 +191,10 @@ static void collect_facts(struct boot_info *bi)
         .size = (firmware.loaded->ImageSize + PAGE_SIZE - 1) & ~(PAGE_SIZE - 1),
     };
     bi->memory_top = memory_top();
-    acpi_facts_read(platform_rsdp(), &bi->acpi);
+    acpi_facts_read(platform_find_rsdp(), &bi->acpi);
     acpi_check(bi->acpi.rsdp);
-    platform_framebuffer(&bi->framebuffer);
-    screen_glyphs(&glyphs);
+    platform_find_framebuffer(&bi->framebuffer);
+    screen_read_glyphs(&glyphs);
     uint32_t processors = bi->acpi.processors > 0 ? bi->acpi.processors : 1; /* no MADT: this one */
     log_printf("platform: ACPI %s, %u processor%s, ", bi->acpi.rsdp != 0 ? "found" : "not found",
                processors, processors == 1 ? "" : "s");
@@ -216,7 +216,8 @@ static bool allocate_memory(struct boot_info *bi, const struct linux_image *imag
     const struct need run = {"memory to run the kernel", bi->options.kernel, image->init_size,
                              image->alignment,           image->preferred,   BELOW_4G};
     struct need setup = {"memory for the guest's boot parameters", "", 0, PAGE_SIZE, MIB, BELOW_4G};
-    struct need pool = {"memory for the hypervisor", "", 0, POOL_ALIGNMENT, CALM, BELOW_4G};
+    struct need pool = {"memory for the hypervisor", "",      0, POOL_ALIGNMENT,
+                        POOL_PREFERRED_MIN,          BELOW_4G};
 
     (void)memory_allocate(&bi->trampoline, EfiLoaderData, &trampoline, PLACE_ANY, r);
     if (!memory_allocate(&bi->guest_kernel, EfiLoaderData, &run, PLACE_LOWEST, r) ||
@@ -237,7 +238,7 @@ static bool allocate_memory(struct boot_info *bi, const struct linux_image *imag
 
 /* Takes four steps after the options: files, facts, check, memory. Each step uses what the earlier
  * steps left in *bi. */
-static bool prepare(struct boot_info *bi, struct refusal *r)
+static bool prepare_start(struct boot_info *bi, struct refusal *r)
 {
     struct linux_image image;
 
@@ -250,7 +251,7 @@ static bool prepare(struct boot_info *bi, struct refusal *r)
 
 /* After the first call of ExitBootServices, firmware's console may be gone: the caller has removed
  * the screen's sink. */
-static EFI_STATUS leave_firmware(struct boot_info *bi)
+static EFI_STATUS exit_boot_services(struct boot_info *bi)
 {
     EFI_STATUS status = EFI_ABORTED;
     UINTN key;
@@ -268,10 +269,10 @@ static EFI_STATUS leave_firmware(struct boot_info *bi)
 }
 
 /* Frees everything, and returns `status` for firmware. */
-static EFI_STATUS go_back(EFI_STATUS status, bool late)
+static EFI_STATUS return_to_firmware(EFI_STATUS status, bool late)
 {
     if (!late)
-        files_finish();
+        files_close_volume();
     memory_free_all();
     serial_drain();
     serial_stop();
@@ -280,7 +281,7 @@ static EFI_STATUS go_back(EFI_STATUS status, bool late)
 }
 
 /* After a call of ExitBootServices (`late`), only memory services may be called. */
-static EFI_STATUS give_up(const struct boot_info *bi, const struct refusal *r, bool late)
+static EFI_STATUS refuse_start(const struct boot_info *bi, const struct refusal *r, bool late)
 {
     /* The user must see a refusal even if it comes before the option console= is known. */
     if (!late)
@@ -289,10 +290,10 @@ static EFI_STATUS give_up(const struct boot_info *bi, const struct refusal *r, b
         serial_start(console_port(bi->options.console));
     log_printf("PMUvisor refuses to start: %s\n", r->line);
     if (!late) {
-        last_refused();
+        save_refused_log();
         screen_wait(bi->options.wait_s);
     }
-    return go_back(status_of[r->kind], late);
+    return return_to_firmware(status_of[r->kind], late);
 }
 
 EFI_STATUS efi_main(EFI_HANDLE image, EFI_SYSTEM_TABLE *system)
@@ -309,21 +310,21 @@ EFI_STATUS efi_main(EFI_HANDLE image, EFI_SYSTEM_TABLE *system)
         return status;
     log_add_sink(screen_sink);
     bool read = read_options(&boot_info, &refusal);
-    last_save();
+    save_last_log();
     if (read && !boot_info.options.start)
-        return go_back(EFI_SUCCESS, false);
-    if (!read || !prepare(&boot_info, &refusal))
-        return give_up(&boot_info, &refusal, false);
+        return return_to_firmware(EFI_SUCCESS, false);
+    if (!read || !prepare_start(&boot_info, &refusal))
+        return refuse_start(&boot_info, &refusal, false);
 
     log_printf("leaving firmware\n");
     log_remove_sink(screen_sink);
-    status = leave_firmware(&boot_info);
+    status = exit_boot_services(&boot_info);
     if (EFI_ERROR(status)) {
         refuse(&refusal, REFUSE_UNSUPPORTED,
                "firmware does not let go of boot services (EFI status 0x%lx), wanted success of "
                "ExitBootServices; update the firmware",
                status);
-        (void)give_up(&boot_info, &refusal, true);
+        (void)refuse_start(&boot_info, &refusal, true);
         return status;
     }
     cli();

@@ -43,7 +43,7 @@ static bool map_size(UINTN *size, UINTN *stride)
 }
 
 /* Reads the current map into memory that the caller frees (FreePool). */
-static bool snapshot(struct efi_map *map)
+static bool copy_memory_map(struct efi_map *map)
 {
     UINTN size, stride, key;
 
@@ -69,12 +69,12 @@ struct survey {
 };
 
 /* Looks through the current map once. Without a map, both sizes are 0. */
-static struct survey survey(const struct need *n)
+static struct survey survey_memory_map(const struct need *n)
 {
     struct survey found = {0};
     struct efi_map map;
 
-    if (!snapshot(&map))
+    if (!copy_memory_map(&map))
         return found;
     for (uint64_t at = 0; at < map.size; at += map.descriptor_size) {
         const EFI_MEMORY_DESCRIPTOR *d = (const void *)((const uint8_t *)map.entries + at);
@@ -94,7 +94,7 @@ static struct survey survey(const struct need *n)
 
 /* Allocates the memory at `address`, and keeps it if is_it() accepts it. Allocates first, because
  * firmware may guard memory that nobody has allocated. */
-static bool take_if(uint64_t address, uint64_t size, bool (*is_it)(uint64_t address))
+static bool allocate_if(uint64_t address, uint64_t size, bool (*is_it)(uint64_t address))
 {
     EFI_PHYSICAL_ADDRESS at = address;
 
@@ -117,7 +117,7 @@ uint64_t memory_find(uint64_t step, uint64_t offset, uint64_t size, bool (*is_it
     struct efi_map map;
     uint64_t found = 0;
 
-    if (!snapshot(&map))
+    if (!copy_memory_map(&map))
         return 0;
     for (uint64_t at = 0; at < map.size; at += map.descriptor_size) {
         const EFI_MEMORY_DESCRIPTOR *d = (const void *)((const uint8_t *)map.entries + at);
@@ -127,13 +127,13 @@ uint64_t memory_find(uint64_t step, uint64_t offset, uint64_t size, bool (*is_it
         if (d->Type != EfiConventionalMemory)
             continue;
         for (; found == 0 && address + size <= end && address + size <= BELOW_4G; address += step)
-            found = take_if(address, size, is_it) ? address : 0;
+            found = allocate_if(address, size, is_it) ? address : 0;
     }
     firmware.services->FreePool(map.entries);
     return found;
 }
 
-uint64_t memory_top(void) { return survey(&(struct need){.alignment = 1}).top; }
+uint64_t memory_top(void) { return survey_memory_map(&(struct need){.alignment = 1}).top; }
 
 bool memory_map_reserve(struct efi_map *map, uint64_t *capacity, uint64_t spare, struct refusal *r)
 {
@@ -182,9 +182,9 @@ static EFI_STATUS take_lowest(EFI_MEMORY_TYPE type, const struct need *n, EFI_PH
     return status;
 }
 
-static bool refuse_need(const struct need *n, EFI_STATUS status, struct refusal *r)
+static bool refuse_allocation(const struct need *n, EFI_STATUS status, struct refusal *r)
 {
-    uint64_t largest = survey(n).largest;
+    uint64_t largest = survey_memory_map(n).largest;
     bool fits = largest >= n->size;
     char found[96];
 
@@ -207,10 +207,10 @@ bool memory_allocate(struct range *out, EFI_MEMORY_TYPE type, const struct need 
     EFI_PHYSICAL_ADDRESS at;
 
     if (allocated == ALLOCATIONS_MAX)
-        return refuse_need(n, EFI_OUT_OF_RESOURCES, r);
+        return refuse_allocation(n, EFI_OUT_OF_RESOURCES, r);
     EFI_STATUS status = place == PLACE_ANY ? take_any(type, n, &at) : take_lowest(type, n, &at);
     if (EFI_ERROR(status))
-        return refuse_need(n, status, r);
+        return refuse_allocation(n, status, r);
     *out = (struct range){at, EFI_SIZE_TO_PAGES(n->size) * PAGE_SIZE};
     allocations[allocated++] = *out;
     return true;

@@ -60,10 +60,9 @@
     OPTION(pmu, CHOICE, pmu, true, "on or off", VALUES(NAME("off", false), NAME("on", true)),      \
            "off: PMUvisor also starts on a processor without an architectural PMU, and hides an "  \
            "existing PMU. LBRs and IA32_DEBUGCTL belong to debugging and stay visible.")           \
-    OPTION(                                                                                        \
-        pt, CHOICE, pt, true, "on or off", VALUES(NAME("off", false), NAME("on", true)),           \
-        "on: the guest has Intel PT if VMX has all controls that keep root mode out of the "       \
-        "guest's traces. off hides Intel PT.")                                                     \
+    OPTION(pt, CHOICE, pt, true, "on or off", VALUES(NAME("off", false), NAME("on", true)),        \
+           "on: the guest has Intel PT if VMX has all controls that keep root mode out of the "    \
+           "guest's traces. off hides Intel PT.")                                                  \
     OPTION(hypervisor_bit, CHOICE, hypervisor_bit, true, "on or off",                              \
            VALUES(NAME("on", true), NAME("off", false)),                                           \
            "CPUID.1:ECX[31]. off: Linux takes the machine for a bare machine, and behaves as on "  \

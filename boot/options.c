@@ -38,35 +38,35 @@ struct text {
      0},
 /* `initial` is an initializer, such as {0}. NOLINTNEXTLINE(bugprone-macro-parentheses) */
 #define INITIAL(key, kind, field, initial, wanted, values, help) .field = initial,
-#define SAY(key, kind, field, initial, wanted, values, help) " " #key
+#define LIST_KEY(key, kind, field, initial, wanted, values, help) " " #key
 
 static const struct option_row option_table[] = {OPTIONS(ROW)};
 #define POLICY (&option_table[0]) /* experiments add values to this option */
 
-static int shown(struct text t) { return t.length < SHOWN_MAX ? (int)t.length : SHOWN_MAX; }
+static int quoted_length(struct text t) { return t.length < SHOWN_MAX ? (int)t.length : SHOWN_MAX; }
 
-static bool equals(struct text t, const char *word)
+static bool text_equals(struct text t, const char *word)
 {
     return t.length == strlen(word) && memcmp(t.start, word, t.length) == 0;
 }
 
 static bool is_blank(char c) { return c == ' ' || c == '\t'; }
 
-static bool bad_value(const struct parser *p, const struct option_row *option, struct text value)
+static bool refuse_value(const struct parser *p, const struct option_row *option, struct text value)
 {
     return refuse(p->refusal, REFUSE_BAD_OPTION,
                   "%s: option %s: found '%.*s', wanted %s; correct or remove it", p->source,
-                  option->key, shown(value), value.start, option->wanted);
+                  option->key, quoted_length(value), value.start, option->wanted);
 }
 
 /* Finds a value of the row, or an experiment's policy, by name. NULL: none. */
 static const struct option_choice *find_choice(const struct option_row *option, struct text word)
 {
     for (unsigned i = 0; i < OPTION_CHOICES_MAX && option->choices[i].name != NULL; i++)
-        if (equals(word, option->choices[i].name))
+        if (text_equals(word, option->choices[i].name))
             return &option->choices[i];
     FOR_EACH_EXPERIMENT(e)
-        if (option == POLICY && e->policy.name != NULL && equals(word, e->policy.name))
+        if (option == POLICY && e->policy.name != NULL && text_equals(word, e->policy.name))
             return &e->policy;
     return NULL;
 }
@@ -81,7 +81,7 @@ static bool read_names(const struct parser *p, const struct option_row *option, 
         struct text word = {value.start + at, end - at};
         const struct option_choice *choice = find_choice(option, word);
         if (choice == NULL)
-            return bad_value(p, option, word);
+            return refuse_value(p, option, word);
         if (option == POLICY)
             p->options->policy_name = choice->name;
         *out |= choice->value;
@@ -105,7 +105,7 @@ static bool read_number(const struct parser *p, const struct option_row *option,
         number = digit < base ? number * base + digit : UINT64_MAX;
     }
     *out = (uint32_t)number;
-    return (number <= most && !(port && number == 0)) || bad_value(p, option, value);
+    return (number <= most && !(port && number == 0)) || refuse_value(p, option, value);
 }
 
 static bool set_option(const struct parser *p, const struct option_row *option, struct text value)
@@ -122,7 +122,7 @@ static bool set_option(const struct parser *p, const struct option_row *option, 
         return true;
     }
     if (value.length == 0 && option->wanted != NULL)
-        return bad_value(p, option, value);
+        return refuse_value(p, option, value);
     if (value.length >= option->size)
         return refuse(p->refusal, REFUSE_BAD_OPTION,
                       "%s: option %s: found %lu characters, wanted at most %lu; shorten it",
@@ -136,11 +136,11 @@ static bool set_option(const struct parser *p, const struct option_row *option, 
 static const struct option_row *find_option(struct text key)
 {
     for (uint64_t i = 0; i < LENGTH_OF(option_table); i++)
-        if (equals(key, option_table[i].key))
+        if (text_equals(key, option_table[i].key))
             return &option_table[i];
     FOR_EACH_EXPERIMENT(e)
         for (uint32_t i = 0; i < e->option_count; i++)
-            if (equals(key, e->options[i].key))
+            if (text_equals(key, e->options[i].key))
                 return &e->options[i];
     return NULL;
 }
@@ -164,12 +164,12 @@ static bool parse_line(const struct parser *p, struct text line)
         struct text token = {line.start + at, end - at};
         const struct option_row *option = find_option((struct text){token.start, equal - at});
         if (option == NULL)
-            return refuse(
-                p->refusal, REFUSE_BAD_OPTION,
-                "%s: unknown option '%.*s', wanted one of:" OPTIONS(
-                    SAY) "; correct or remove it, or, where it is an experiment's, start a "
-                         "pmuvisor-lab.efi that has it",
-                p->source, shown(token), token.start);
+            return refuse(p->refusal, REFUSE_BAD_OPTION,
+                          "%s: unknown option '%.*s', wanted one of:" OPTIONS(
+                              LIST_KEY) "; correct or remove it, or, where it is an "
+                                        "experiment's, start a "
+                                        "pmuvisor-lab.efi that has it",
+                          p->source, quoted_length(token), token.start);
         if (equal == end)
             return refuse(p->refusal, REFUSE_BAD_OPTION,
                           "%s: option %s has no value, wanted %s=VALUE; correct or remove it",
@@ -188,7 +188,8 @@ static bool parse_line(const struct parser *p, struct text line)
     }
 }
 
-static bool all_printable(const char *text, uint64_t length, const char *source, struct refusal *r)
+static bool check_printable(const char *text, uint64_t length, const char *source,
+                            struct refusal *r)
 {
     for (uint64_t i = 0; i < length; i++) {
         unsigned char c = (unsigned char)text[i];
@@ -214,7 +215,7 @@ bool options_parse(struct options *o, const char *text, uint64_t length, const c
 {
     const struct parser p = {.options = o, .source = source, .refusal = r};
 
-    if (!all_printable(text, length, source, r))
+    if (!check_printable(text, length, source, r))
         return false;
     for (uint64_t at = 0; at < length;) {
         uint64_t end = at, first;

@@ -24,7 +24,7 @@ static bool same_guid(const EFI_GUID *a, const EFI_GUID *b)
     return memcmp(a, b, sizeof(*a)) == 0;
 }
 
-uint64_t platform_rsdp(void)
+uint64_t platform_find_rsdp(void)
 {
     static const EFI_GUID acpi_20 = ACPI_20_TABLE_GUID, acpi_10 = ACPI_TABLE_GUID;
     uint64_t old = 0;
@@ -76,7 +76,7 @@ static bool read_framebuffer(const EFI_GRAPHICS_OUTPUT_PROTOCOL *gop, struct fra
 
 /* The console splitter has its own screen without memory, so this looks for real screens, and
  * prefers one that shows firmware's text. */
-void platform_framebuffer(struct framebuffer *fb)
+void platform_find_framebuffer(struct framebuffer *fb)
 {
     EFI_GUID guid = EFI_GRAPHICS_OUTPUT_PROTOCOL_GUID, console = console_device;
     EFI_HANDLE *handles;
@@ -127,7 +127,7 @@ static bool path_has_uart(const uint8_t *node, uint32_t uid)
     return false;
 }
 
-bool platform_console_uses(uint16_t port)
+bool platform_console_uses_port(uint16_t port)
 {
     EFI_GUID device_path = DEVICE_PATH_PROTOCOL, console = console_device;
     EFI_HANDLE *handles;
@@ -140,7 +140,8 @@ bool platform_console_uses(uint16_t port)
         uid++;
     /* A device path does not tell the port of any other UART. */
     bool unknown = uid == LENGTH_OF(usual_ports) &&
-                   (acpi_serial(platform_rsdp(), &named, &divisor) == NULL || named != port);
+                   (acpi_find_spcr(platform_find_rsdp(), &named, &divisor) == NULL ||
+                    named != port);
     if (unknown || EFI_ERROR(firmware.services->LocateHandleBuffer(ByProtocol, &console, NULL,
                                                                    &count, &handles)))
         return false;

@@ -38,7 +38,7 @@ void screen_wait(uint32_t seconds)
     EFI_INPUT_KEY key;
     UINTN which;
 
-    platform_framebuffer(&screen);
+    platform_find_framebuffer(&screen);
     if (seconds == 0 || screen.base == 0 ||
         EFI_ERROR(firmware.services->CreateEvent(EVT_TIMER, 0, NULL, NULL, &events[0])))
         return;
@@ -73,8 +73,8 @@ static EFI_GUID hii_font_guid = {
     0xe9ca4775, 0x8657, 0x47fc, {0x97, 0xe7, 0x7e, 0xd6, 0x5a, 0x08, 0x43, 0x24}};
 
 /* Sets a bit for each pixel that differs from the background, which the blank's glyph shows. */
-static void convert(const struct hii_image *image, EFI_GRAPHICS_OUTPUT_BLT_PIXEL background,
-                    struct glyphs *glyphs, uint8_t *rows)
+static void convert_glyph(const struct hii_image *image, EFI_GRAPHICS_OUTPUT_BLT_PIXEL background,
+                          struct glyphs *glyphs, uint8_t *rows)
 {
     for (uint32_t y = 0; y < image->height && y < glyphs->height; y++)
         for (uint32_t x = 0; x < image->width && x < glyphs->width; x++) {
@@ -84,7 +84,7 @@ static void convert(const struct hii_image *image, EFI_GRAPHICS_OUTPUT_BLT_PIXEL
         }
 }
 
-void screen_glyphs(struct glyphs *glyphs)
+void screen_read_glyphs(struct glyphs *glyphs)
 {
     EFI_GRAPHICS_OUTPUT_BLT_PIXEL background = {0};
     struct hii_font *font;
@@ -106,7 +106,7 @@ void screen_glyphs(struct glyphs *glyphs)
             glyphs->height = image->height < GLYPH_HEIGHT_MAX ? (uint8_t)image->height
                                                               : GLYPH_HEIGHT_MAX;
         }
-        convert(image, background, glyphs, glyphs->rows[c - GLYPH_FIRST]);
+        convert_glyph(image, background, glyphs, glyphs->rows[c - GLYPH_FIRST]);
         firmware.services->FreePool(image->bitmap);
         firmware.services->FreePool(image);
     }

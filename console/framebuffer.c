@@ -17,7 +17,7 @@ static struct {
     bool shown;
 } console; /* without a screen its base is 0 */
 
-static volatile uint32_t *pixel(uint32_t x, uint32_t y)
+static volatile uint32_t *pixel_address(uint32_t x, uint32_t y)
 {
     uint64_t offset = ((uint64_t)y * console.screen.pixels_per_line + x) * sizeof(uint32_t);
     return (volatile uint32_t *)(uintptr_t)(console.screen.base + offset);
@@ -28,7 +28,7 @@ static void clear_row(uint32_t row)
     uint32_t top = row * console.glyphs.height;
     for (uint32_t y = top; y < top + console.glyphs.height; y++)
         for (uint32_t x = 0; x < console.screen.width; x++)
-            *pixel(x, y) = 0;
+            *pixel_address(x, y) = 0;
 }
 
 static void new_line(void)
@@ -40,7 +40,7 @@ static void new_line(void)
     clear_row(console.row);
 }
 
-static void draw(char c)
+static void draw_character(char c)
 {
     const struct framebuffer *s = &console.screen;
     const uint32_t ink = s->red_mask | s->green_mask | s->blue_mask;
@@ -52,7 +52,7 @@ static void draw(char c)
     uint32_t top = console.row * console.glyphs.height;
     for (uint32_t y = 0; y < console.glyphs.height; y++)
         for (uint32_t x = 0; x < console.glyphs.width; x++)
-            *pixel(left + x, top + y) = rows[y] >> x & 1 ? ink : 0;
+            *pixel_address(left + x, top + y) = rows[y] >> x & 1 ? ink : 0;
     console.column++;
 }
 
@@ -62,7 +62,7 @@ static void framebuffer_sink(const char *text, size_t length)
         if (text[i] == '\n')
             new_line();
         else if (text[i] >= GLYPH_FIRST && text[i] <= GLYPH_LAST)
-            draw(text[i]);
+            draw_character(text[i]);
     }
 }
 

@@ -12,18 +12,21 @@ static const char magic[LOG_MAGIC_BYTES] = "PMUvisor's log";
 /* Larger than the weight of any byte at any place: errors in `end` and text cannot cancel out. */
 #define BYTE_LOGGED ((uint64_t)LOG_SIZE << 16)
 
-static uint64_t place(uint64_t position) { return position & (LOG_SIZE - 1); }
+static uint64_t ring_offset(uint64_t position) { return position & (LOG_SIZE - 1); }
 
-static uint64_t weight(uint64_t place, char c) { return (place + 1) * (unsigned char)c; }
+static uint64_t checksum_weight(uint64_t place, char c) { return (place + 1) * (unsigned char)c; }
 
-static void flush(const void *line) { __asm__ volatile("clflush (%0)" : : "r"(line) : "memory"); }
+static void flush_cache_line(const void *line)
+{
+    __asm__ volatile("clflush (%0)" : : "r"(line) : "memory");
+}
 
 /* Flushes the text from byte number `from` on, and last the header that says the text is there. */
-static void write_back(const struct log_ring *ring, uint64_t from)
+static void write_back_ring(const struct log_ring *ring, uint64_t from)
 {
     for (uint64_t at = from & ~(uint64_t)(CACHE_LINE - 1); at < ring->end; at += CACHE_LINE)
-        flush(&ring->text[place(at)]);
-    flush(ring);
+        flush_cache_line(&ring->text[ring_offset(at)]);
+    flush_cache_line(ring);
     __asm__ volatile("mfence" : : : "memory");
 }
 
@@ -32,41 +35,42 @@ void kept_append(struct log_ring *ring, const char *text, size_t length)
     uint64_t from = ring->end;
 
     for (size_t i = 0; i < length; i++) {
-        uint64_t at = place(ring->end++);
-        ring->sum += weight(at, text[i]) - weight(at, ring->text[at]) + BYTE_LOGGED;
+        uint64_t at = ring_offset(ring->end++);
+        ring->sum += checksum_weight(at, text[i]) - checksum_weight(at, ring->text[at]) +
+                     BYTE_LOGGED;
         ring->text[at] = text[i];
     }
     if (ring->magic[0] != 0)
-        write_back(ring, from);
+        write_back_ring(ring, from);
 }
 
 void kept_start(struct log_ring *to, const struct log_ring *from)
 {
     memcpy(to, from, sizeof(*to));
     memcpy(to->magic, magic, sizeof(magic));
-    write_back(to, to->end > LOG_SIZE ? to->end - LOG_SIZE : 0);
+    write_back_ring(to, to->end > LOG_SIZE ? to->end - LOG_SIZE : 0);
 }
 
 void kept_end(struct log_ring *ring)
 {
     memset(ring->magic, 0, sizeof(ring->magic));
-    write_back(ring, ring->end);
+    write_back_ring(ring, ring->end);
 }
 
-enum kept kept_look(const struct log_ring *at)
+enum kept kept_check(const struct log_ring *at)
 {
     uint64_t sum = at->end * BYTE_LOGGED;
 
     if (memcmp(at->magic, magic, sizeof(magic)) != 0)
         return KEPT_NONE;
     for (uint64_t i = 0; i < LOG_SIZE; i++)
-        sum += weight(i, at->text[i]);
+        sum += checksum_weight(i, at->text[i]);
     return sum == at->sum ? KEPT_WHOLE : KEPT_DAMAGED;
 }
 
-void kept_text(const struct log_ring *ring, struct kept_piece pieces[2])
+void kept_get_text(const struct log_ring *ring, struct kept_piece pieces[2])
 {
-    uint64_t end = place(ring->end);
+    uint64_t end = ring_offset(ring->end);
 
     pieces[0] = (struct kept_piece){ring->text + end, ring->end >= LOG_SIZE ? LOG_SIZE - end : 0};
     pieces[1] = (struct kept_piece){ring->text, end};

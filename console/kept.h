@@ -30,10 +30,10 @@ void kept_end(struct log_ring *ring);
 /* Tells what lies in memory at `at`, which is page-aligned: a ring as it was written, a ring that
  * was changed since (or that a reset interrupted while it was written), or no ring. */
 enum kept { KEPT_NONE, KEPT_DAMAGED, KEPT_WHOLE };
-enum kept kept_look(const struct log_ring *at);
+enum kept kept_check(const struct log_ring *at);
 /* Gives the text in two pieces, oldest first. The first is empty while the ring is not full. */
 struct kept_piece {
     const char *text;
     size_t length;
 };
-void kept_text(const struct log_ring *ring, struct kept_piece pieces[2]);
+void kept_get_text(const struct log_ring *ring, struct kept_piece pieces[2]);

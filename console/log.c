@@ -29,7 +29,7 @@ static void lock(void)
 
 static void unlock(void) { __atomic_clear(&locked, __ATOMIC_RELEASE); }
 
-void log_unlock_lost(void) { unlock(); }
+void log_break_lock(void) { unlock(); }
 
 void log_take_over(void) { __atomic_store_n(&taken_over, true, __ATOMIC_RELAXED); }
 
@@ -93,7 +93,7 @@ void log_move(struct log_ring *to)
     ring = to;
 }
 
-const struct log_ring *log_kept(void) { return ring; }
+const struct log_ring *log_get_ring(void) { return ring; }
 
 void log_finish(void) { kept_end(ring); }
 

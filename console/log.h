@@ -24,7 +24,7 @@ void log_remove_sink(log_sink sink);
 void log_take_over(void);
 /* Releases the lock of a processor that was stopped for good and may have been logging. No other
  * processor may be logging. */
-void log_unlock_lost(void);
+void log_break_lock(void);
 
 /* Formats (%s %.*s %c %d %u %x %ld %lu %lx, width, `0` and `-` flags) and logs; at
  * most 511 bytes at a time. */
@@ -39,8 +39,8 @@ size_t log_read(uint64_t *position, char *out, size_t size);
  * after a reset finds the ring there (console/kept.h). */
 struct log_ring;
 void log_move(struct log_ring *to);
-/* Returns the ring's current place, for code that writes it to a file (kept_text()). */
-const struct log_ring *log_kept(void);
+/* Returns the ring's current place, for code that writes it to a file (kept_get_text()). */
+const struct log_ring *log_get_ring(void);
 /* Call when the run ends as the guest asked. No later start then takes this log for a crash log. */
 void log_finish(void);
 

@@ -33,7 +33,7 @@
 static uint16_t uart; /* I/O port, 0: none */
 static uint16_t divisor = DIVISOR_115200;
 
-static bool wait_for(uint8_t bit)
+static bool wait_for_line_status(uint8_t bit)
 {
     for (uint32_t i = 0; i < WAIT_READS; i++)
         if (inb(uart + UART_LSR) & bit)
@@ -41,9 +41,9 @@ static bool wait_for(uint8_t bit)
     return false;
 }
 
-static bool send(char c)
+static bool send_character(char c)
 {
-    if (!wait_for(LSR_THRE))
+    if (!wait_for_line_status(LSR_THRE))
         return false;
     outb(uart + UART_THR, (uint8_t)c);
     return true;
@@ -64,8 +64,8 @@ static void serial_sink(const char *text, size_t length)
 
     for (size_t i = 0; i < length && alive; i++) {
         if (text[i] == '\n')
-            alive = send('\r');
-        alive = alive && send(text[i]);
+            alive = send_character('\r');
+        alive = alive && send_character(text[i]);
     }
 
     if (modem_control & MCR_LOOP)
@@ -88,7 +88,7 @@ bool serial_start(uint16_t port)
             return false;
     }
     uart = port;
-    (void)wait_for(LSR_TEMT); /* else text that firmware still has to send is lost */
+    (void)wait_for_line_status(LSR_TEMT); /* else text that firmware still has to send is lost */
     outb(port + UART_LCR, LCR_8N1);
     outb(port + UART_IER, 0);
     if (divisor != 0) {
@@ -118,5 +118,5 @@ void serial_stop(void)
 void serial_drain(void)
 {
     if (uart != 0)
-        (void)wait_for(LSR_TEMT);
+        (void)wait_for_line_status(LSR_TEMT);
 }

@@ -13,21 +13,22 @@
 #define COPY_ALIGNMENT 16u
 #define RESET_WIDTH_BITS 8
 
-static uint64_t aligned(uint64_t length)
+static uint64_t align_for_copy(uint64_t length)
 {
     return (length + COPY_ALIGNMENT - 1) & ~(uint64_t)(COPY_ALIGNMENT - 1);
 }
 
 static struct acpi_header *find_madt(uint64_t rsdp)
 {
-    return acpi_find(rsdp, "APIC", sizeof(struct acpi_madt));
+    return acpi_find_table(rsdp, "APIC", sizeof(struct acpi_madt));
 }
 
 /* Finds a FADT whose reset register can be watched. If firmware has no reset register, the guest is
  * told of none either, and resets in another way, as it would natively. */
 static struct acpi_header *find_fadt(uint64_t rsdp)
 {
-    struct acpi_fadt *fadt = (struct acpi_fadt *)acpi_find(rsdp, "FACP", sizeof(struct acpi_fadt));
+    struct acpi_fadt *fadt = (struct acpi_fadt *)acpi_find_table(rsdp, "FACP",
+                                                                 sizeof(struct acpi_fadt));
 
     return fadt != NULL && (fadt->flags & ACPI_FADT_RESET_REG_SUP) ? &fadt->header : NULL;
 }
@@ -36,10 +37,11 @@ uint64_t guest_acpi_size(uint64_t rsdp)
 {
     const struct acpi_header *madt = find_madt(rsdp), *fadt = find_fadt(rsdp);
 
-    return (madt == NULL ? 0 : aligned(madt->length)) + (fadt == NULL ? 0 : aligned(fadt->length));
+    return (madt == NULL ? 0 : align_for_copy(madt->length)) +
+           (fadt == NULL ? 0 : align_for_copy(fadt->length));
 }
 
-static bool is_among(uint32_t apic_id, const struct guest_processors *kept)
+static bool is_kept_processor(uint32_t apic_id, const struct guest_processors *kept)
 {
     for (uint32_t i = 0; i < kept->count; i++)
         if (kept->apic_id[i] == apic_id)
@@ -57,16 +59,16 @@ static bool disable_other_processors(struct acpi_madt *madt, const struct guest_
     for (struct acpi_madt_entry *e = acpi_madt_next(madt, NULL); e != NULL;
          e = acpi_madt_next(madt, e)) {
         length += e->length;
-        if (acpi_madt_processor(e, &apic_id) && is_among(apic_id, kept))
+        if (acpi_madt_read_processor(e, &apic_id) && is_kept_processor(apic_id, kept))
             found = true;
         else
-            acpi_madt_disable(e);
+            acpi_madt_disable_processor(e);
     }
     madt->header.length = length;
     return found;
 }
 
-static void watch_reset(struct acpi_fadt *fadt, uint64_t doorbell)
+static void redirect_reset_register(struct acpi_fadt *fadt, uint64_t doorbell)
 {
     fadt->reset_register = (struct acpi_generic_address){
         .space_id = ACPI_SPACE_MEMORY,
@@ -87,7 +89,7 @@ static bool edit_list(const struct acpi_list *list, const char *signature, uint6
         return false;
     for (uint32_t i = 0; i < list->count; i++) {
         uint64_t address = acpi_list_get(list, i);
-        if (acpi_table(address, signature, 0) != NULL)
+        if (acpi_validate_table(address, signature, 0) != NULL)
             address = new;
         if (address == 0)
             continue;
@@ -95,8 +97,8 @@ static bool edit_list(const struct acpi_list *list, const char *signature, uint6
         done &= acpi_list_get(list, kept++) == address;
     }
     list->table->length = (uint32_t)sizeof(*list->table) + kept * list->entry_size;
-    acpi_seal(list->table);
-    return done && acpi_sum(list->table, list->table->length) == 0 &&
+    acpi_set_checksum(list->table);
+    return done && acpi_checksum(list->table, list->table->length) == 0 &&
            list->table->length == (uint32_t)sizeof(*list->table) + kept * list->entry_size;
 }
 
@@ -105,9 +107,9 @@ static bool edit_lists(uint64_t rsdp, const char *signature, uint64_t new)
     struct acpi_list list;
     bool done = true;
 
-    if (acpi_xsdt(rsdp, &list))
+    if (acpi_read_xsdt(rsdp, &list))
         done &= edit_list(&list, signature, new);
-    if (acpi_rsdt(rsdp, &list))
+    if (acpi_read_rsdt(rsdp, &list))
         done &= edit_list(&list, signature, new);
     return done;
 }
@@ -117,9 +119,9 @@ bool guest_acpi_hide(uint64_t rsdp, const char *signature)
     return edit_lists(rsdp, signature, 0);
 }
 
-static bool replace(uint64_t rsdp, struct acpi_header *new)
+static bool replace_table(uint64_t rsdp, struct acpi_header *new)
 {
-    acpi_seal(new);
+    acpi_set_checksum(new);
     return edit_lists(rsdp, new->signature, (uintptr_t)new);
 }
 
@@ -130,20 +132,20 @@ struct guest_acpi_result guest_acpi_edit(uint64_t rsdp, const struct guest_proce
     struct acpi_header *madt = find_madt(rsdp), *fadt = find_fadt(rsdp);
     uint8_t *next = area;
 
-    acpi_sleep_states(rsdp, NULL);
+    acpi_read_sleep_states(rsdp, NULL);
     if (guest_acpi_size(rsdp) > area_size)
         return result;
     if (madt != NULL) {
         memcpy(next, madt, madt->length);
         /* A MADT without any processor would be worse than the firmware's. */
         result.processors_limited = disable_other_processors((struct acpi_madt *)next, kept) &&
-                                    replace(rsdp, (struct acpi_header *)next);
-        next += aligned(madt->length);
+                                    replace_table(rsdp, (struct acpi_header *)next);
+        next += align_for_copy(madt->length);
     }
     if (fadt != NULL) {
         memcpy(next, fadt, fadt->length);
-        watch_reset((struct acpi_fadt *)next, doorbell);
-        result.reset_watched = replace(rsdp, (struct acpi_header *)next);
+        redirect_reset_register((struct acpi_fadt *)next, doorbell);
+        result.reset_watched = replace_table(rsdp, (struct acpi_header *)next);
     }
     return result;
 }

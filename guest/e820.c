@@ -36,7 +36,7 @@ enum {
 
 #define NOTHING 0 /* no entry covers the address */
 
-static struct efi_descriptor *descriptor(const struct efi_map *map, uint64_t index)
+static struct efi_descriptor *descriptor_at(const struct efi_map *map, uint64_t index)
 {
     return (struct efi_descriptor *)((uint8_t *)map->entries + index * map->descriptor_size);
 }
@@ -72,13 +72,13 @@ static uint32_t e820_type(const struct efi_descriptor *d)
     return d->type < sizeof(types) && types[d->type] != 0 ? types[d->type] : E820_RESERVED;
 }
 
-static bool contains(struct range r, uint64_t address)
+static bool range_contains(struct range r, uint64_t address)
 {
     return address >= r.base && address - r.base < r.size;
 }
 
 /* Moves *next down to the first border of `r` above `position`. */
-static void nearest_border(struct range r, uint64_t position, uint64_t *next)
+static void lower_to_border(struct range r, uint64_t position, uint64_t *next)
 {
     if (r.size == 0)
         return;
@@ -89,25 +89,25 @@ static void nearest_border(struct range r, uint64_t position, uint64_t *next)
 }
 
 /* Returns the type from `position` up to *next, the next place where a range begins or ends. */
-static uint32_t type_at(const struct efi_map *map, const struct e820_overlay *overlays,
-                        uint64_t overlay_count, uint64_t position, uint64_t *next)
+static uint32_t e820_type_at(const struct efi_map *map, const struct e820_overlay *overlays,
+                             uint64_t overlay_count, uint64_t position, uint64_t *next)
 {
     uint32_t type = NOTHING;
     bool overlaid = false;
 
     *next = UINT64_MAX;
     for (uint64_t i = 0; i < overlay_count; i++) {
-        nearest_border(overlays[i].range, position, next);
-        if (contains(overlays[i].range, position) && !overlaid) {
+        lower_to_border(overlays[i].range, position, next);
+        if (range_contains(overlays[i].range, position) && !overlaid) {
             type = overlays[i].type;
             overlaid = true;
         }
     }
     for (uint64_t i = 0; i < descriptor_count(map); i++) {
-        const struct efi_descriptor *d = descriptor(map, i);
+        const struct efi_descriptor *d = descriptor_at(map, i);
         struct range r = descriptor_range(d);
-        nearest_border(r, position, next);
-        if (!overlaid && contains(r, position) && (type == NOTHING || type == E820_RAM))
+        lower_to_border(r, position, next);
+        if (!overlaid && range_contains(r, position) && (type == NOTHING || type == E820_RAM))
             type = e820_type(d);
     }
     return type;
@@ -119,7 +119,7 @@ uint64_t e820_build(const struct efi_map *map, const struct e820_overlay *overla
     uint64_t count = 0, next;
 
     for (uint64_t position = 0; position != UINT64_MAX; position = next) {
-        uint32_t type = type_at(map, overlays, overlay_count, position, &next);
+        uint32_t type = e820_type_at(map, overlays, overlay_count, position, &next);
         if (type == NOTHING)
             continue;
         struct boot_e820_entry *last = count > 0 ? &out[count - 1] : NULL;
@@ -137,7 +137,7 @@ uint64_t e820_build(const struct efi_map *map, const struct e820_overlay *overla
 void efi_map_hide(struct efi_map *map, const struct range *ranges, uint64_t count)
 {
     for (uint64_t i = 0; i < descriptor_count(map); i++) {
-        struct efi_descriptor *d = descriptor(map, i);
+        struct efi_descriptor *d = descriptor_at(map, i);
         struct range r = descriptor_range(d);
         for (uint64_t k = 0; k < count; k++) {
             bool touches = ranges[k].base < r.base + r.size &&

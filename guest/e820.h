@@ -30,7 +30,7 @@ uint64_t e820_build(const struct efi_map *map, const struct e820_overlay *overla
                     uint64_t overlay_count, struct boot_e820_entry *out, uint64_t limit);
 
 /* Returns the most entries that e820_build() can make from these descriptors and overlays. */
-static inline uint64_t e820_bound(uint64_t descriptors, uint64_t overlays)
+static inline uint64_t e820_entries_max(uint64_t descriptors, uint64_t overlays)
 {
     return 2 * (descriptors + overlays);
 }

@@ -43,32 +43,32 @@ struct setup_layout {
     uint64_t size;       /* of the whole area */
 };
 
-static uint64_t page_up(uint64_t n) { return (n + PAGE_SIZE - 1) & ~(PAGE_SIZE - 1); }
+static uint64_t round_up_to_page(uint64_t n) { return (n + PAGE_SIZE - 1) & ~(PAGE_SIZE - 1); }
 
-static struct setup_layout setup_layout(const struct options *o, uint64_t rsdp,
-                                        uint64_t map_descriptors)
+static struct setup_layout plan_setup_layout(const struct options *o, uint64_t rsdp,
+                                             uint64_t map_descriptors)
 {
     struct setup_layout l = {0};
-    uint64_t e820_entries = e820_bound(map_descriptors, OVERLAYS);
+    uint64_t e820_entries = e820_entries_max(map_descriptors, OVERLAYS);
 
-    l.acpi_size = page_up(guest_acpi_size(rsdp));
+    l.acpi_size = round_up_to_page(guest_acpi_size(rsdp));
     l.boot_params = l.acpi + l.acpi_size;
-    l.command_line = l.boot_params + page_up(sizeof(struct boot_params));
-    l.page_tables = l.command_line + page_up(strlen(o->append) + 1);
+    l.command_line = l.boot_params + round_up_to_page(sizeof(struct boot_params));
+    l.page_tables = l.command_line + round_up_to_page(strlen(o->append) + 1);
     l.gdt = l.page_tables + (2 + IDENTITY_GIB) * PAGE_SIZE;
     l.stack_end = l.gdt + PAGE_SIZE + STACK_SIZE;
     l.e820_extra = l.stack_end;
-    l.size = l.e820_extra +
-             page_up(sizeof(struct setup_data) + e820_entries * sizeof(struct boot_e820_entry));
+    l.size = l.e820_extra + round_up_to_page(sizeof(struct setup_data) +
+                                             e820_entries * sizeof(struct boot_e820_entry));
     return l;
 }
 
 uint64_t linux_setup_size(const struct options *o, uint64_t rsdp, uint64_t map_descriptors)
 {
-    return setup_layout(o, rsdp, map_descriptors).size;
+    return plan_setup_layout(o, rsdp, map_descriptors).size;
 }
 
-static void *at(const struct boot_info *bi, uint64_t offset)
+static void *setup_address(const struct boot_info *bi, uint64_t offset)
 {
     return (void *)(uintptr_t)(bi->guest_setup.base + offset);
 }
@@ -87,12 +87,12 @@ static void copy_header(struct boot_params *bp, const uint8_t *file)
     bp->hdr.type_of_loader = LOADER_UNDEFINED;
 }
 
-static void tell_addresses(struct boot_params *bp, const struct boot_info *bi,
-                           const struct setup_layout *l)
+static void set_addresses(struct boot_params *bp, const struct boot_info *bi,
+                          const struct setup_layout *l)
 {
     uint64_t command_line = bi->guest_setup.base + l->command_line;
 
-    memcpy(at(bi, l->command_line), bi->options.append, strlen(bi->options.append) + 1);
+    memcpy(setup_address(bi, l->command_line), bi->options.append, strlen(bi->options.append) + 1);
     bp->hdr.cmd_line_ptr = (uint32_t)command_line;
     bp->ext_cmd_line_ptr = (uint32_t)(command_line >> 32);
     if (bi->initrd.size != 0) {
@@ -106,7 +106,7 @@ static void tell_addresses(struct boot_params *bp, const struct boot_info *bi,
 
 /* secure_boot stays "unset", because nothing here checks a kernel's signature. So the kernel does
  * not lock itself down, even if Secure Boot is on and this image is signed. */
-static void tell_firmware(struct boot_params *bp, const struct efi_map *map)
+static void set_efi_info(struct boot_params *bp, const struct efi_map *map)
 {
     uint64_t entries = (uintptr_t)map->entries;
 
@@ -123,7 +123,7 @@ static void tell_firmware(struct boot_params *bp, const struct efi_map *map)
 }
 
 /* Tells the size and position of a colour in a pixel. */
-static void tell_colour(uint32_t mask, __u8 *size, __u8 *position)
+static void set_colour_field(uint32_t mask, __u8 *size, __u8 *position)
 {
     *position = mask != 0 ? (__u8)__builtin_ctz(mask) : 0;
     *size = 0;
@@ -131,7 +131,7 @@ static void tell_colour(uint32_t mask, __u8 *size, __u8 *position)
         (*size)++;
 }
 
-static void tell_screen(struct screen_info *s, const struct framebuffer *fb)
+static void set_screen_info(struct screen_info *s, const struct framebuffer *fb)
 {
     if (fb->base == 0)
         return;
@@ -150,23 +150,23 @@ static void tell_screen(struct screen_info *s, const struct framebuffer *fb)
         .capabilities = VIDEO_CAPABILITY_SKIP_QUIRKS |
                         (fb->base >> 32 != 0 ? VIDEO_CAPABILITY_64BIT_BASE : 0),
     };
-    tell_colour(fb->red_mask, &s->red_size, &s->red_pos);
-    tell_colour(fb->green_mask, &s->green_size, &s->green_pos);
-    tell_colour(fb->blue_mask, &s->blue_size, &s->blue_pos);
-    tell_colour(fb->reserved_mask, &s->rsvd_size, &s->rsvd_pos);
+    set_colour_field(fb->red_mask, &s->red_size, &s->red_pos);
+    set_colour_field(fb->green_mask, &s->green_size, &s->green_pos);
+    set_colour_field(fb->blue_mask, &s->blue_size, &s->blue_pos);
+    set_colour_field(fb->reserved_mask, &s->rsvd_size, &s->rsvd_pos);
 }
 
 /* Puts the e820 table into boot_params, and entries that do not fit there into a setup_data node.
- * The node's area takes the whole table first: the map bounds its size, see setup_layout(). */
-static bool tell_memory(struct boot_params *bp, const struct boot_info *bi,
-                        const struct setup_layout *l, uint64_t *count)
+ * The node's area takes the whole table first: the map bounds its size, see plan_setup_layout(). */
+static bool set_e820_table(struct boot_params *bp, const struct boot_info *bi,
+                           const struct setup_layout *l, uint64_t *count)
 {
     const struct e820_overlay overlays[OVERLAYS] = {
         {bi->image, E820_RESERVED},
         {bi->pool, E820_RESERVED},
         {{bi->guest_setup.base + l->acpi, l->acpi_size}, E820_ACPI},
     };
-    struct setup_data *extra = at(bi, l->e820_extra);
+    struct setup_data *extra = setup_address(bi, l->e820_extra);
     struct boot_e820_entry *table = (struct boot_e820_entry *)extra->data;
     uint64_t room = (bi->guest_setup.size - l->e820_extra - sizeof(*extra)) / sizeof(*table);
 
@@ -213,7 +213,7 @@ static bool edit_acpi(const struct boot_info *bi, const struct setup_layout *l,
                       const struct guest_processors *processors, struct refusal *r)
 {
     struct guest_acpi_result done = guest_acpi_edit(bi->acpi.rsdp, processors, reset_doorbell(bi),
-                                                    at(bi, l->acpi), l->acpi_size);
+                                                    setup_address(bi, l->acpi), l->acpi_size);
 
     if (!done.processors_limited && bi->acpi.processors > processors->count)
         return refuse(r, REFUSE_UNSUPPORTED,
@@ -232,7 +232,7 @@ bool linux_load(const struct boot_info *bi, const struct guest_processors *proce
 {
     const uint8_t *file = (const uint8_t *)(uintptr_t)bi->kernel_file.base;
     const struct range hidden[] = {bi->image, bi->pool};
-    struct setup_layout l = setup_layout(&bi->options, bi->acpi.rsdp, 0);
+    struct setup_layout l = plan_setup_layout(&bi->options, bi->acpi.rsdp, 0);
     struct efi_map map = bi->map;
     struct linux_image image;
     uint64_t e820_entries;
@@ -245,15 +245,15 @@ bool linux_load(const struct boot_info *bi, const struct guest_processors *proce
                       "0x%lx and 0x%lx; report this as a bug of PMUvisor",
                       bi->guest_setup.size, bi->guest_kernel.size, l.size, image.init_size);
 
-    memset(at(bi, 0), 0, bi->guest_setup.size);
+    memset(setup_address(bi, 0), 0, bi->guest_setup.size);
     memcpy((void *)(uintptr_t)bi->guest_kernel.base, file + image.setup_size, image.kernel_size);
 
-    struct boot_params *bp = at(bi, l.boot_params);
+    struct boot_params *bp = setup_address(bi, l.boot_params);
     copy_header(bp, file);
-    tell_addresses(bp, bi, &l);
-    tell_firmware(bp, &bi->map);
-    tell_screen(&bp->screen_info, &bi->framebuffer);
-    if (!tell_memory(bp, bi, &l, &e820_entries))
+    set_addresses(bp, bi, &l);
+    set_efi_info(bp, &bi->map);
+    set_screen_info(&bp->screen_info, &bi->framebuffer);
+    if (!set_e820_table(bp, bi, &l, &e820_entries))
         return refuse(r, REFUSE_NO_MEMORY,
                       "guest: found a memory map that needs more e820 entries than there is room "
                       "for in 0x%lx bytes; report this as a bug of PMUvisor",
@@ -262,8 +262,8 @@ bool linux_load(const struct boot_info *bi, const struct guest_processors *proce
     if (!edit_acpi(bi, &l, processors, r))
         return false;
 
-    build_page_tables(at(bi, l.page_tables));
-    build_gdt(at(bi, l.gdt));
+    build_page_tables(setup_address(bi, l.page_tables));
+    build_gdt(setup_address(bi, l.gdt));
     *entry = (struct guest_entry){
         .rip = bi->guest_kernel.base + ENTRY_64_OFFSET,
         .rsi = (uintptr_t)bp,

@@ -37,7 +37,7 @@ static bool check_size(uint64_t size, const char *name, struct refusal *r)
     return true;
 }
 
-static bool check_kind(const struct setup_header *h, const char *name, struct refusal *r)
+static bool check_image_kind(const struct setup_header *h, const char *name, struct refusal *r)
 {
     if (h->boot_flag != BOOT_FLAG || h->header != HEADER_MAGIC)
         return refuse(r, REFUSE_BAD_FILE,
@@ -68,8 +68,8 @@ static bool check_kind(const struct setup_header *h, const char *name, struct re
 }
 
 /* Checks the numbers that the loader computes with, and that the file is complete. */
-static bool check_numbers(const struct setup_header *h, const struct linux_image *image,
-                          uint64_t size, const char *name, struct refusal *r)
+static bool check_header_fields(const struct setup_header *h, const struct linux_image *image,
+                                uint64_t size, const char *name, struct refusal *r)
 {
     uint64_t payload_end = (uint64_t)h->payload_offset + h->payload_length;
     uint64_t alignment = h->kernel_alignment;
@@ -102,7 +102,7 @@ bool linux_probe(const void *file, uint64_t size, const char *name, struct linux
     if (!check_size(size, name, r))
         return false;
     memcpy(&h, (const uint8_t *)file + HEADER_OFFSET, sizeof(h));
-    if (!check_kind(&h, name, r))
+    if (!check_image_kind(&h, name, r))
         return false;
 
     uint64_t sectors = h.setup_sects != 0 ? h.setup_sects : SETUP_SECTORS_DEFAULT;
@@ -119,5 +119,5 @@ bool linux_probe(const void *file, uint64_t size, const char *name, struct linux
     };
     if (h.xloadflags & XLF_CAN_BE_LOADED_ABOVE_4G)
         image->initrd_max = UINT64_MAX;
-    return check_numbers(&h, image, size, name, r);
+    return check_header_fields(&h, image, size, name, r);
 }

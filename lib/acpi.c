@@ -11,7 +11,7 @@
 
 #define RSDP_SIGNATURE "RSD PTR "
 
-uint8_t acpi_sum(const void *table, uint64_t length)
+uint8_t acpi_checksum(const void *table, uint64_t length)
 {
     const uint8_t *bytes = table;
     uint8_t sum = 0;
@@ -20,13 +20,13 @@ uint8_t acpi_sum(const void *table, uint64_t length)
     return sum;
 }
 
-void acpi_seal(struct acpi_header *table)
+void acpi_set_checksum(struct acpi_header *table)
 {
     table->checksum = 0;
-    table->checksum = (uint8_t)(0 - acpi_sum(table, table->length));
+    table->checksum = (uint8_t)(0 - acpi_checksum(table, table->length));
 }
 
-struct acpi_header *acpi_table(uint64_t address, const char *signature, uint64_t least)
+struct acpi_header *acpi_validate_table(uint64_t address, const char *signature, uint64_t least)
 {
     struct acpi_header *table = (struct acpi_header *)(uintptr_t)address;
 
@@ -39,7 +39,7 @@ struct acpi_header *acpi_table(uint64_t address, const char *signature, uint64_t
     return table;
 }
 
-static const struct acpi_rsdp *checked_rsdp(uint64_t address)
+static const struct acpi_rsdp *check_rsdp(uint64_t address)
 {
     const struct acpi_rsdp *rsdp = (const struct acpi_rsdp *)(uintptr_t)address;
 
@@ -50,7 +50,7 @@ static const struct acpi_rsdp *checked_rsdp(uint64_t address)
 
 static bool read_list(uint64_t address, uint32_t entry_size, struct acpi_list *list)
 {
-    list->table = acpi_table(address, NULL, 0);
+    list->table = acpi_validate_table(address, NULL, 0);
     if (list->table == NULL)
         return false;
     list->entry_size = entry_size;
@@ -58,22 +58,22 @@ static bool read_list(uint64_t address, uint32_t entry_size, struct acpi_list *l
     return true;
 }
 
-bool acpi_xsdt(uint64_t rsdp_address, struct acpi_list *list)
+bool acpi_read_xsdt(uint64_t rsdp_address, struct acpi_list *list)
 {
-    const struct acpi_rsdp *rsdp = checked_rsdp(rsdp_address);
+    const struct acpi_rsdp *rsdp = check_rsdp(rsdp_address);
 
     return rsdp != NULL && rsdp->revision >= 2 && read_list(rsdp->xsdt, sizeof(uint64_t), list);
 }
 
-bool acpi_rsdt(uint64_t rsdp_address, struct acpi_list *list)
+bool acpi_read_rsdt(uint64_t rsdp_address, struct acpi_list *list)
 {
-    const struct acpi_rsdp *rsdp = checked_rsdp(rsdp_address);
+    const struct acpi_rsdp *rsdp = check_rsdp(rsdp_address);
 
     return rsdp != NULL && read_list(rsdp->rsdt, sizeof(uint32_t), list);
 }
 
 /* XSDT entries are only 4-byte aligned: they are copied, never dereferenced. */
-static uint8_t *list_entry(const struct acpi_list *list, uint32_t index)
+static uint8_t *list_entry_at(const struct acpi_list *list, uint32_t index)
 {
     return (uint8_t *)(list->table + 1) + (uint64_t)index * list->entry_size;
 }
@@ -81,23 +81,23 @@ static uint8_t *list_entry(const struct acpi_list *list, uint32_t index)
 uint64_t acpi_list_get(const struct acpi_list *list, uint32_t index)
 {
     uint64_t address = 0;
-    memcpy(&address, list_entry(list, index), list->entry_size);
+    memcpy(&address, list_entry_at(list, index), list->entry_size);
     return address;
 }
 
 void acpi_list_set(const struct acpi_list *list, uint32_t index, uint64_t address)
 {
-    memcpy(list_entry(list, index), &address, list->entry_size);
+    memcpy(list_entry_at(list, index), &address, list->entry_size);
 }
 
-struct acpi_header *acpi_find(uint64_t rsdp, const char *signature, uint64_t least)
+struct acpi_header *acpi_find_table(uint64_t rsdp, const char *signature, uint64_t least)
 {
     struct acpi_list list;
 
-    if (!acpi_xsdt(rsdp, &list) && !acpi_rsdt(rsdp, &list))
+    if (!acpi_read_xsdt(rsdp, &list) && !acpi_read_rsdt(rsdp, &list))
         return NULL;
     for (uint32_t i = 0; i < list.count; i++) {
-        struct acpi_header *table = acpi_table(acpi_list_get(&list, i), signature, least);
+        struct acpi_header *table = acpi_validate_table(acpi_list_get(&list, i), signature, least);
         if (table != NULL)
             return table;
     }
@@ -118,30 +118,30 @@ struct acpi_madt_entry *acpi_madt_next(struct acpi_madt *madt, struct acpi_madt_
 }
 
 /* The three kinds of processor entries. Each function returns NULL for all other entries. */
-static struct acpi_madt_local_apic *local_apic(const struct acpi_madt_entry *e)
+static struct acpi_madt_local_apic *local_apic_entry(const struct acpi_madt_entry *e)
 {
     bool is = e->type == ACPI_MADT_LOCAL_APIC && e->length >= sizeof(struct acpi_madt_local_apic);
     return is ? (struct acpi_madt_local_apic *)e : NULL;
 }
 
-static struct acpi_madt_local_sapic *local_sapic(const struct acpi_madt_entry *e)
+static struct acpi_madt_local_sapic *local_sapic_entry(const struct acpi_madt_entry *e)
 {
     bool is = e->type == ACPI_MADT_LOCAL_SAPIC && e->length >= sizeof(struct acpi_madt_local_sapic);
     return is ? (struct acpi_madt_local_sapic *)e : NULL;
 }
 
-static struct acpi_madt_local_x2apic *local_x2apic(const struct acpi_madt_entry *e)
+static struct acpi_madt_local_x2apic *local_x2apic_entry(const struct acpi_madt_entry *e)
 {
     bool is = e->type == ACPI_MADT_LOCAL_X2APIC &&
               e->length >= sizeof(struct acpi_madt_local_x2apic);
     return is ? (struct acpi_madt_local_x2apic *)e : NULL;
 }
 
-bool acpi_madt_processor(const struct acpi_madt_entry *entry, uint32_t *apic_id)
+bool acpi_madt_read_processor(const struct acpi_madt_entry *entry, uint32_t *apic_id)
 {
-    const struct acpi_madt_local_apic *apic = local_apic(entry);
-    const struct acpi_madt_local_sapic *sapic = local_sapic(entry);
-    const struct acpi_madt_local_x2apic *x2apic = local_x2apic(entry);
+    const struct acpi_madt_local_apic *apic = local_apic_entry(entry);
+    const struct acpi_madt_local_sapic *sapic = local_sapic_entry(entry);
+    const struct acpi_madt_local_x2apic *x2apic = local_x2apic_entry(entry);
     uint32_t flags, none;
 
     if (apic != NULL) {
@@ -163,12 +163,12 @@ bool acpi_madt_processor(const struct acpi_madt_entry *entry, uint32_t *apic_id)
     return *apic_id != none && flags & ACPI_MADT_ENABLED;
 }
 
-void acpi_madt_disable(struct acpi_madt_entry *entry)
+void acpi_madt_disable_processor(struct acpi_madt_entry *entry)
 {
     const uint32_t usable = ACPI_MADT_ENABLED | ACPI_MADT_ONLINE_CAPABLE;
-    struct acpi_madt_local_apic *apic = local_apic(entry);
-    struct acpi_madt_local_sapic *sapic = local_sapic(entry);
-    struct acpi_madt_local_x2apic *x2apic = local_x2apic(entry);
+    struct acpi_madt_local_apic *apic = local_apic_entry(entry);
+    struct acpi_madt_local_sapic *sapic = local_sapic_entry(entry);
+    struct acpi_madt_local_x2apic *x2apic = local_x2apic_entry(entry);
 
     if (apic != NULL) {
         apic->flags &= ~usable;

@@ -208,20 +208,20 @@ struct acpi_list {
 };
 
 /* Returns the sum of `length` bytes, which is 0 for an intact whole table. */
-uint8_t acpi_sum(const void *table, uint64_t length);
+uint8_t acpi_checksum(const void *table, uint64_t length);
 /* Sets the header's checksum. */
-void acpi_seal(struct acpi_header *table);
+void acpi_set_checksum(struct acpi_header *table);
 /* Returns the table at `address` if it has the signature (NULL: any) and `least` to ACPI_TABLE_MAX
  * bytes, otherwise NULL. The table's checksum may be wrong. */
-struct acpi_header *acpi_table(uint64_t address, const char *signature, uint64_t least);
+struct acpi_header *acpi_validate_table(uint64_t address, const char *signature, uint64_t least);
 /* Get the lists that the RSDP names. Return false if that list does not exist. */
-bool acpi_xsdt(uint64_t rsdp, struct acpi_list *list);
-bool acpi_rsdt(uint64_t rsdp, struct acpi_list *list);
+bool acpi_read_xsdt(uint64_t rsdp, struct acpi_list *list);
+bool acpi_read_rsdt(uint64_t rsdp, struct acpi_list *list);
 uint64_t acpi_list_get(const struct acpi_list *list, uint32_t index);
 /* Overwrites one entry. The caller has to seal the list afterwards. */
 void acpi_list_set(const struct acpi_list *list, uint32_t index, uint64_t address);
 /* Returns the first table with this signature in the XSDT, else in the RSDT; NULL: none. */
-struct acpi_header *acpi_find(uint64_t rsdp, const char *signature, uint64_t least);
+struct acpi_header *acpi_find_table(uint64_t rsdp, const char *signature, uint64_t least);
 
 /* Returns the MADT entry after `entry` (NULL: the first), or NULL at the end of the MADT or if an
  * entry's length does not fit. */
@@ -229,15 +229,15 @@ struct acpi_madt_entry *acpi_madt_next(struct acpi_madt *madt, struct acpi_madt_
 
 /* Returns true if the entry is an enabled processor of any of the three kinds, and puts its APIC ID
  * into *apic_id. A processor that is only "online capable" does not exist yet. */
-bool acpi_madt_processor(const struct acpi_madt_entry *entry, uint32_t *apic_id);
+bool acpi_madt_read_processor(const struct acpi_madt_entry *entry, uint32_t *apic_id);
 /* Disables a processor's entry and removes its ID: Linux keeps room for a disabled processor that
  * has an ID, and the DSDT's _MAT could bring that processor back. The mailbox's entry becomes an
  * OEM entry: no processor waits in firmware any more, and processors start by INIT and SIPI. */
-void acpi_madt_disable(struct acpi_madt_entry *entry);
+void acpi_madt_disable_processor(struct acpi_madt_entry *entry);
 
 /* Returns the DSDT that the FADT names, or NULL for none. lib/acpi_sleep.c */
-struct acpi_header *acpi_dsdt(uint64_t rsdp);
+struct acpi_header *acpi_find_dsdt(uint64_t rsdp);
 /* With `facts`, fills s5_type from the DSDT and the SSDTs if they define \_S5. With NULL, renames
  * \_S1 to \_S4 in place, so that S5 is the only sleep state that an operating system knows.
  * lib/acpi_sleep.c */
-void acpi_sleep_states(uint64_t rsdp, struct acpi_facts *facts);
+void acpi_read_sleep_states(uint64_t rsdp, struct acpi_facts *facts);

@@ -14,7 +14,7 @@
 #define LONGEST 14                 /* bytes from the name to the end of the second value */
 
 /* A small integer follows a prefix, or is ZeroOp or OneOp, whose opcodes equal their values. */
-static void read_types(const uint8_t *aml, uint8_t type[2])
+static void read_sleep_types(const uint8_t *aml, uint8_t type[2])
 {
     if (*aml++ != AML_PACKAGE_OP)
         return;
@@ -25,7 +25,7 @@ static void read_types(const uint8_t *aml, uint8_t type[2])
     }
 }
 
-static void scan(struct acpi_header *table, struct acpi_facts *facts)
+static void scan_sleep_objects(struct acpi_header *table, struct acpi_facts *facts)
 {
     uint8_t *aml = (uint8_t *)table;
 
@@ -35,32 +35,32 @@ static void scan(struct acpi_header *table, struct acpi_facts *facts)
         if (!defined || aml[i] != '_' || aml[i + 1] != 'S' || aml[i + 3] != '_')
             continue;
         if (facts != NULL && aml[i + 2] == '5')
-            read_types(&aml[i + 4], facts->s5_type);
+            read_sleep_types(&aml[i + 4], facts->s5_type);
         if (facts == NULL && aml[i + 2] >= '1' && aml[i + 2] <= '4') {
             aml[i] = 'X';
-            acpi_seal(table);
+            acpi_set_checksum(table);
         }
     }
 }
 
-struct acpi_header *acpi_dsdt(uint64_t rsdp)
+struct acpi_header *acpi_find_dsdt(uint64_t rsdp)
 {
-    const struct acpi_fadt_wide *fadt = (struct acpi_fadt_wide *)acpi_find(
+    const struct acpi_fadt_wide *fadt = (struct acpi_fadt_wide *)acpi_find_table(
         rsdp, "FACP", offsetof(struct acpi_fadt, reset_register));
 
     if (fadt == NULL)
         return NULL;
     bool wide = fadt->narrow.header.length >= sizeof(*fadt) && fadt->x_dsdt != 0;
-    return acpi_table(wide ? fadt->x_dsdt : fadt->narrow.dsdt, "DSDT", 0);
+    return acpi_validate_table(wide ? fadt->x_dsdt : fadt->narrow.dsdt, "DSDT", 0);
 }
 
-void acpi_sleep_states(uint64_t rsdp, struct acpi_facts *facts)
+void acpi_read_sleep_states(uint64_t rsdp, struct acpi_facts *facts)
 {
     struct acpi_list list;
 
-    scan(acpi_dsdt(rsdp), facts);
-    if (!acpi_xsdt(rsdp, &list) && !acpi_rsdt(rsdp, &list))
+    scan_sleep_objects(acpi_find_dsdt(rsdp), facts);
+    if (!acpi_read_xsdt(rsdp, &list) && !acpi_read_rsdt(rsdp, &list))
         return;
     for (uint32_t i = 0; i < list.count; i++)
-        scan(acpi_table(acpi_list_get(&list, i), "SSDT", 0), facts);
+        scan_sleep_objects(acpi_validate_table(acpi_list_get(&list, i), "SSDT", 0), facts);
 }

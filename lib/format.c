@@ -19,7 +19,7 @@ struct directive {
     size_t precision; /* of %s; SIZE_MAX: none */
 };
 
-static void put(struct output *out, char c)
+static void put_character(struct output *out, char c)
 {
     if (out->length + 1 < out->size)
         out->text[out->length++] = c;
@@ -29,7 +29,7 @@ static void put_repeated(struct output *out, char c, size_t n)
 {
     /* Stops when the buffer is full, however large a width the caller wrote. */
     for (size_t i = 0; i < n && out->length + 1 < out->size; i++)
-        put(out, c);
+        put_character(out, c);
 }
 
 /* Pads the text. A minus goes after the blanks and before the zeros. */
@@ -44,7 +44,7 @@ static void put_text(struct output *out, const struct directive *d, bool minus, 
     if (!d->left && d->zeros)
         put_repeated(out, '0', padding);
     for (size_t i = 0; i < length; i++)
-        put(out, text[i]);
+        put_character(out, text[i]);
     if (d->left)
         put_repeated(out, ' ', padding);
 }
@@ -116,9 +116,9 @@ static void put_conversion(struct output *out, const struct directive *d, char c
         break;
     }
     default: /* "%%"; an unknown conversion is copied, so that somebody notices it */
-        put(out, '%');
+        put_character(out, '%');
         if (conversion != '%')
-            put(out, conversion);
+            put_character(out, conversion);
     }
 }
 
@@ -132,7 +132,7 @@ size_t format_text_v(char *out_text, size_t size, const char *format, va_list ar
     va_copy(list, arguments);
     for (const char *p = format; *p != '\0'; p++) {
         if (*p != '%') {
-            put(&out, *p);
+            put_character(&out, *p);
             continue;
         }
         struct directive d;

@@ -20,7 +20,7 @@ static bool add_unit(struct dmar *d, const struct dmar_drhd *unit)
     return true;
 }
 
-static bool add_reserved(struct dmar *d, const struct dmar_rmrr *region)
+static bool add_reserved_region(struct dmar *d, const struct dmar_rmrr *region)
 {
     if (d->reserved_count == DMAR_RESERVED_MAX || region->limit < region->base ||
         (region->limit & NO_ADDRESS) != 0)
@@ -46,7 +46,7 @@ bool dmar_read(const void *table, struct dmar *d)
             if (s->length < sizeof(struct dmar_drhd) || !add_unit(d, (const void *)next))
                 return false;
         } else if (s->type == DMAR_RMRR) {
-            if (s->length < sizeof(struct dmar_rmrr) || !add_reserved(d, (const void *)next))
+            if (s->length < sizeof(struct dmar_rmrr) || !add_reserved_region(d, (const void *)next))
                 return false;
         }
         next += s->length;

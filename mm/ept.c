@@ -33,7 +33,7 @@ enum overlap { OVERLAP_NONE, OVERLAP_SOME, OVERLAP_ALL };
 
 /* Returns how much of [base, base+size) the range covers, after the range is widened to whole
  * pages. */
-static enum overlap overlap_with(const struct range *range, uint64_t base, uint64_t size)
+static enum overlap range_overlap(const struct range *range, uint64_t base, uint64_t size)
 {
     uint64_t last = base + size - 1;
 
@@ -50,12 +50,12 @@ static enum overlap overlap_with(const struct range *range, uint64_t base, uint6
 }
 
 /* Returns how much of [base, base+size) is hidden. A page that is hidden in part is hidden. */
-static enum overlap hidden_part(const struct walk *w, uint64_t base, uint64_t size)
+static enum overlap hidden_overlap(const struct walk *w, uint64_t base, uint64_t size)
 {
     enum overlap overlap = OVERLAP_NONE;
 
     for (uint32_t i = 0; i < w->q->hidden_count && !w->count_only; i++) {
-        enum overlap one = overlap_with(&w->q->hidden[i], base, size);
+        enum overlap one = range_overlap(&w->q->hidden[i], base, size);
 
         overlap = one > overlap ? one : overlap;
     }
@@ -64,7 +64,7 @@ static enum overlap hidden_part(const struct walk *w, uint64_t base, uint64_t si
 
 /* The first 2 MiB are always in 4 KiB pages: the fixed MTRRs end inside them, and the SDM advises
  * against large pages there (SDM Vol. 3, "Large Page Size Considerations"). */
-static bool page_size_allowed(const struct walk *w, uint64_t address, unsigned level)
+static bool is_page_size_allowed(const struct walk *w, uint64_t address, unsigned level)
 {
     return level == 1 || (address >= SIZE_2M && ((level == LEVEL_2M && w->q->page_2m) ||
                                                  (level == LEVEL_1G && w->q->page_1g)));
@@ -92,8 +92,8 @@ static bool fill_table(struct walk *w, uint64_t *table, unsigned level, uint64_t
 
         uint64_t size = span < w->reach - address ? span : w->reach - address;
         enum overlap readable = w->count_only ? OVERLAP_NONE
-                                              : overlap_with(&w->q->readable, address, size);
-        enum overlap hidden = readable == OVERLAP_NONE  ? hidden_part(w, address, size)
+                                              : range_overlap(&w->q->readable, address, size);
+        enum overlap hidden = readable == OVERLAP_NONE  ? hidden_overlap(w, address, size)
                               : readable == OVERLAP_ALL ? OVERLAP_NONE
                                                         : OVERLAP_SOME;
         bool one_type;
@@ -101,11 +101,11 @@ static bool fill_table(struct walk *w, uint64_t *table, unsigned level, uint64_t
 
         if (hidden == OVERLAP_ALL)
             continue;
-        one_type = uniform || mtrr_type(w->q->mtrr, address, size, &type);
+        one_type = uniform || mtrr_lookup_type(w->q->mtrr, address, size, &type);
         if (!one_type)
             type = MEMORY_UC; /* a 4 KiB page has one type, unless it lies past MAXPHYADDR */
         if (level == 1 || (hidden == OVERLAP_NONE && one_type && size == span &&
-                           page_size_allowed(w, address, level))) {
+                           is_page_size_allowed(w, address, level))) {
             /* The guest's own PAT still applies on top: the type is not forced. */
             entry = address | (readable == OVERLAP_ALL ? EPT_READ : EPT_RWX) |
                     (uint64_t)type << EPT_MEMORY_TYPE_SHIFT;

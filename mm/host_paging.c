@@ -22,13 +22,16 @@ static const uint64_t leaf_flags[] = {
     [HOST_DEVICE] = PTE_P | PTE_A | PTE_D | PTE_RW | PTE_XD | PTE_PCD | PTE_PWT,
 };
 
-static uint64_t *table_at(uint64_t entry) { return (uint64_t *)(uintptr_t)(entry & PTE_ADDRESS); }
+static uint64_t *table_of_entry(uint64_t entry)
+{
+    return (uint64_t *)(uintptr_t)(entry & PTE_ADDRESS);
+}
 
 /* Returns the lowest-level entry that translates `address`. With `create`, adds missing tables.
  * NULL: a table is missing, or no page is left for one. */
-static uint64_t *leaf_entry(uint64_t root, uint64_t address, bool create)
+static uint64_t *find_leaf_entry(uint64_t root, uint64_t address, bool create)
 {
-    uint64_t *table = table_at(root);
+    uint64_t *table = table_of_entry(root);
 
     for (unsigned level = TABLE_LEVELS; level > 1; level--) {
         uint64_t *entry = &table[entry_index(address, level)];
@@ -40,7 +43,7 @@ static uint64_t *leaf_entry(uint64_t root, uint64_t address, bool create)
                 return NULL;
             *entry = (uint64_t)(uintptr_t)lower | TABLE_FLAGS;
         }
-        table = table_at(*entry);
+        table = table_of_entry(*entry);
     }
     return &table[entry_index(address, 1)];
 }
@@ -60,7 +63,7 @@ bool host_paging_map(uint64_t root, struct range range, enum host_access access)
     if (range.size == 0)
         return true;
     for (; page < end; page += PAGE_SIZE) {
-        uint64_t *entry = leaf_entry(root, page, true);
+        uint64_t *entry = find_leaf_entry(root, page, true);
 
         if (entry == NULL)
             return false;
@@ -76,7 +79,7 @@ bool host_window_new(uint64_t root, struct host_window *window)
     if (address == 0)
         return false;
     window->page = (const void *)(uintptr_t)address;
-    window->entry = leaf_entry(root, address, true);
+    window->entry = find_leaf_entry(root, address, true);
     if (window->entry == NULL)
         return false;
     *window->entry = 0;
@@ -84,7 +87,7 @@ bool host_window_new(uint64_t root, struct host_window *window)
     return true;
 }
 
-void host_window_turn(struct host_window *window, uint64_t physical)
+void host_window_map(struct host_window *window, uint64_t physical)
 {
     window->physical = physical & PTE_ADDRESS;
     *window->entry = window->physical | leaf_flags[HOST_READ_ONLY];
@@ -92,7 +95,7 @@ void host_window_turn(struct host_window *window, uint64_t physical)
 
 void host_paging_unmap(uint64_t root, uint64_t address)
 {
-    uint64_t *entry = address < LOWER_HALF_END ? leaf_entry(root, address, false) : NULL;
+    uint64_t *entry = address < LOWER_HALF_END ? find_leaf_entry(root, address, false) : NULL;
 
     if (entry != NULL)
         *entry = 0;

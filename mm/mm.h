@@ -41,7 +41,7 @@ struct host_window {
 bool host_window_new(uint64_t root, struct host_window *window);
 /* Turns the window to the page at `physical`, an address that the processor has (below
  * 2^MAXPHYADDR). The caller flushes window->page (INVLPG). */
-void host_window_turn(struct host_window *window, uint64_t physical);
+void host_window_map(struct host_window *window, uint64_t physical);
 
 /* ---- memory types (SDM Vol. 3, "Memory Type Range Registers (MTRRs)") ---- */
 
@@ -61,7 +61,8 @@ struct mtrr_state {
 /* Reads this processor's MTRRs. Needs CPL 0. */
 void mtrr_read(struct mtrr_state *m);
 /* If [base, base+size) has one type throughout, stores it in *type and returns true. */
-bool mtrr_type(const struct mtrr_state *m, uint64_t base, uint64_t size, enum memory_type *type);
+bool mtrr_lookup_type(const struct mtrr_state *m, uint64_t base, uint64_t size,
+                      enum memory_type *type);
 
 /* ---- EPT (SDM Vol. 3, "The Extended Page Table Mechanism (EPT)") ---- */
 

@@ -52,7 +52,7 @@ void mtrr_read(struct mtrr_state *m)
 }
 
 /* No MTRR can hold a reserved encoding; UC is the type that is never wrong, only slow. */
-static enum memory_type checked_type(uint64_t encoding)
+static enum memory_type replace_reserved_type(uint64_t encoding)
 {
     bool reserved = encoding > MEMORY_WB || encoding == 2 || encoding == 3;
 
@@ -62,7 +62,7 @@ static enum memory_type checked_type(uint64_t encoding)
 /* Returns the type of memory that two variable ranges cover: the same type stays, UC wins, and WT
  * wins over WB. All else is undefined, and UC is taken. For three and more ranges the rule is
  * applied in turn. */
-static enum memory_type overlap_type(enum memory_type a, enum memory_type b)
+static enum memory_type combine_types(enum memory_type a, enum memory_type b)
 {
     if (a == b)
         return a;
@@ -72,7 +72,7 @@ static enum memory_type overlap_type(enum memory_type a, enum memory_type b)
 
 /* Adds one more part of a range. False: its type is not that of the earlier parts. */
 #define NOTHING_SEEN (-1)
-static bool agree(int *so_far, enum memory_type type)
+static bool check_same_type(int *so_far, enum memory_type type)
 {
     if (*so_far == NOTHING_SEEN)
         *so_far = (int)type;
@@ -93,14 +93,15 @@ static uint64_t address_mask(const struct mtrr_state *m)
  * no special care. */
 static bool variable_type(const struct mtrr_state *m, uint64_t base, uint64_t free, int *answer)
 {
-    enum memory_type all = checked_type(m->default_type & MTRR_TYPE); /* without any pair */
+    enum memory_type all = replace_reserved_type(m->default_type &
+                                                 MTRR_TYPE); /* without any pair */
     bool any_matches_all = false, matters = false;
     uint64_t undecided = 0; /* free bits checked by the pairs that match some addresses */
     uint32_t some = 0;      /* types of those pairs, as bits */
 
     for (uint32_t i = 0; i < m->variable_count; i++) {
         uint64_t mask = m->variable[i].mask & address_mask(m) & MTRR_ADDRESS;
-        enum memory_type type = checked_type(m->variable[i].base & MTRR_TYPE);
+        enum memory_type type = replace_reserved_type(m->variable[i].base & MTRR_TYPE);
 
         if (!(m->variable[i].mask & MTRR_PHYSMASK_V) ||
             ((base ^ m->variable[i].base) & mask & ~free) != 0)
@@ -109,15 +110,15 @@ static bool variable_type(const struct mtrr_state *m, uint64_t base, uint64_t fr
             undecided |= mask & free;
             some |= 1u << type;
         } else {
-            all = any_matches_all ? overlap_type(all, type) : type;
+            all = any_matches_all ? combine_types(all, type) : type;
             any_matches_all = true;
         }
     }
     for (unsigned type = MEMORY_UC; type <= MEMORY_WB; type++)
-        if (some & 1u << type && (any_matches_all ? overlap_type(all, type) : type) != all)
+        if (some & 1u << type && (any_matches_all ? combine_types(all, type) : type) != all)
             matters = true;
     if (!matters)
-        return agree(answer, all);
+        return check_same_type(answer, all);
 
     uint64_t bit = 1ULL << (63 - __builtin_clzll(undecided));
 
@@ -134,12 +135,12 @@ static enum memory_type fixed_type(const struct mtrr_state *m, uint64_t address,
         group++;
     uint64_t n = (address - group->start) / group->unit;
     *end = group->start + (n + 1) * group->unit;
-    return checked_type(
+    return replace_reserved_type(
         m->fixed[group->first + n / TYPES_OF_REGISTER] >> n % TYPES_OF_REGISTER * 8 & MTRR_TYPE);
 }
 
 /* The largest aligned power of two that starts at `address` and does not pass `end`. */
-static uint64_t aligned_block(uint64_t address, uint64_t end)
+static uint64_t aligned_block_size(uint64_t address, uint64_t end)
 {
     uint64_t block = address == 0 ? 1ULL << PHYSICAL_ADDRESS_BITS_MAX : address & -address;
 
@@ -149,7 +150,8 @@ static uint64_t aligned_block(uint64_t address, uint64_t end)
 }
 
 /* An empty range has no type. Nor has a range with addresses that the processor does not have. */
-bool mtrr_type(const struct mtrr_state *m, uint64_t base, uint64_t size, enum memory_type *type)
+bool mtrr_lookup_type(const struct mtrr_state *m, uint64_t base, uint64_t size,
+                      enum memory_type *type)
 {
     uint64_t limit = address_mask(m) + 1, address = base, end = base + size;
     int answer = NOTHING_SEEN;
@@ -164,10 +166,10 @@ bool mtrr_type(const struct mtrr_state *m, uint64_t base, uint64_t size, enum me
     /* Enabled fixed ranges hide the variable ones. */
     bool fixed = m->capability & MTRRCAP_FIX && m->default_type & MTRR_DEF_TYPE_FE;
     while (fixed && address < end && address < FIXED_END)
-        if (!agree(&answer, fixed_type(m, address, &address)))
+        if (!check_same_type(&answer, fixed_type(m, address, &address)))
             return false;
     while (address < end) {
-        uint64_t block = aligned_block(address, end);
+        uint64_t block = aligned_block_size(address, end);
 
         if (!variable_type(m, address, block - 1, &answer))
             return false;

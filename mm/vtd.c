@@ -33,13 +33,13 @@
 
 /* ---- what the units can do ---- */
 
-static unsigned levels(const struct vtd_plan *plan)
+static unsigned table_levels(const struct vtd_plan *plan)
 {
     return plan->cap & CAP_SAGAW_4_LEVELS ? TABLE_LEVELS : TABLE_LEVELS - 1;
 }
 
 /* Registers can lie beyond the range that DMAR reports. */
-static void widen(struct range *registers, uint64_t cap, uint64_t ecap)
+static void widen_register_range(struct range *registers, uint64_t cap, uint64_t ecap)
 {
     uint64_t fault_end = CAP_FRO(cap) + CAP_NFR(cap) * REGISTER_PAIR;
     uint64_t iotlb_end = ECAP_IRO(ecap) + REGISTER_PAIR;
@@ -48,9 +48,10 @@ static void widen(struct range *registers, uint64_t cap, uint64_t ecap)
         registers->size += PAGE_SIZE;
 }
 
-static bool can_contain(uint64_t rsdp, enum x2apic_use x2apic, uint64_t top, struct vtd_plan *plan)
+static bool can_contain_dma(uint64_t rsdp, enum x2apic_use x2apic, uint64_t top,
+                            struct vtd_plan *plan)
 {
-    const struct acpi_header *table = acpi_find(rsdp, "DMAR", 0);
+    const struct acpi_header *table = acpi_find_table(rsdp, "DMAR", 0);
     uint64_t reach = UINT64_MAX;
 
     if (table == NULL)
@@ -68,7 +69,7 @@ static bool can_contain(uint64_t rsdp, enum x2apic_use x2apic, uint64_t top, str
 
         if (cap == UINT64_MAX) /* no unit is there */
             cap = 0;
-        widen(&plan->dmar.units[i], cap, ecap);
+        widen_register_range(&plan->dmar.units[i], cap, ecap);
         plan->cap &= cap;
         plan->ecap &= ecap;
         if (reach > CAP_REACH(cap))
@@ -84,16 +85,16 @@ static bool can_contain(uint64_t rsdp, enum x2apic_use x2apic, uint64_t top, str
                       "the VT-d units have in common capabilities 0x%lx and 0x%lx, wanted tables "
                       "of 3 or 4 levels and queued invalidation",
                       plan->cap, plan->ecap);
-    if (reach > entry_span(levels(plan) + 1))
-        reach = entry_span(levels(plan) + 1);
+    if (reach > entry_span(table_levels(plan) + 1))
+        reach = entry_span(table_levels(plan) + 1);
     return top <= reach ||
            refuse(&plan->why, REFUSE_UNSUPPORTED,
                   "memory ends at 0x%lx, but with VT-d devices reach only 0x%lx", top, reach);
 }
 
-bool vtd_find(uint64_t rsdp, enum x2apic_use x2apic, uint64_t top, struct vtd_plan *plan)
+bool vtd_find_units(uint64_t rsdp, enum x2apic_use x2apic, uint64_t top, struct vtd_plan *plan)
 {
-    bool can = can_contain(rsdp, x2apic, top, plan);
+    bool can = can_contain_dma(rsdp, x2apic, top, plan);
 
     if (!can)
         plan->dmar.unit_count = 0;
@@ -104,8 +105,8 @@ bool vtd_find(uint64_t rsdp, enum x2apic_use x2apic, uint64_t top, struct vtd_pl
 
 /* Stores in *own the EPT's request without the page sizes that a unit lacks. True: *own is the same
  * request. */
-static bool own_request(const struct vtd_plan *plan, const struct ept_request *q,
-                        struct ept_request *own)
+static bool limit_page_sizes(const struct vtd_plan *plan, const struct ept_request *q,
+                             struct ept_request *own)
 {
     *own = *q;
     own->page_2m = q->page_2m && plan->cap & CAP_SLLPS_2M;
@@ -119,7 +120,7 @@ uint64_t vtd_pages_needed(const struct vtd_plan *plan, const struct ept_request 
 
     if (plan->dmar.unit_count == 0)
         return 0;
-    return TABLE_PAGES + (own_request(plan, q, &own) ? 0 : ept_pages_needed(&own));
+    return TABLE_PAGES + (limit_page_sizes(plan, q, &own) ? 0 : ept_pages_needed(&own));
 }
 
 /* All buses have the same context table, and all devices in it have the same map. */
@@ -136,7 +137,7 @@ static void fill_tables(uint64_t *root, uint64_t *context, unsigned map_levels, 
 
 /* ---- one unit ---- */
 
-static bool wait_for(uint64_t address, uint32_t mask, uint32_t wanted)
+static bool wait_for_register(uint64_t address, uint32_t mask, uint32_t wanted)
 {
     for (unsigned i = 0; i < WAIT_READS; i++)
         if ((mmio_read_32(address) & mask) == wanted)
@@ -145,16 +146,16 @@ static bool wait_for(uint64_t address, uint32_t mask, uint32_t wanted)
 }
 
 /* Issues one command and waits until its status bit equals `done`. */
-static bool command(uint64_t unit, uint32_t bit, bool on, bool done)
+static bool issue_command(uint64_t unit, uint32_t bit, bool on, bool done)
 {
     uint32_t status = mmio_read_32(unit + VTD_GSTS) & (uint32_t)~GLOBAL_ONE_SHOT;
 
     mmio_write_32(unit + VTD_GCMD, on ? status | bit : status & ~bit);
-    return wait_for(unit + VTD_GSTS, bit, done ? bit : 0);
+    return wait_for_register(unit + VTD_GSTS, bit, done ? bit : 0);
 }
 
 /* Uses the queue, which all units have: invalidation by registers ends with version 5. */
-static bool invalidate(uint64_t unit, uint64_t *queue, uint64_t cap)
+static bool invalidate_caches(uint64_t unit, uint64_t *queue, uint64_t cap)
 {
     uint64_t status = (uint64_t)(uintptr_t)&queue[QUEUE_STATUS_WORD];
     const uint64_t commands[] = {
@@ -170,7 +171,7 @@ static bool invalidate(uint64_t unit, uint64_t *queue, uint64_t cap)
         queue[i] = commands[i];
     queue[QUEUE_STATUS_WORD] = 0;
     mmio_write_64(unit + VTD_IQT, sizeof(commands));
-    return wait_for(status, 1, 1);
+    return wait_for_register(status, 1, 1);
 }
 
 /* Returns what the unit does not do, or NULL if it has done everything. If firmware has turned
@@ -184,31 +185,32 @@ static const char *start_unit(uint64_t unit, uint64_t root, uint64_t *queue)
     /* Wait for the commands that firmware left in its queue. Those that an error has stopped never
      * end. */
     if (mmio_read_32(unit + VTD_GSTS) & GLOBAL_QIE)
-        wait_for(unit + VTD_IQH, IQ_POINTER, mmio_read_32(unit + VTD_IQT) & IQ_POINTER);
-    if (!command(unit, GLOBAL_QIE, false, false))
+        wait_for_register(unit + VTD_IQH, IQ_POINTER, mmio_read_32(unit + VTD_IQT) & IQ_POINTER);
+    if (!issue_command(unit, GLOBAL_QIE, false, false))
         return "turn queued invalidation off";
     mmio_write_32(unit + VTD_FSTS, FSTS_QUEUE_ERRORS);
     mmio_write_64(unit + VTD_IQT, 0);
     mmio_write_64(unit + VTD_IQA, (uint64_t)(uintptr_t)queue);
-    if (!command(unit, GLOBAL_QIE, true, true))
+    if (!issue_command(unit, GLOBAL_QIE, true, true))
         return "turn queued invalidation on";
-    if (cap & CAP_RWBF && !command(unit, GLOBAL_WBF, true, false))
+    if (cap & CAP_RWBF && !issue_command(unit, GLOBAL_WBF, true, false))
         return "flush its write buffers";
-    if (mmio_read_64(unit + VTD_RTADDR) & RTADDR_TTM && !command(unit, GLOBAL_TE, false, false))
+    if (mmio_read_64(unit + VTD_RTADDR) & RTADDR_TTM &&
+        !issue_command(unit, GLOBAL_TE, false, false))
         return "turn translation off";
     mmio_write_64(unit + VTD_RTADDR, root);
-    if (!command(unit, GLOBAL_SRTP, true, true))
+    if (!issue_command(unit, GLOBAL_SRTP, true, true))
         return "take the root table";
-    if (!invalidate(unit, queue, cap))
+    if (!invalidate_caches(unit, queue, cap))
         return "invalidate its caches";
-    if (!command(unit, GLOBAL_TE, true, true))
+    if (!issue_command(unit, GLOBAL_TE, true, true))
         return "turn translation on";
     if (cap & (CAP_PLMR | CAP_PHMR)) {
         mmio_write_32(unit + VTD_PMEN, mmio_read_32(unit + VTD_PMEN) & (uint32_t)~PMEN_EPM);
-        if (!wait_for(unit + VTD_PMEN, PMEN_PRS, 0))
+        if (!wait_for_register(unit + VTD_PMEN, PMEN_PRS, 0))
             return "turn protected memory regions off";
     }
-    return command(unit, GLOBAL_IRE, false, false) ? NULL : "turn interrupt remapping off";
+    return issue_command(unit, GLOBAL_IRE, false, false) ? NULL : "turn interrupt remapping off";
 }
 
 /* ---- all units ---- */
@@ -233,7 +235,7 @@ static bool start_units(const struct vtd_plan *plan, uint64_t map, struct refusa
         return refuse(r, REFUSE_NO_MEMORY, "the page pool is used up");
     uint64_t *context = root + TABLE_ENTRIES, *queue = context + TABLE_ENTRIES;
 
-    fill_tables(root, context, levels(plan), map);
+    fill_tables(root, context, table_levels(plan), map);
     if (!(plan->ecap & ECAP_C))
         wbinvd();
     for (uint32_t i = 0; i < plan->dmar.unit_count; i++) {
@@ -251,7 +253,7 @@ bool vtd_start(const struct vtd_plan *plan, const struct ept_request *q, uint64_
 {
     struct refusal why = plan->why;
     struct ept_request own;
-    bool shared = own_request(plan, q, &own);
+    bool shared = limit_page_sizes(plan, q, &own);
 
     if (plan->dmar.unit_count == 0 ||
         !start_units(plan, shared ? ept_root : ept_build(&own), &why)) {
@@ -259,7 +261,7 @@ bool vtd_start(const struct vtd_plan *plan, const struct ept_request *q, uint64_
         return false;
     }
     log_printf("pmuvisor: DMA contained by %u VT-d units, %u levels, %s\n", plan->dmar.unit_count,
-               levels(plan), shared ? "the EPT's tables" : "own tables");
+               table_levels(plan), shared ? "the EPT's tables" : "own tables");
     report_reserved(&plan->dmar, q);
     return true;
 }

@@ -25,7 +25,7 @@ struct vtd_plan {
 
 /* Reads DMAR and the units' capabilities, which have to be mapped. Changes nothing. `top` is the
  * end of the memory that devices must reach. False: DMA cannot be contained. */
-bool vtd_find(uint64_t rsdp, enum x2apic_use x2apic, uint64_t top, struct vtd_plan *plan);
+bool vtd_find_units(uint64_t rsdp, enum x2apic_use x2apic, uint64_t top, struct vtd_plan *plan);
 
 /* Returns the number of pages that vtd_start() takes from the pool. The EPT is built from `q`. */
 uint64_t vtd_pages_needed(const struct vtd_plan *plan, const struct ept_request *q);

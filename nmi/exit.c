@@ -11,7 +11,7 @@
 
 #include "vmx/root/fault.h"
 
-static void set_pin(bool trap)
+static void set_nmi_exiting(bool trap)
 {
     uint32_t both = PIN_NMI_EXITING | PIN_VIRTUAL_NMIS;
     uint32_t pin = vmcs_read_32(VMCS_PIN_BASED_CONTROLS);
@@ -31,7 +31,7 @@ void nmi_setup(struct cpu *cpu, bool can_trap)
 {
     cpu->nmi.can_trap = can_trap;
     cpu->nmi.passthrough = cpu->boot->options.policy == POLICY_MSR_NMI;
-    set_pin(!cpu->nmi.passthrough);
+    set_nmi_exiting(!cpu->nmi.passthrough);
     nmi_bookkeeping_setup(cpu);
 }
 
@@ -46,21 +46,21 @@ bool nmi_set_passthrough(struct cpu *cpu, bool on)
     /* The guest's blocking bit means the same on both sides: virtual-NMI blocking becomes NMI
      * blocking and back. An NMI that is pending in hardware arrives after the entry either way. */
     nmi->passthrough = on;
-    set_pin(!on);
+    set_nmi_exiting(!on);
     nmi_bookkeeping_setup(cpu);
     if (on && nmi->due) {
         /* The virtual NMI becomes a real one again: root mode takes it and forwards it (nmi.c). */
         nmi->due = false;
-        vmcs_exit_on(PRIMARY_NMI_WINDOW_EXITING, false);
+        vmcs_set_exiting(PRIMARY_NMI_WINDOW_EXITING, false);
         (void)nmi_forward(cpu);
     }
     return true;
 }
 
-void nmi_forget_due(struct cpu *cpu)
+void nmi_discard_due(struct cpu *cpu)
 {
     if (cpu->nmi.due)
-        vmcs_exit_on(PRIMARY_NMI_WINDOW_EXITING, false);
+        vmcs_set_exiting(PRIMARY_NMI_WINDOW_EXITING, false);
     cpu->nmi.due = false;
 }
 
@@ -74,13 +74,13 @@ void exit_nmi(struct cpu *cpu)
     cpu->nmi.exits++;
     /* A host source may have raised this NMI, and a guest's NMI may have merged with it. */
     if (nmi_claim(cpu, FOUND_IN_ROOT, vmcs_read_natural(VMCS_GUEST_RIP), false) != 0 &&
-        !nmi_guest_merged(cpu)) {
+        !nmi_has_merged_guest(cpu)) {
         nmi_unblock();
         return;
     }
     if (cpu->blocking & (BLOCKING_BY_NMI | BLOCKING_BY_MOV_SS | BLOCKING_BY_STI)) {
         cpu->nmi.due = true; /* an NMI that was due already merges with it */
-        vmcs_exit_on(PRIMARY_NMI_WINDOW_EXITING, true);
+        vmcs_set_exiting(PRIMARY_NMI_WINDOW_EXITING, true);
     } else {
         inject_nmi(cpu);
     }
@@ -90,7 +90,7 @@ void exit_nmi(struct cpu *cpu)
 
 void exit_nmi_window(struct cpu *cpu)
 {
-    vmcs_exit_on(PRIMARY_NMI_WINDOW_EXITING, false);
+    vmcs_set_exiting(PRIMARY_NMI_WINDOW_EXITING, false);
     if (cpu->nmi.due) {
         cpu->nmi.due = false;
         /* The window may open after STI, where some processors do not accept an injection. */

@@ -14,7 +14,7 @@
 
 /* Executes exactly `branches` branch instructions, plus the call and return around them. Returns
  * the address of the branch instruction. */
-static uint64_t workload(uint64_t branches)
+static uint64_t execute_branches(uint64_t branches)
 {
     uint64_t address;
 
@@ -27,7 +27,7 @@ static uint64_t workload(uint64_t branches)
     return address;
 }
 
-static void count(struct host_work *work)
+static void count_branches(struct host_work *work)
 {
     wrmsr(IA32_PERFEVTSEL0, EVENT_BRANCHES | EVTSEL_OS | EVTSEL_INT | EVTSEL_EN);
     wrmsr(IA32_A_PMC0, -work->period & COUNTER_BITS);
@@ -36,7 +36,7 @@ static void count(struct host_work *work)
         wrmsr(work->records->control, work->records->on);
     work->counting = true;
     wrmsr(IA32_PERF_GLOBAL_CTRL, HOST_GLOBAL_CTRL);
-    uint64_t address = workload(work->branches);
+    uint64_t address = execute_branches(work->branches);
     work->counting = false;
     wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
     if (work->records != NULL)
@@ -46,7 +46,7 @@ static void count(struct host_work *work)
         ;
     wrmsr(IA32_DEBUGCTL, 0);
     work->counted = work->pmis * work->period + ((rdmsr(IA32_PMC0) + work->period) & COUNTER_BITS);
-    work->own = work->records != NULL ? records_from(work->records, address) : 0;
+    work->own = work->records != NULL ? branch_records_count(work->records, address) : 0;
 }
 
 /* Reads LVTPC as the guest has it. The guest's counters stand still, but a PMI that one of them
@@ -54,7 +54,7 @@ static void count(struct host_work *work)
  * seen here, before host work unmasks LVTPC. An overflow while LVTPC is unmasked is the sign of
  * such a PMI, and then this function waits for it. It waits in vain if the guest has dealt with the
  * overflow in another way or does not want the PMI. The guest's NMIs are held meanwhile. */
-static uint32_t guest_lvtpc(void)
+static uint32_t read_guest_lvtpc(void)
 {
     uint32_t lvtpc = apic_lvtpc_read();
 
@@ -67,8 +67,8 @@ static uint32_t guest_lvtpc(void)
 
 bool host_work_run(struct cpu *cpu, struct host_work *work)
 {
-    if (!apic_software_enabled()) {
-        if (worth_a_line(cpu))
+    if (!apic_is_software_enabled()) {
+        if (may_log_refusal(cpu))
             log_printf(
                 "pmuvisor: host work refused: the guest's local APIC is disabled (SVR bit 8 is "
                 "0, wanted 1), so LVTPC cannot be unmasked; enable it in the guest\n");
@@ -77,13 +77,13 @@ bool host_work_run(struct cpu *cpu, struct host_work *work)
     bool mask_step = cpu->boot->options.bookkeeping & BOOKKEEPING_MASK;
 
     nmi_hold(cpu);
-    uint32_t lvtpc = guest_lvtpc();
+    uint32_t lvtpc = read_guest_lvtpc();
     pmu_context_switch(cpu, cpu->pmu.guest, cpu->pmu.host, work->records != NULL);
     /* While LVTPC is the host's, the NMI handler unmasks LVTPC. */
     cpu->pmu.host_work = work;
     if (mask_step)
         apic_lvtpc_write(LVT_DELIVERY_NMI);
-    count(work);
+    count_branches(work);
     cpu->pmu.host_work = NULL;
     if (mask_step)
         apic_lvtpc_write(lvtpc);

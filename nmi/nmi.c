@@ -3,7 +3,7 @@
  * An NMI in root mode. The host's sources are asked first. An NMI that none of them claims is the
  * guest's: a PMI whose delivery took longer than the guest kept the processor (skid), or any other
  * NMI that arrived during an exit. If a source claims the NMI, a guest's NMI may have merged with
- * it (nmi_guest_merged() has the evidence).
+ * it (nmi_has_merged_guest() has the evidence).
  *
  * The guest's NMI is sent again, to this processor itself, while NMIs are blocked by this very
  * handler. The hardware then holds it pending; the handler leaves without IRET, so it stays
@@ -50,14 +50,14 @@
 #include "vmx/root/end.h"
 #include "vmx/root/fault.h"
 
-static bool on_nmi_stack(const struct cpu *cpu, uint64_t rsp)
+static bool is_on_nmi_stack(const struct cpu *cpu, uint64_t rsp)
 {
     return cpu->nmi_stack - rsp < STACK_PAGES * PAGE_SIZE;
 }
 
 /* In doubt, says yes: the guest may get an NMI that nobody raised. nmi.h names the two cases in
  * which it says no and an NMI is lost. */
-bool nmi_guest_merged(const struct cpu *cpu)
+bool nmi_has_merged_guest(const struct cpu *cpu)
 {
     return __atomic_load_n(&cpu->nmi.notes, __ATOMIC_RELAXED) & NOTE_FORWARDED ||
            pmu_pmi_raised(cpu);
@@ -79,12 +79,12 @@ enum nmi_return nmi_root(const struct nmi_frame *interrupted)
 {
     struct cpu *cpu = this_cpu();
 
-    if (processor_stopped(cpu)) {
+    if (processor_is_stopped(cpu)) {
         if (!cpu->ended)
             (void)nmi_claim(cpu, FOUND_IN_ROOT, interrupted->rip, true);
         processor_end(cpu, interrupted->rip, true);
     }
-    if (on_nmi_stack(cpu, interrupted->rsp))
+    if (is_on_nmi_stack(cpu, interrupted->rsp))
         hypervisor_fault("an NMI interrupted the NMI handler, at image offset 0x%lx: something "
                          "unblocked NMIs there, wanted blocked until its end; look for firmware "
                          "whose SMI handler executes IRET",
@@ -96,7 +96,7 @@ enum nmi_return nmi_root(const struct nmi_frame *interrupted)
     unsigned claimed = nmi_claim(cpu, FOUND_IN_ROOT, interrupted->rip, true);
     /* During host work the PMU is the host's and says nothing about the guest, and nmi_hold() has
      * already let forwarded NMIs arrive. */
-    if (claimed != 0 && (cpu->pmu.host_work != NULL || !nmi_guest_merged(cpu)))
+    if (claimed != 0 && (cpu->pmu.host_work != NULL || !nmi_has_merged_guest(cpu)))
         return back;
     /* Before the guest's first instruction the NMI cannot be the guest's. Kept pending, it would
      * hit a guest without an IDT; natively it would have hit firmware. */

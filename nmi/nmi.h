@@ -53,7 +53,7 @@ enum nmi_return nmi_root(const struct nmi_frame *interrupted);
  * The answer is false, and an NMI is lost, in two cases. In the first case, an NMI for the guest
  * that is no PMI merges with a host NMI. In the second case, an NMI for the guest that was sent
  * again is still on its way (x2APIC) at the second exit after the send. */
-bool nmi_guest_merged(const struct cpu *cpu);
+bool nmi_has_merged_guest(const struct cpu *cpu);
 
 /* Sends an NMI for the guest to this processor itself, so that hardware holds the NMI for the
  * guest, and notes it. False: the local APIC could not send, and the NMI is lost (counted as
@@ -94,7 +94,7 @@ void nmi_setup(struct cpu *cpu, bool can_trap);
  * cannot trap NMIs. */
 bool nmi_set_passthrough(struct cpu *cpu, bool on);
 /* Forgets the waiting virtual NMI, for an INIT of the guest's processor. */
-void nmi_forget_due(struct cpu *cpu);
+void nmi_discard_due(struct cpu *cpu);
 /* Exit handlers: an NMI arrived in the guest; the guest is ready for a virtual NMI. */
 void exit_nmi(struct cpu *cpu);
 void exit_nmi_window(struct cpu *cpu);
@@ -107,7 +107,7 @@ void nmi_bookkeeping_setup(struct cpu *cpu);
 
 /* The one test after every exit, before its handler. True: root mode must be unblocked
  * (cpu->blocking), or nmi_bookkeeping() may have something to do. Options mask what it does. */
-static inline bool nmi_after_exit(const struct cpu *cpu)
+static inline bool nmi_has_exit_work(const struct cpu *cpu)
 {
     const struct cpu_nmi *nmi = &cpu->nmi;
 
@@ -120,7 +120,7 @@ void nmi_bookkeeping(struct cpu *cpu);
 
 /* The guest hands back an NMI that none of its handlers claims: answers the host's waiting
  * requests. Returns 0 if this NMI cannot have been the host's. */
-int64_t nmi_returned(struct cpu *cpu);
+int64_t nmi_claim_returned(struct cpu *cpu);
 
 /* Called before and after host work, which takes its own NMIs. During host work, the guest's NMIs
  * wait in software, and root mode is not blocked. nmi_release() makes the waiting NMI pending in

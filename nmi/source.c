@@ -19,7 +19,7 @@
 
 /* Removes the request in one step, because an NMI may arrive in between. An NMI in hand answers any
  * request. The check after an exit answers only a request whose NMI has come and gone. */
-static bool backtrace_take(struct cpu *cpu, enum nmi_found found)
+static bool backtrace_claim(struct cpu *cpu, enum nmi_found found)
 {
     const uint32_t asked = NOTE_ASKED(SOURCE_BACKTRACE), sending = NOTE_SENDING(SOURCE_BACKTRACE);
     uint32_t now = __atomic_load_n(&cpu->nmi.notes, __ATOMIC_ACQUIRE);
@@ -46,7 +46,7 @@ bool platform_nmi_pending(const struct cpu *cpu)
 }
 
 /* SERR and IOCHK stay up until they are acknowledged. */
-static bool platform_take(struct cpu *cpu, UNUSED enum nmi_found found)
+static bool platform_claim(struct cpu *cpu, UNUSED enum nmi_found found)
 {
     return platform_nmi_pending(cpu);
 }
@@ -81,7 +81,7 @@ bool host_work_pause(const struct cpu *cpu)
  * LVTPC may also be masked by a late guest PMI, whose overflow the guest has dealt with. That PMI
  * freezes the host's counter as well. Mask and freeze are undone here in either case. But the PMI
  * is the host's only if the host's counter has overflowed. */
-static bool host_work_pmi_take(struct cpu *cpu, enum nmi_found found)
+static bool host_work_pmi_claim(struct cpu *cpu, enum nmi_found found)
 {
     if (found != FOUND_IN_ROOT || cpu->pmu.host_work == NULL || !(apic_lvtpc_read() & LVT_MASKED))
         return false;
@@ -104,12 +104,12 @@ static void host_work_pmi_handle(struct cpu *cpu, UNUSED uint64_t rip, UNUSED bo
 
 static const struct {
     const char *name;
-    bool (*take)(struct cpu *cpu, enum nmi_found found);
+    bool (*claim)(struct cpu *cpu, enum nmi_found found);
     void (*handle)(struct cpu *cpu, uint64_t rip, bool in_root);
 } sources[SOURCE_COUNT] = {
-    [SOURCE_HOST_PMI] = {"host PMI", host_work_pmi_take, host_work_pmi_handle},
-    [SOURCE_BACKTRACE] = {"backtrace request", backtrace_take, backtrace_handle},
-    [SOURCE_PLATFORM] = {"platform", platform_take, platform_handle},
+    [SOURCE_HOST_PMI] = {"host PMI", host_work_pmi_claim, host_work_pmi_handle},
+    [SOURCE_BACKTRACE] = {"backtrace request", backtrace_claim, backtrace_handle},
+    [SOURCE_PLATFORM] = {"platform", platform_claim, platform_handle},
 };
 
 const char *nmi_source_name(enum nmi_source source) { return sources[source].name; }
@@ -119,7 +119,7 @@ unsigned nmi_claim(struct cpu *cpu, enum nmi_found found, uint64_t rip, bool in_
     unsigned claimed = 0;
 
     for (unsigned s = 0; s < SOURCE_COUNT; s++) {
-        if (!sources[s].take(cpu, found))
+        if (!sources[s].claim(cpu, found))
             continue;
         sources[s].handle(cpu, rip, in_root);
         cpu->nmi.source[s].found[found]++;
@@ -130,8 +130,9 @@ unsigned nmi_claim(struct cpu *cpu, enum nmi_found found, uint64_t rip, bool in_
         if (s == SOURCE_HOST_PMI)
             break;
         /* The source's own NMI may still arrive, because another NMI may have been taken for it.
-         * Nobody claims that late NMI: the guest gets it and may hand it back (nmi_returned()). An
-         * exit clears OWED when the guest is outside its NMI handler and nobody is sending. */
+         * Nobody claims that late NMI: the guest gets it and may hand it back
+         * (nmi_claim_returned()). An exit clears OWED when the guest is outside its NMI handler and
+         * nobody is sending. */
         __atomic_fetch_or(&cpu->nmi.notes, NOTE_OWED, __ATOMIC_RELAXED);
     }
     return claimed;

@@ -12,7 +12,7 @@ static const struct branch_records ring = {IA32_DEBUGCTL, MSR_LASTBRANCH_0_FROM_
                                            DEBUGCTL_FREEZE_PERFMON_ON_PMI | DEBUGCTL_LBR};
 static const struct branch_records architectural = {IA32_LBR_CTL, IA32_LBR_FROM0, LBR_CTL_ROOT_ALL};
 
-const struct branch_records *records_find(void)
+const struct branch_records *branch_records_find(void)
 {
     bool arch = cpuid_extended_features().edx & CPUID_7_EDX_ARCH_LBR;
     const struct branch_records *records = arch ? &architectural : &ring;
@@ -27,7 +27,7 @@ const struct branch_records *records_find(void)
     return rdmsr_safe(records->from, &from) ? records : NULL;
 }
 
-unsigned records_from(const struct branch_records *records, uint64_t address)
+unsigned branch_records_count(const struct branch_records *records, uint64_t address)
 {
     uint64_t from;
     unsigned found = 0;

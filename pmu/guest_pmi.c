@@ -17,7 +17,7 @@
 #include "apic/apic.h"
 #include "pmu/pmu.h"
 
-static bool vmcs_is_there(const struct cpu *cpu) { return cpu->in_vmx && cpu->nmi.guest_started; }
+static bool has_guest_vmcs(const struct cpu *cpu) { return cpu->in_vmx && cpu->nmi.guest_started; }
 
 bool pmu_pmi_raised(const struct cpu *cpu)
 {
@@ -26,7 +26,7 @@ bool pmu_pmi_raised(const struct cpu *cpu)
         return false;
     if (rdmsr(IA32_PERF_GLOBAL_STATUS) & GLOBAL_STATUS_PMI)
         return true;
-    return vmcs_is_there(cpu) && vmcs_read_64(VMCS_GUEST_IA32_DEBUGCTL) & DEBUGCTL_BTINT;
+    return has_guest_vmcs(cpu) && vmcs_read_64(VMCS_GUEST_IA32_DEBUGCTL) & DEBUGCTL_BTINT;
 }
 
 /* SDM Vol. 3, "Architectural Performance Monitoring Version 4": the streamlined freeze. */
@@ -49,7 +49,7 @@ static void freeze_by_enable(uint64_t debugctl)
 
 void pmu_freeze_as_guest(const struct cpu *cpu)
 {
-    if (!vmcs_is_there(cpu) || !pmu_pmi_raised(cpu))
+    if (!has_guest_vmcs(cpu) || !pmu_pmi_raised(cpu))
         return;
     uint64_t debugctl = vmcs_read_64(VMCS_GUEST_IA32_DEBUGCTL);
     if (cpu->pmu.status_set)

@@ -30,7 +30,7 @@ static const struct {
     {0x8e, 9, 12, 0x4e},      {0x9e, 9, 13, 0x4e}, /* Kaby Lake and its successors */
 };
 
-bool pebs_isolated(unsigned version, uint32_t signature, uint32_t microcode)
+bool pebs_is_isolated(unsigned version, uint32_t signature, uint32_t microcode)
 {
     uint32_t stepping = SIGNATURE_STEPPING(signature);
 
@@ -44,7 +44,7 @@ bool pebs_isolated(unsigned version, uint32_t signature, uint32_t microcode)
 }
 
 /* SDM Vol. 4, "IA32_BIOS_SIGN_ID": software writes 0, then CPUID fills in the upper half. */
-static uint32_t microcode_revision(void)
+static uint32_t read_microcode_revision(void)
 {
     (void)wrmsr_safe(IA32_BIOS_SIGN_ID, 0);
     (void)cpuid(1, 0);
@@ -57,5 +57,5 @@ bool pebs_needs_switch(unsigned version)
 
     return cpuid(1, 0).edx & CPUID_1_EDX_DS && rdmsr_safe(IA32_MISC_ENABLE, &misc) &&
            !(misc & MISC_ENABLE_PEBS_UNAVAILABLE) && rdmsr_safe(IA32_PEBS_ENABLE, &enable) &&
-           !pebs_isolated(version, cpuid(1, 0).eax, microcode_revision());
+           !pebs_is_isolated(version, cpuid(1, 0).eax, read_microcode_revision());
 }

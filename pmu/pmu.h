@@ -13,7 +13,7 @@
 #include "vmx/cpu.h"
 
 /* Chooses how GLOBAL_CTRL is switched, from the controls in use (indexed by enum control_set). */
-enum global_ctrl_switch pmu_choose(bool pmu, const uint32_t *controls);
+enum global_ctrl_switch pmu_choose_switch(bool pmu, const uint32_t *controls);
 const char *pmu_switch_name(enum global_ctrl_switch how);
 
 /* ---- pmu_registers.c: which MSRs belong to the PMU, and what CPUID says about this PMU ---- */
@@ -29,12 +29,12 @@ struct pmu_facts {
     uint32_t fixed;        /* fixed-function counters, a bit for each */
     uint64_t capabilities; /* IA32_PERF_CAPABILITIES */
 };
-struct pmu_facts pmu_facts(void);
+struct pmu_facts pmu_read_facts(void);
 /* Derives the facts from these values. leaf_23_1 is CPUID.(EAX=23H,ECX=1), which names all counters
  * if it exists (NULL: it does not). Without it fixed counter i exists if ECX[i] or EDX[4:0] > i of
  * leaf 0AH (SDM Vol. 3, "Architectural Performance Monitoring Version 5"). Pure. */
-struct pmu_facts pmu_facts_of(const struct cpuid_result *leaf_0a,
-                              const struct cpuid_result *leaf_23_1, uint64_t capabilities);
+struct pmu_facts pmu_decode_facts(const struct cpuid_result *leaf_0a,
+                                  const struct cpuid_result *leaf_23_1, uint64_t capabilities);
 
 /* Makes accesses exit. With policy=intercept: accesses to the PMU and to branch records (to the
  * architectural ones with arch_lbr), except to the registers that turn records on, which the VMCS
@@ -48,7 +48,7 @@ bool pmu_is_trapped(const struct cpu *cpu, uint32_t index);
  * once, and returns their number. The registers that counting needs come first; without `whole`
  * they are the only ones. A register that no CPUID bit reports may be missing: the caller has to
  * probe it. */
-unsigned pmu_list(const struct pmu_facts *facts, bool whole, uint32_t list[PMU_CONTEXT_MAX]);
+unsigned pmu_list_msrs(const struct pmu_facts *facts, bool whole, uint32_t list[PMU_CONTEXT_MAX]);
 
 /* ---- pmu_switch.c ---- */
 
@@ -57,13 +57,13 @@ void pmu_setup(struct cpu *cpu);
 
 /* Handles a guest's access to a PMU MSR that exits (a row's function in vmx/exit/msr.c): performs
  * it on the hardware or, with pmu=off, refuses it. False: #GP. */
-bool pmu_access(struct cpu *cpu, uint32_t index, uint64_t *value, bool write);
+bool pmu_access_register(struct cpu *cpu, uint32_t index, uint64_t *value, bool write);
 
 /* Returns whether RDPMC above CPL 0 reads 0 with this ECX. RDPMC must not fault with it. */
-bool pmu_kept_from_user(uint32_t counter);
+bool pmu_is_denied_to_user(uint32_t counter);
 
 /* The guest's IA32_PERF_GLOBAL_CTRL, for an exit's handler. */
-uint64_t pmu_global_ctrl(const struct cpu *cpu);
+uint64_t pmu_get_global_ctrl(const struct cpu *cpu);
 void pmu_set_global_ctrl(struct cpu *cpu, uint64_t value);
 
 /* vmx/exit/entry.asm calls this after an exit was handled, if the guest's GLOBAL_CTRL, which the
@@ -74,15 +74,15 @@ void pmu_reload_global_ctrl(struct cpu *cpu);
 
 /* Finds this processor's branch records, architectural or not, which are off then. NULL: none that
  * are known here. */
-const struct branch_records *records_find(void);
+const struct branch_records *branch_records_find(void);
 /* Returns how many of the current records are of a branch at this address. */
-unsigned records_from(const struct branch_records *records, uint64_t address);
+unsigned branch_records_count(const struct branch_records *records, uint64_t address);
 
 /* ---- pebs.c: PEBS that may write its record after an exit ---- */
 
 /* Returns whether PEBS keeps to the world that enabled it, judged by the PMU's version, CPUID.1:EAX
  * and the microcode revision. Pure. */
-bool pebs_isolated(unsigned version, uint32_t signature, uint32_t microcode);
+bool pebs_is_isolated(unsigned version, uint32_t signature, uint32_t microcode);
 /* Returns whether this processor has PEBS that is not isolated. */
 bool pebs_needs_switch(unsigned version);
 

@@ -20,7 +20,7 @@ struct pmu_registers {
 _Static_assert(sizeof(struct pmu_registers) <= PAGE_SIZE, "they have a page of their own");
 
 /* Returns whether the register exists and accepts the value that it holds. */
-static bool there(uint32_t index)
+static bool probe_register(uint32_t index)
 {
     uint64_t value;
 
@@ -29,7 +29,7 @@ static bool there(uint32_t index)
 
 bool pmu_context_setup(struct cpu *cpu)
 {
-    struct pmu_facts facts = pmu_facts();
+    struct pmu_facts facts = pmu_read_facts();
     struct pmu_registers *r = cpu->pmu.registers = page_alloc(1);
     uint64_t value;
 
@@ -42,22 +42,23 @@ bool pmu_context_setup(struct cpu *cpu)
 
     cpu->pmu.pebs_switched = pebs_needs_switch(facts.version);
     /* Probe each register. Probing leaves no trace. */
-    cpu->pmu.records = records_find();
-    unsigned counting = pmu_list(&facts, false, r->msr);
-    unsigned listed = pmu_list(&facts, true, r->msr);
+    cpu->pmu.records = branch_records_find();
+    unsigned counting = pmu_list_msrs(&facts, false, r->msr);
+    unsigned listed = pmu_list_msrs(&facts, true, r->msr);
     for (unsigned i = 0; i < listed; i++) {
         if ((r->msr[i] == IA32_PEBS_ENABLE && cpu->pmu.pebs_switched) || /* in an MSR list */
-            !there(r->msr[i]))
+            !probe_register(r->msr[i]))
             continue;
         r->msr[r->count++] = r->msr[i];
         r->counting += i < counting;
     }
     /* Host work uses indices that later processors may lack, because each register also has an
      * index from 1900H on. */
-    cpu->pmu.can_work = facts.general & HOST_GLOBAL_CTRL &&
-                        facts.capabilities & PERF_CAP_FW_WRITE && there(IA32_PERFEVTSEL0) &&
-                        there(IA32_A_PMC0) && rdmsr_safe(IA32_PMC0, &value) &&
-                        wrmsr_safe(IA32_DEBUGCTL, DEBUGCTL_FREEZE_PERFMON_ON_PMI);
+    cpu->pmu.can_run_host_work = facts.general & HOST_GLOBAL_CTRL &&
+                                 facts.capabilities & PERF_CAP_FW_WRITE &&
+                                 probe_register(IA32_PERFEVTSEL0) && probe_register(IA32_A_PMC0) &&
+                                 rdmsr_safe(IA32_PMC0, &value) &&
+                                 wrmsr_safe(IA32_DEBUGCTL, DEBUGCTL_FREEZE_PERFMON_ON_PMI);
     (void)wrmsr_safe(IA32_DEBUGCTL, 0);
     /* Probed, because NMI context writes this register, and nothing may fault there. */
     cpu->pmu.status_set = facts.version >= PMU_VERSION_STATUS_SET &&
@@ -69,8 +70,8 @@ bool pmu_context_setup(struct cpu *cpu)
  * and a write of 0 to that register, which leaves it as it is. Without TSX, one format records bits
  * 62:61 of a FROM as 0, but a write needs the address's sign in them (Linux,
  * arch/x86/events/intel/lbr.c). */
-static void switch_rest(const struct pmu_registers *r, struct pmu_context *from,
-                        const struct pmu_context *to)
+static void switch_optional_registers(const struct pmu_registers *r, struct pmu_context *from,
+                                      const struct pmu_context *to)
 {
     for (uint32_t i = r->counting; i < r->count; i++)
         (void)rdmsr_safe(r->msr[i], &from->value[i]);
@@ -92,7 +93,7 @@ void pmu_context_switch(struct cpu *cpu, struct pmu_context *from, const struct 
         wrmsr(r->msr[i], to->value[i]);
     }
     if (whole)
-        switch_rest(r, from, to);
+        switch_optional_registers(r, from, to);
     /* Before version 4 an overflow bit cannot be put back, but the PMI that it announced can. */
     if (to->status != 0 && cpu->pmu.status_set)
         wrmsr(IA32_PERF_GLOBAL_STATUS_SET, to->status & ~GLOBAL_STATUS_COND_CHGD);

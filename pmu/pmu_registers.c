@@ -100,39 +100,42 @@ void pmu_trap_setup(struct cpu *cpu, bool arch_lbr)
         msr_bitmap_set(cpu->msr_bitmap, blocks[i].first, blocks[i].last, true, true);
 }
 
-static enum names names_of(const struct pmu_facts *facts)
+static enum names register_names_of(const struct pmu_facts *facts)
 {
     if (facts->version >= PMU_VERSION_NAMES)
         return FROM_6;
     return facts->capabilities & PERF_CAP_FW_WRITE ? UP_TO_5_FULL : UP_TO_5_SHORT;
 }
 
-static bool used(const struct pmu_facts *facts, const struct block *block, uint32_t index)
+static bool is_user_state(const struct pmu_facts *facts, const struct block *block, uint32_t index)
 {
     uint32_t n = (index - block->first) / block->step;
 
-    if (block->counters == NONE || !(block->names & names_of(facts)))
+    if (block->counters == NONE || !(block->names & register_names_of(facts)))
         return false;
     return block->counters == ALL ||
            (block->counters == GENERAL ? facts->general : facts->fixed) >> n & 1;
 }
 
-unsigned pmu_list(const struct pmu_facts *facts, bool whole, uint32_t list[PMU_CONTEXT_MAX])
+unsigned pmu_list_msrs(const struct pmu_facts *facts, bool whole, uint32_t list[PMU_CONTEXT_MAX])
 {
     unsigned count = 0;
 
     for (unsigned i = 0; i < LENGTH_OF(blocks); i++)
         for (uint32_t index = blocks[i].first; index <= blocks[i].last; index++)
-            if ((whole || blocks[i].purpose == COUNT) && used(facts, &blocks[i], index) &&
+            if ((whole || blocks[i].purpose == COUNT) && is_user_state(facts, &blocks[i], index) &&
                 count < PMU_CONTEXT_MAX)
                 list[count++] = index;
     return count;
 }
 
-static uint32_t first_ones(unsigned count) { return count >= 32 ? UINT32_MAX : (1u << count) - 1; }
+static uint32_t low_bits_mask(unsigned count)
+{
+    return count >= 32 ? UINT32_MAX : (1u << count) - 1;
+}
 
-struct pmu_facts pmu_facts_of(const struct cpuid_result *leaf_0a,
-                              const struct cpuid_result *leaf_23_1, uint64_t capabilities)
+struct pmu_facts pmu_decode_facts(const struct cpuid_result *leaf_0a,
+                                  const struct cpuid_result *leaf_23_1, uint64_t capabilities)
 {
     struct pmu_facts facts = {.version = leaf_0a->eax & 0xff, .capabilities = capabilities};
 
@@ -140,13 +143,13 @@ struct pmu_facts pmu_facts_of(const struct cpuid_result *leaf_0a,
         facts.general = leaf_23_1->eax;
         facts.fixed = leaf_23_1->ebx;
     } else {
-        facts.general = first_ones(leaf_0a->eax >> 8 & 0xff);
-        facts.fixed = leaf_0a->ecx | first_ones(leaf_0a->edx & 0x1f);
+        facts.general = low_bits_mask(leaf_0a->eax >> 8 & 0xff);
+        facts.fixed = leaf_0a->ecx | low_bits_mask(leaf_0a->edx & 0x1f);
     }
     return facts;
 }
 
-struct pmu_facts pmu_facts(void)
+struct pmu_facts pmu_read_facts(void)
 {
     struct cpuid_result leaf_0a = cpuid(CPUID_LEAF_PMU, 0), leaf_23_1 = {0};
     bool extended = cpuid(0, 0).eax >= CPUID_LEAF_PMU_EXTENDED &&
@@ -156,6 +159,6 @@ struct pmu_facts pmu_facts(void)
 
     if (extended)
         leaf_23_1 = cpuid(CPUID_LEAF_PMU_EXTENDED, 1);
-    return pmu_facts_of(&leaf_0a, extended ? &leaf_23_1 : NULL,
-                        pdcm ? rdmsr(IA32_PERF_CAPABILITIES) : 0);
+    return pmu_decode_facts(&leaf_0a, extended ? &leaf_23_1 : NULL,
+                            pdcm ? rdmsr(IA32_PERF_CAPABILITIES) : 0);
 }

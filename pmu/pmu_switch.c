@@ -12,7 +12,7 @@
 #define NO_PEBS 0
 #define RDPMC_FIXED BIT(30) /* in ECX */
 
-enum global_ctrl_switch pmu_choose(bool pmu, const uint32_t *controls)
+enum global_ctrl_switch pmu_choose_switch(bool pmu, const uint32_t *controls)
 {
     if (!pmu)
         return GLOBAL_CTRL_NONE;
@@ -39,9 +39,9 @@ const char *pmu_switch_name(enum global_ctrl_switch how)
  * and bit 48 (Linux, arch/x86/events/intel/core.c). So try each bit. Counters that firmware has
  * left on are frozen meanwhile. Nothing can freeze counters before version 4, but no processor of
  * those versions is hybrid. */
-static uint64_t global_ctrl_bits(const struct cpu_pmu *pmu)
+static uint64_t probe_global_ctrl_bits(const struct cpu_pmu *pmu)
 {
-    struct pmu_facts facts = pmu_facts();
+    struct pmu_facts facts = pmu_read_facts();
     uint64_t bits = facts.general | (uint64_t)facts.fixed << GLOBAL_CTRL_FIXED_SHIFT;
 
     if (!pmu->status_set)
@@ -55,7 +55,8 @@ static uint64_t global_ctrl_bits(const struct cpu_pmu *pmu)
     return bits;
 }
 
-static void list_entry(struct cpu *cpu, enum pmu_list_entry entry, uint32_t index, uint64_t host)
+static void set_list_entry(struct cpu *cpu, enum pmu_list_entry entry, uint32_t index,
+                           uint64_t host)
 {
     cpu->pmu.guest_list[entry] = (struct msr_entry){index, 0, rdmsr(index)};
     cpu->pmu.host_list[entry] = (struct msr_entry){index, 0, host};
@@ -64,7 +65,7 @@ static void list_entry(struct cpu *cpu, enum pmu_list_entry entry, uint32_t inde
 /* The entry loads from where the exit stored, so root mode has no work at all. A list begins with
  * GLOBAL_CTRL or after it, and ends with PEBS_ENABLE or before it. Pointers are physical addresses
  * here, because mm/host_paging.c maps one to one. */
-static void set_lists(struct cpu_pmu *pmu)
+static void set_msr_lists(struct cpu_pmu *pmu)
 {
     bool lists = pmu->global_ctrl == GLOBAL_CTRL_LISTS;
     bool stores = lists || pmu->global_ctrl == GLOBAL_CTRL_STORE_LIST;
@@ -84,14 +85,14 @@ void pmu_setup(struct cpu *cpu)
 {
     struct cpu_pmu *pmu = &cpu->pmu;
 
-    set_lists(pmu);
+    set_msr_lists(pmu);
     if (pmu->global_ctrl == GLOBAL_CTRL_NONE)
         return;
     if (cpu->boot->options.policy == POLICY_INTERCEPT)
-        pmu->global_ctrl_valid = global_ctrl_bits(pmu);
+        pmu->global_ctrl_valid = probe_global_ctrl_bits(pmu);
     if (pmu->pebs_switched)
-        list_entry(cpu, PMU_LIST_PEBS_ENABLE, IA32_PEBS_ENABLE, NO_PEBS);
-    list_entry(cpu, PMU_LIST_GLOBAL_CTRL, IA32_PERF_GLOBAL_CTRL, NOTHING_COUNTS);
+        set_list_entry(cpu, PMU_LIST_PEBS_ENABLE, IA32_PEBS_ENABLE, NO_PEBS);
+    set_list_entry(cpu, PMU_LIST_GLOBAL_CTRL, IA32_PERF_GLOBAL_CTRL, NOTHING_COUNTS);
     pmu->global_ctrl_loaded = pmu->guest_list[PMU_LIST_GLOBAL_CTRL].value;
     if (pmu->global_ctrl == GLOBAL_CTRL_LISTS)
         return;
@@ -108,7 +109,7 @@ void pmu_reload_global_ctrl(struct cpu *cpu)
         vmcs_write_64(VMCS_GUEST_IA32_PERF_GLOBAL_CTRL, pmu->global_ctrl_loaded);
 }
 
-uint64_t pmu_global_ctrl(const struct cpu *cpu)
+uint64_t pmu_get_global_ctrl(const struct cpu *cpu)
 {
     if (cpu->pmu.global_ctrl == GLOBAL_CTRL_CONTROLS)
         return vmcs_read_64(VMCS_GUEST_IA32_PERF_GLOBAL_CTRL);
@@ -124,7 +125,7 @@ void pmu_set_global_ctrl(struct cpu *cpu, uint64_t value)
 }
 
 /* A write goes to the register once, so that a bad value faults. Nothing counts meanwhile. */
-static bool pebs_access(struct cpu *cpu, uint64_t *value, bool write)
+static bool access_pebs_enable(struct cpu *cpu, uint64_t *value, bool write)
 {
     uint64_t *own = &cpu->pmu.guest_list[PMU_LIST_PEBS_ENABLE].value;
 
@@ -144,7 +145,7 @@ static bool pebs_access(struct cpu *cpu, uint64_t *value, bool write)
  * Architectural PEBS"), so the guest must be able to write each page of the buffer. The low bits
  * are the number of pages, as a power of two (Linux, arch/x86/events/intel/ds.c); the processor
  * refuses reserved values. */
-static bool pebs_buffer_allowed(const struct cpu *cpu, uint64_t value)
+static bool is_pebs_buffer_allowed(const struct cpu *cpu, uint64_t value)
 {
     uint64_t size = value & (PAGE_SIZE - 1), at = value - size, bytes;
     uint64_t last = size > EPT_ADDRESS_BITS ? ~0ULL : at + (PAGE_SIZE << size) - 1;
@@ -157,11 +158,11 @@ static bool pebs_buffer_allowed(const struct cpu *cpu, uint64_t value)
 
 /* Bit 37 of a general counter's event select, bit 33 of a fixed counter's field (Linux, commit
  * "perf/x86/intel: Add support for rdpmc user disable feature"); reserved before version 6. */
-bool pmu_kept_from_user(uint32_t counter)
+bool pmu_is_denied_to_user(uint32_t counter)
 {
     uint32_t n = (uint16_t)counter;
 
-    if (pmu_facts().version < PMU_VERSION_NAMES)
+    if (pmu_read_facts().version < PMU_VERSION_NAMES)
         return false;
     if (counter == n)
         return rdmsr(IA32_PMC_GP0_CTR + n * PMC_STEP + 1) & BIT(37);
@@ -172,18 +173,18 @@ bool pmu_kept_from_user(uint32_t counter)
  * hardware: the floor of any trap-and-emulate. The counters do not count in root mode, so they hold
  * what the guest's instruction would have found. GLOBAL_CTRL is 0 in root mode: the guest's value
  * lives in the VMCS or in the MSR list. SDM Vol. 3, "Performance Monitoring". */
-bool pmu_access(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
+bool pmu_access_register(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
 {
     if (!cpu->boot->options.pmu)
         return false;
     if (index == IA32_PEBS_ENABLE && cpu->pmu.pebs_switched)
-        return pebs_access(cpu, value, write);
-    if (index == IA32_PEBS_BASE && write && !pebs_buffer_allowed(cpu, *value))
+        return access_pebs_enable(cpu, value, write);
+    if (index == IA32_PEBS_BASE && write && !is_pebs_buffer_allowed(cpu, *value))
         return false;
     if (index != IA32_PERF_GLOBAL_CTRL)
         return write ? wrmsr_safe(index, *value) : rdmsr_safe(index, value);
     if (!write)
-        *value = pmu_global_ctrl(cpu);
+        *value = pmu_get_global_ctrl(cpu);
     else if (*value & ~cpu->pmu.global_ctrl_valid)
         return false;
     else

@@ -15,14 +15,14 @@
 
 #define PMU_VERSION_NEEDED 2 /* the first version with IA32_PERF_GLOBAL_CTRL */
 
-static uint32_t pmu_version(void)
+static uint32_t read_pmu_version(void)
 {
     if (cpuid(0, 0).eax < CPUID_LEAF_PMU)
         return 0;
     return cpuid(CPUID_LEAF_PMU, 0).eax & 0xff;
 }
 
-uint64_t arch_capabilities(void)
+uint64_t read_arch_capabilities(void)
 {
     return cpuid_extended_features().edx & CPUID_7_EDX_ARCH_CAPABILITIES
                ? rdmsr(IA32_ARCH_CAPABILITIES)
@@ -50,13 +50,13 @@ void vmx_capability_read(struct vmx_capability *c)
     /* The MSRs of these controls exist only if the bits that activate the controls may be 1. */
     c->allowed[SET_SECONDARY] = 0;
     c->ept_vpid = 0;
-    if (vmx_allows(c, SET_PRIMARY, PRIMARY_SECONDARY_CONTROLS)) {
+    if (vmx_allows_control(c, SET_PRIMARY, PRIMARY_SECONDARY_CONTROLS)) {
         c->allowed[SET_SECONDARY] = rdmsr(IA32_VMX_PROCBASED_CTLS2);
-        if (vmx_allows(c, SET_SECONDARY, SECONDARY_ENABLE_EPT | SECONDARY_ENABLE_VPID))
+        if (vmx_allows_control(c, SET_SECONDARY, SECONDARY_ENABLE_EPT | SECONDARY_ENABLE_VPID))
             c->ept_vpid = rdmsr(IA32_VMX_EPT_VPID_CAP);
     }
     /* PMUvisor uses only one of the tertiary controls. Without that one, leave them all off. */
-    if (vmx_allows(c, SET_PRIMARY, PRIMARY_TERTIARY_CONTROLS) &&
+    if (vmx_allows_control(c, SET_PRIMARY, PRIMARY_TERTIARY_CONTROLS) &&
         !(rdmsr(IA32_VMX_PROCBASED_CTLS3) & TERTIARY_PEBS_GUEST_PHYSICAL))
         c->allowed[SET_PRIMARY] &= ~((uint64_t)PRIMARY_TERTIARY_CONTROLS << 32);
     c->cr0_fixed0 = rdmsr(IA32_VMX_CR0_FIXED0);
@@ -70,12 +70,12 @@ void vmx_capability_read(struct vmx_capability *c)
     if (cpuid_extended_features().ecx & CPUID_7_ECX_TME)
         c->physical_address_bits -= rdmsr(IA32_TME_ACTIVATE) >> TME_ACTIVATE_KEYID_BITS_SHIFT &
                                     TME_ACTIVATE_KEYID_BITS;
-    c->pmu_version = pmu_version();
+    c->pmu_version = read_pmu_version();
     c->execute_disable = cpuid(CPUID_LEAF_EXTENDED_1, 0).edx & CPUID_EXTENDED_1_EDX_NX;
-    c->global_ctrl_erratum = global_ctrl_erratum(cpuid(1, 0).eax);
+    c->global_ctrl_erratum = has_global_ctrl_erratum(cpuid(1, 0).eax);
 }
 
-bool vmx_available(struct refusal *r)
+bool vmx_is_available(struct refusal *r)
 {
     if (!(cpuid(1, 0).ecx & CPUID_1_ECX_VMX))
         return refuse(
@@ -98,7 +98,7 @@ bool hypervisor_check(const struct boot_info *bi, struct settings *s, struct ref
     const struct options *o = &bi->options;
     struct vmx_capability capability;
     struct vmx_controls controls;
-    if (!vmx_available(r))
+    if (!vmx_is_available(r))
         return false;
     vmx_capability_read(&capability);
     if (!vmx_controls_choose(&capability, o, &controls, r))

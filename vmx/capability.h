@@ -29,24 +29,24 @@ struct vmx_controls {
 };
 
 /* Returns whether `bit` of `set` may be 1. */
-bool vmx_allows(const struct vmx_capability *c, enum control_set set, uint32_t bit);
+bool vmx_allows_control(const struct vmx_capability *c, enum control_set set, uint32_t bit);
 /* The same, for a control that PMUvisor needs. False: *r says that `name` is missing. */
-bool vmx_control_there(const struct vmx_capability *c, enum control_set set, uint32_t bit,
-                       const char *name, struct refusal *r);
+bool vmx_require_control(const struct vmx_capability *c, enum control_set set, uint32_t bit,
+                         const char *name, struct refusal *r);
 
 /* Returns (want OR must-be-1) AND may-be-1. No other code computes this. */
-uint32_t vmx_adjust(uint64_t allowed, uint32_t want);
+uint32_t vmx_adjust_controls(uint64_t allowed, uint32_t want);
 
 /* Returns whether the VMCS controls load a wrong IA32_PERF_GLOBAL_CTRL on a processor with this
  * CPUID.1:EAX. Nehalem and Westmere do: errata AAK155, AAP115, AAT100, BC86 and BA97 of Intel's
  * specification updates. */
-bool global_ctrl_erratum(uint32_t signature);
+bool has_global_ctrl_erratum(uint32_t signature);
 
 /* Returns whether this processor has VMX and firmware allows it. False: *r says why not. */
-bool vmx_available(struct refusal *r);
+bool vmx_is_available(struct refusal *r);
 
 /* Returns IA32_ARCH_CAPABILITIES, or 0 on a processor without it. */
-uint64_t arch_capabilities(void);
+uint64_t read_arch_capabilities(void);
 
 /* Reads the capability MSRs. Needs CPUID.1:ECX.VMX = 1. */
 void vmx_capability_read(struct vmx_capability *c);

@@ -13,13 +13,13 @@
 #include "x86.h"
 
 enum need {
-    MUST,    /* refused without it */
-    WANT,    /* on if the processor has it */
-    FOR_PMU, /* the same, but only with pmu=on */
-    TO_TRAP, /* used while NMIs are trapped; policies msr and intercept need it */
-    TO_STEP, /* refused without it; on while the guest executes one instruction */
-    FOR_PT,  /* on with pt=on if the processor has all of these */
-    OFF,     /* refused if it cannot be 0 */
+    REQUIRED,        /* refused without it */
+    OPTIONAL,        /* on if the processor has it */
+    FOR_PMU,         /* the same, but only with pmu=on */
+    FOR_NMI_EXITING, /* used while NMIs are trapped; policies msr and intercept need it */
+    TO_STEP,         /* refused without it; on while the guest executes one instruction */
+    FOR_PT,          /* on with pt=on if the processor has all of these */
+    FORBIDDEN,       /* refused if it cannot be 0 */
 };
 
 struct control_row {
@@ -31,44 +31,44 @@ struct control_row {
 };
 
 static const struct control_row rows[] = {
-    {"activate secondary controls", SET_PRIMARY, MUST, PRIMARY_SECONDARY_CONTROLS, 0},
-    {"use MSR bitmaps", SET_PRIMARY, MUST, PRIMARY_USE_MSR_BITMAPS, 0},
-    {"use I/O bitmaps", SET_PRIMARY, MUST, PRIMARY_USE_IO_BITMAPS, 0},
-    {"enable EPT", SET_SECONDARY, MUST, SECONDARY_ENABLE_EPT, 0},
-    {"unrestricted guest", SET_SECONDARY, MUST, SECONDARY_UNRESTRICTED_GUEST, 0},
-    {"enable VPID", SET_SECONDARY, MUST, SECONDARY_ENABLE_VPID, 0},
-    {"save debug controls", SET_EXIT, MUST, EXIT_SAVE_DEBUG_CONTROLS, 0},
-    {"host address-space size", SET_EXIT, MUST, EXIT_HOST_ADDRESS_SPACE_SIZE, 0},
-    {"save IA32_PAT", SET_EXIT, MUST, EXIT_SAVE_PAT, 0},
-    {"load IA32_PAT at exit", SET_EXIT, MUST, EXIT_LOAD_PAT, 0},
-    {"save IA32_EFER", SET_EXIT, MUST, EXIT_SAVE_EFER, 0},
-    {"load IA32_EFER at exit", SET_EXIT, MUST, EXIT_LOAD_EFER, 0},
-    {"load debug controls", SET_ENTRY, MUST, ENTRY_LOAD_DEBUG_CONTROLS, 0},
-    {"IA-32e mode guest", SET_ENTRY, MUST, ENTRY_IA32E_MODE_GUEST, 0},
-    {"load IA32_PAT at entry", SET_ENTRY, MUST, ENTRY_LOAD_PAT, 0},
-    {"load IA32_EFER at entry", SET_ENTRY, MUST, ENTRY_LOAD_EFER, 0},
+    {"activate secondary controls", SET_PRIMARY, REQUIRED, PRIMARY_SECONDARY_CONTROLS, 0},
+    {"use MSR bitmaps", SET_PRIMARY, REQUIRED, PRIMARY_USE_MSR_BITMAPS, 0},
+    {"use I/O bitmaps", SET_PRIMARY, REQUIRED, PRIMARY_USE_IO_BITMAPS, 0},
+    {"enable EPT", SET_SECONDARY, REQUIRED, SECONDARY_ENABLE_EPT, 0},
+    {"unrestricted guest", SET_SECONDARY, REQUIRED, SECONDARY_UNRESTRICTED_GUEST, 0},
+    {"enable VPID", SET_SECONDARY, REQUIRED, SECONDARY_ENABLE_VPID, 0},
+    {"save debug controls", SET_EXIT, REQUIRED, EXIT_SAVE_DEBUG_CONTROLS, 0},
+    {"host address-space size", SET_EXIT, REQUIRED, EXIT_HOST_ADDRESS_SPACE_SIZE, 0},
+    {"save IA32_PAT", SET_EXIT, REQUIRED, EXIT_SAVE_PAT, 0},
+    {"load IA32_PAT at exit", SET_EXIT, REQUIRED, EXIT_LOAD_PAT, 0},
+    {"save IA32_EFER", SET_EXIT, REQUIRED, EXIT_SAVE_EFER, 0},
+    {"load IA32_EFER at exit", SET_EXIT, REQUIRED, EXIT_LOAD_EFER, 0},
+    {"load debug controls", SET_ENTRY, REQUIRED, ENTRY_LOAD_DEBUG_CONTROLS, 0},
+    {"IA-32e mode guest", SET_ENTRY, REQUIRED, ENTRY_IA32E_MODE_GUEST, 0},
+    {"load IA32_PAT at entry", SET_ENTRY, REQUIRED, ENTRY_LOAD_PAT, 0},
+    {"load IA32_EFER at entry", SET_ENTRY, REQUIRED, ENTRY_LOAD_EFER, 0},
 
     {"load GLOBAL_CTRL at entry", SET_ENTRY, FOR_PMU, ENTRY_LOAD_GLOBAL_CTRL,
      EXIT_LOAD_GLOBAL_CTRL},
     {"load GLOBAL_CTRL at exit", SET_EXIT, FOR_PMU, EXIT_LOAD_GLOBAL_CTRL, ENTRY_LOAD_GLOBAL_CTRL},
     {"save GLOBAL_CTRL at exit", SET_EXIT, FOR_PMU, EXIT_SAVE_GLOBAL_CTRL, ENTRY_LOAD_GLOBAL_CTRL},
-    {"enable RDTSCP", SET_SECONDARY, WANT, SECONDARY_ENABLE_RDTSCP, 0},
-    {"enable INVPCID", SET_SECONDARY, WANT, SECONDARY_ENABLE_INVPCID, 0},
-    {"enable XSAVES/XRSTORS", SET_SECONDARY, WANT, SECONDARY_ENABLE_XSAVES, 0},
-    {"enable user wait and pause", SET_SECONDARY, WANT, SECONDARY_ENABLE_USER_WAIT, 0},
-    {"WBINVD exiting", SET_SECONDARY, WANT, SECONDARY_WBINVD_EXITING, 0},
-    {"ENCLS exiting", SET_SECONDARY, WANT, SECONDARY_ENCLS_EXITING, 0},
-    {"PEBS uses guest-physical addresses", SET_PRIMARY, WANT, PRIMARY_TERTIARY_CONTROLS, 0},
-    {"load IA32_BNDCFGS", SET_ENTRY, WANT, ENTRY_LOAD_BNDCFGS, EXIT_CLEAR_BNDCFGS},
-    {"clear IA32_BNDCFGS", SET_EXIT, WANT, EXIT_CLEAR_BNDCFGS, ENTRY_LOAD_BNDCFGS},
-    {"load CET state at entry", SET_ENTRY, WANT, ENTRY_LOAD_CET, EXIT_LOAD_CET},
-    {"load CET state at exit", SET_EXIT, WANT, EXIT_LOAD_CET, ENTRY_LOAD_CET},
-    {"load guest IA32_LBR_CTL", SET_ENTRY, WANT, ENTRY_LOAD_LBR_CTL, EXIT_CLEAR_LBR_CTL},
-    {"clear IA32_LBR_CTL", SET_EXIT, WANT, EXIT_CLEAR_LBR_CTL, ENTRY_LOAD_LBR_CTL},
+    {"enable RDTSCP", SET_SECONDARY, OPTIONAL, SECONDARY_ENABLE_RDTSCP, 0},
+    {"enable INVPCID", SET_SECONDARY, OPTIONAL, SECONDARY_ENABLE_INVPCID, 0},
+    {"enable XSAVES/XRSTORS", SET_SECONDARY, OPTIONAL, SECONDARY_ENABLE_XSAVES, 0},
+    {"enable user wait and pause", SET_SECONDARY, OPTIONAL, SECONDARY_ENABLE_USER_WAIT, 0},
+    {"WBINVD exiting", SET_SECONDARY, OPTIONAL, SECONDARY_WBINVD_EXITING, 0},
+    {"ENCLS exiting", SET_SECONDARY, OPTIONAL, SECONDARY_ENCLS_EXITING, 0},
+    {"PEBS uses guest-physical addresses", SET_PRIMARY, OPTIONAL, PRIMARY_TERTIARY_CONTROLS, 0},
+    {"load IA32_BNDCFGS", SET_ENTRY, OPTIONAL, ENTRY_LOAD_BNDCFGS, EXIT_CLEAR_BNDCFGS},
+    {"clear IA32_BNDCFGS", SET_EXIT, OPTIONAL, EXIT_CLEAR_BNDCFGS, ENTRY_LOAD_BNDCFGS},
+    {"load CET state at entry", SET_ENTRY, OPTIONAL, ENTRY_LOAD_CET, EXIT_LOAD_CET},
+    {"load CET state at exit", SET_EXIT, OPTIONAL, EXIT_LOAD_CET, ENTRY_LOAD_CET},
+    {"load guest IA32_LBR_CTL", SET_ENTRY, OPTIONAL, ENTRY_LOAD_LBR_CTL, EXIT_CLEAR_LBR_CTL},
+    {"clear IA32_LBR_CTL", SET_EXIT, OPTIONAL, EXIT_CLEAR_LBR_CTL, ENTRY_LOAD_LBR_CTL},
 
-    {"NMI exiting", SET_PIN, TO_TRAP, PIN_NMI_EXITING, 0},
-    {"virtual NMIs", SET_PIN, TO_TRAP, PIN_VIRTUAL_NMIS, 0},
-    {"NMI-window exiting", SET_PRIMARY, TO_TRAP, PRIMARY_NMI_WINDOW_EXITING, 0},
+    {"NMI exiting", SET_PIN, FOR_NMI_EXITING, PIN_NMI_EXITING, 0},
+    {"virtual NMIs", SET_PIN, FOR_NMI_EXITING, PIN_VIRTUAL_NMIS, 0},
+    {"NMI-window exiting", SET_PRIMARY, FOR_NMI_EXITING, PRIMARY_NMI_WINDOW_EXITING, 0},
 
     {"monitor trap flag", SET_PRIMARY, TO_STEP, PRIMARY_MONITOR_TRAP_FLAG, 0},
 
@@ -79,14 +79,14 @@ static const struct control_row rows[] = {
     {"load IA32_RTIT_CTL", SET_ENTRY, FOR_PT, ENTRY_LOAD_RTIT_CTL, 0},
     {"conceal entries from PT", SET_ENTRY, FOR_PT, ENTRY_CONCEAL_FROM_PT, 0},
 
-    {"external-interrupt exiting", SET_PIN, OFF, PIN_EXTERNAL_INTERRUPT_EXITING, 0},
-    {"NMI exiting", SET_PIN, OFF, PIN_NMI_EXITING, 0},
-    {"HLT exiting", SET_PRIMARY, OFF, PRIMARY_HLT_EXITING, 0},
-    {"RDPMC exiting", SET_PRIMARY, OFF, PRIMARY_RDPMC_EXITING, 0},
-    {"RDTSC exiting", SET_PRIMARY, OFF, PRIMARY_RDTSC_EXITING, 0},
-    {"CR3-load exiting", SET_PRIMARY, OFF, PRIMARY_CR3_LOAD_EXITING, 0},
-    {"CR3-store exiting", SET_PRIMARY, OFF, PRIMARY_CR3_STORE_EXITING, 0},
-    {"MOV-DR exiting", SET_PRIMARY, OFF, PRIMARY_MOV_DR_EXITING, 0},
+    {"external-interrupt exiting", SET_PIN, FORBIDDEN, PIN_EXTERNAL_INTERRUPT_EXITING, 0},
+    {"NMI exiting", SET_PIN, FORBIDDEN, PIN_NMI_EXITING, 0},
+    {"HLT exiting", SET_PRIMARY, FORBIDDEN, PRIMARY_HLT_EXITING, 0},
+    {"RDPMC exiting", SET_PRIMARY, FORBIDDEN, PRIMARY_RDPMC_EXITING, 0},
+    {"RDTSC exiting", SET_PRIMARY, FORBIDDEN, PRIMARY_RDTSC_EXITING, 0},
+    {"CR3-load exiting", SET_PRIMARY, FORBIDDEN, PRIMARY_CR3_LOAD_EXITING, 0},
+    {"CR3-store exiting", SET_PRIMARY, FORBIDDEN, PRIMARY_CR3_STORE_EXITING, 0},
+    {"MOV-DR exiting", SET_PRIMARY, FORBIDDEN, PRIMARY_MOV_DR_EXITING, 0},
 };
 
 /* The default1 class: reserved controls that must be 1, and controls that the SDM lists with them.
@@ -104,17 +104,17 @@ static const char *const set_msr[SET_COUNT] = {
     [SET_ENTRY] = "IA32_VMX_ENTRY_CTLS",
 };
 
-uint32_t vmx_adjust(uint64_t allowed, uint32_t want)
+uint32_t vmx_adjust_controls(uint64_t allowed, uint32_t want)
 {
     return (want | (uint32_t)allowed) & (uint32_t)(allowed >> 32);
 }
 
-bool vmx_allows(const struct vmx_capability *c, enum control_set set, uint32_t bit)
+bool vmx_allows_control(const struct vmx_capability *c, enum control_set set, uint32_t bit)
 {
     return (c->allowed[set] >> 32 & bit) != 0;
 }
 
-bool global_ctrl_erratum(uint32_t signature)
+bool has_global_ctrl_erratum(uint32_t signature)
 {
     static const uint8_t nehalem_westmere[] = {0x1a, 0x1e, 0x2e, 0x25, 0x2c};
 
@@ -124,41 +124,43 @@ bool global_ctrl_erratum(uint32_t signature)
     return false;
 }
 
-static bool row_available(const struct vmx_capability *c, const struct control_row *row)
+static bool is_row_available(const struct vmx_capability *c, const struct control_row *row)
 {
     enum control_set other = row->set == SET_EXIT ? SET_ENTRY : SET_EXIT;
 
-    if (!vmx_allows(c, row->set, row->bit) || (row->need == FOR_PMU && c->global_ctrl_erratum))
+    if (!vmx_allows_control(c, row->set, row->bit) ||
+        (row->need == FOR_PMU && c->global_ctrl_erratum))
         return false;
     /* Saving is used only together with loading, and loading needs its own pair of controls. */
     if (row->set == SET_EXIT && row->bit == EXIT_SAVE_GLOBAL_CTRL &&
-        !vmx_allows(c, SET_EXIT, EXIT_LOAD_GLOBAL_CTRL))
+        !vmx_allows_control(c, SET_EXIT, EXIT_LOAD_GLOBAL_CTRL))
         return false;
-    return row->partner == 0 || vmx_allows(c, other, row->partner);
+    return row->partner == 0 || vmx_allows_control(c, other, row->partner);
 }
 
 /* Without any one of these controls, the guest's traces would include root mode, or the processor
  * would write a trace past the EPT. */
-static bool pt_is_whole(const struct vmx_capability *c, const struct options *o)
+static bool can_expose_pt(const struct vmx_capability *c, const struct options *o)
 {
     bool whole = o->pt && o->pmu && c->misc & VMX_MISC_PT;
 
     for (unsigned i = 0; i < LENGTH_OF(rows); i++)
-        whole &= rows[i].need != FOR_PT || vmx_allows(c, rows[i].set, rows[i].bit);
+        whole &= rows[i].need != FOR_PT || vmx_allows_control(c, rows[i].set, rows[i].bit);
     return whole;
 }
 
-static bool row_wanted(const struct vmx_capability *c, const struct options *o,
-                       const struct control_row *row)
+static bool is_row_wanted(const struct vmx_capability *c, const struct options *o,
+                          const struct control_row *row)
 {
-    return row->need == MUST || (row->need == FOR_PT && pt_is_whole(c, o)) ||
-           ((row->need == WANT || (row->need == FOR_PMU && o->pmu)) && row_available(c, row));
+    return row->need == REQUIRED || (row->need == FOR_PT && can_expose_pt(c, o)) ||
+           ((row->need == OPTIONAL || (row->need == FOR_PMU && o->pmu)) &&
+            is_row_available(c, row));
 }
 
-bool vmx_control_there(const struct vmx_capability *c, enum control_set set, uint32_t bit,
-                       const char *name, struct refusal *r)
+bool vmx_require_control(const struct vmx_capability *c, enum control_set set, uint32_t bit,
+                         const char *name, struct refusal *r)
 {
-    return vmx_allows(c, set, bit) ||
+    return vmx_allows_control(c, set, bit) ||
            refuse(
                r, REFUSE_UNSUPPORTED,
                "VMX control \"%s\" is missing (%s bit %u may not be 1); PMUvisor needs it: use a "
@@ -176,16 +178,17 @@ bool vmx_controls_choose(const struct vmx_capability *c, const struct options *o
         tolerated[SET_PRIMARY] = PRIMARY_RDPMC_EXITING;
     for (unsigned i = 0; i < LENGTH_OF(rows); i++) {
         const struct control_row *row = &rows[i];
-        bool must = row->need == MUST || row->need == TO_STEP ||
-                    (row->need == TO_TRAP && o->policy != POLICY_MSR_NMI);
-        if (must && !vmx_control_there(c, row->set, row->bit, row->name, r))
+        bool must = row->need == REQUIRED || row->need == TO_STEP ||
+                    (row->need == FOR_NMI_EXITING && o->policy != POLICY_MSR_NMI);
+        if (must && !vmx_require_control(c, row->set, row->bit, row->name, r))
             return false;
-        if (row->need == OFF && (uint32_t)c->allowed[row->set] & row->bit & ~tolerated[row->set])
+        if (row->need == FORBIDDEN &&
+            (uint32_t)c->allowed[row->set] & row->bit & ~tolerated[row->set])
             return refuse(r, REFUSE_UNSUPPORTED,
                           "VMX control \"%s\" cannot be turned off (%s bit %u must be 1); PMUvisor "
                           "needs it off: use a processor, or an outer hypervisor, that allows it",
                           row->name, set_msr[row->set], (unsigned)__builtin_ctz(row->bit));
-        if (row_wanted(c, o, row))
+        if (is_row_wanted(c, o, row))
             want[row->set] |= row->bit;
     }
     for (unsigned set = 0; set < SET_COUNT; set++) {
@@ -197,7 +200,7 @@ bool vmx_controls_choose(const struct vmx_capability *c, const struct options *o
                 "%u must be 1, wanted 0): use a processor, or an outer hypervisor, that "
                 "allows it",
                 set_msr[set], (unsigned)__builtin_ctz(forced));
-        out->value[set] = vmx_adjust(c->allowed[set], want[set]);
+        out->value[set] = vmx_adjust_controls(c->allowed[set], want[set]);
     }
 
     uint64_t memory_type = c->basic >> VMX_BASIC_MEMORY_TYPE_SHIFT & VMX_BASIC_MEMORY_TYPE_MASK;
@@ -238,19 +241,20 @@ bool vmx_controls_choose(const struct vmx_capability *c, const struct options *o
 void vmx_capability_print(const struct vmx_capability *c, const struct options *o)
 {
     static const char *const titles[] = {
-        [MUST] = "needed, all there:",
-        [WANT] = "optional (CPUID hides what needs a missing one):",
+        [REQUIRED] = "needed, all there:",
+        [OPTIONAL] = "optional (CPUID hides what needs a missing one):",
         [FOR_PMU] = "optional, for the PMU (without: MSR lists):",
-        [TO_TRAP] = "for NMIs that are not passed through:",
+        [FOR_NMI_EXITING] = "for NMIs that are not passed through:",
         [TO_STEP] = "needed, on for single instructions:",
         [FOR_PT] = "for Intel PT:"};
 
-    for (enum need need = MUST; need <= FOR_PT; need++) {
+    for (enum need need = REQUIRED; need <= FOR_PT; need++) {
         log_printf("VMX controls %s", titles[need]);
         for (unsigned i = 0, first = 1; i < LENGTH_OF(rows); i++) {
             if (rows[i].need != need)
                 continue;
-            bool used = need >= TO_TRAP ? row_available(c, &rows[i]) : row_wanted(c, o, &rows[i]);
+            bool used = need >= FOR_NMI_EXITING ? is_row_available(c, &rows[i])
+                                                : is_row_wanted(c, o, &rows[i]);
             log_printf("%s %s%s", first ? "" : ",", rows[i].name, used ? "" : " (no)");
             first = 0;
         }
@@ -258,6 +262,6 @@ void vmx_capability_print(const struct vmx_capability *c, const struct options *
     }
     log_printf("EPT pages: 4 KiB, 2 MiB%s; physical addresses: %u bits; PMU version %u; PT %s%s\n",
                c->ept_vpid & EPT_CAP_PAGE_1G ? ", 1 GiB" : "", c->physical_address_bits,
-               c->pmu_version, pt_is_whole(c, o) ? "is the guest's" : "is hidden",
+               c->pmu_version, can_expose_pt(c, o) ? "is the guest's" : "is hidden",
                c->misc & VMX_MISC_PT ? "" : " (CPUID leaf 14H, or IA32_VMX_MISC bit 14)");
 }

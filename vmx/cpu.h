@@ -75,7 +75,7 @@ struct cpu_pmu {
     struct pmu_context *guest;       /* the guest's PMU while the host uses the hardware */
     struct pmu_context *host;        /* the host's PMU while the guest uses the hardware */
     bool status_set;                 /* IA32_PERF_GLOBAL_STATUS_SET exists: version 4 and later */
-    bool can_work;                   /* the processor has every register that host work writes */
+    bool can_run_host_work;          /* the processor has every register that host work writes */
     struct host_work *host_work;     /* not NULL while the host uses the PMU */
     unsigned trapped; /* the number of leading rows of pmu/pmu_registers.c that exit */
     const struct branch_records *records; /* NULL: the processor has none of a known kind */
@@ -177,7 +177,7 @@ struct cpu {
     exit_handler handlers[EXIT_REASON_COUNT + 1]; /* the last: every reason past the table */
     uint64_t exits[EXIT_REASON_COUNT + 1];        /* counts, indexed in the same way */
     uint64_t exit_cycles[EXIT_REASON_COUNT];      /* only with stats=cycles */
-    uint64_t refused; /* attempts of the guest that were refused, see worth_a_line() */
+    uint64_t refused; /* attempts of the guest that were refused, see may_log_refusal() */
 
     bool power_off_reported; /* see vmx/exit/io.c */
 
@@ -218,7 +218,7 @@ struct cpu {
 /* Counts a refusal. Returns whether to log it. The limit exists because a line costs a millisecond
  * or more in root mode, and a guest may try in a loop. */
 #define REFUSALS_LOGGED 16
-static inline bool worth_a_line(struct cpu *cpu) { return cpu->refused++ < REFUSALS_LOGGED; }
+static inline bool may_log_refusal(struct cpu *cpu) { return cpu->refused++ < REFUSALS_LOGGED; }
 
 /* Returns this processor's struct. Root mode only. */
 static inline struct cpu *this_cpu(void)

@@ -35,7 +35,7 @@ struct cursor {
     unsigned at;    /* next byte to read; past `count` if the instruction is longer */
 };
 
-static uint8_t next(struct cursor *c)
+static uint8_t next_byte(struct cursor *c)
 {
     unsigned at = c->at++;
 
@@ -47,7 +47,7 @@ static bool is_rex(uint8_t byte) { return (byte & 0xf0) == REX; }
 /* Prefixes that do not matter here. LOCK changes nothing: if it is not allowed, the processor
  * raised #UD before any access. Segment and address size only change the address, which is known.
  * (The address size also sets the length of an address without ModRM.) */
-static bool without_effect(uint8_t byte)
+static bool is_ignored_prefix(uint8_t byte)
 {
     return (byte & 0xe7) == 0x26 /* ES, CS, SS, DS */ || (byte & 0xfe) == 0x64 /* FS, GS */ ||
            byte == PREFIX_ADDRESS_SIZE || byte == PREFIX_LOCK;
@@ -60,9 +60,9 @@ static bool decode_form(struct cursor *c, struct instruction *out)
 
     do {
         rex = is_rex(opcode) ? opcode : 0; /* REX counts only directly before the opcode */
-        opcode = next(c);
+        opcode = next_byte(c);
         short_address |= opcode == PREFIX_ADDRESS_SIZE;
-    } while (is_rex(opcode) || without_effect(opcode));
+    } while (is_rex(opcode) || is_ignored_prefix(opcode));
     bool offset = opcode == OPCODE_LOAD_OFFSET || opcode == OPCODE_STORE_OFFSET;
     out->has_immediate = opcode == OPCODE_STORE_IMMEDIATE;
     out->loads = opcode == OPCODE_LOAD || opcode == OPCODE_XCHG || opcode == OPCODE_LOAD_OFFSET;
@@ -75,20 +75,20 @@ static bool decode_form(struct cursor *c, struct instruction *out)
         return true; /* out->reg is RAX, whatever REX says */
     }
 
-    uint8_t modrm = next(c), mod = modrm >> MOD_SHIFT, base = modrm & RM_MASK;
+    uint8_t modrm = next_byte(c), mod = modrm >> MOD_SHIFT, base = modrm & RM_MASK;
     out->reg = modrm >> REG_SHIFT & RM_MASK;
     if (mod == MOD_REGISTER || (out->has_immediate && out->reg != 0))
         return false;
     if (base == RM_SIB)
-        base = next(c) & RM_MASK;
+        base = next_byte(c) & RM_MASK;
     c->at += mod == 1 ? 1 : mod == 2 || base == RM_DISPLACEMENT_32 ? sizeof(int32_t) : 0;
     for (unsigned i = 0; out->has_immediate && i < sizeof(out->immediate); i++)
-        out->immediate |= (uint32_t)next(c) << 8 * i;
+        out->immediate |= (uint32_t)next_byte(c) << 8 * i;
     out->reg += rex & REX_R ? REG_REX_R : 0;
     return true;
 }
 
-bool decode(const uint8_t *bytes, unsigned count, struct instruction *out)
+bool decode_instruction(const uint8_t *bytes, unsigned count, struct instruction *out)
 {
     struct cursor c = {.bytes = bytes, .count = count};
 

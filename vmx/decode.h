@@ -29,4 +29,4 @@ struct instruction {
 
 /* Decodes the instruction at bytes[0..count). False: the instruction is not one of these, or it is
  * longer than `count` bytes and out->length > count. The rest of *out is then not valid. */
-bool decode(const uint8_t *bytes, unsigned count, struct instruction *out);
+bool decode_instruction(const uint8_t *bytes, unsigned count, struct instruction *out);

@@ -43,7 +43,7 @@ void mitigations_setup(struct cpu *cpu)
 {
     if (!cpu->boot->options.mitigations_off)
         cpu->mitigations = (uint32_t)MITIGATIONS_AUTO |
-                           mitigations_needed(cpuid_extended_features(), arch_capabilities());
+                           mitigations_needed(cpuid_extended_features(), read_arch_capabilities());
 }
 
 void mitigations_print(const struct cpu *cpu)

@@ -50,7 +50,7 @@ void vmcs_write_segment(enum segment s, uint16_t selector, uint64_t base, uint32
     vmcs_write_32(SEGMENT_FIELD(VMCS_GUEST_ES_ACCESS_RIGHTS, s), rights);
 }
 
-void vmcs_exit_on(uint32_t control, bool on)
+void vmcs_set_exiting(uint32_t control, bool on)
 {
     uint32_t primary = vmcs_read_32(VMCS_PRIMARY_CONTROLS) & ~control;
 

@@ -84,7 +84,7 @@ void vmcs_write_segment(enum segment s, uint16_t selector, uint64_t base, uint32
                         uint32_t rights);
 
 /* Sets or clears primary controls, from the next entry on. A control that VMX lacks stays 0. */
-void vmcs_exit_on(uint32_t control, bool on);
+void vmcs_set_exiting(uint32_t control, bool on);
 
 /* Drops all of the guest's translations on this processor, which must be in VMX operation. */
 void flush_guest_translations(void);

@@ -32,12 +32,12 @@ static void *keep(size_t size)
 static void set_dsdt(struct acpi_fadt_wide *fadt, uint64_t dsdt)
 {
     struct acpi_header *header = &fadt->narrow.header;
-    uint8_t before = acpi_sum(fadt, header->length);
+    uint8_t before = acpi_checksum(fadt, header->length);
 
     fadt->narrow.dsdt = (uint32_t)dsdt;
     if (header->length >= sizeof(*fadt))
         fadt->x_dsdt = dsdt;
-    header->checksum = (uint8_t)(header->checksum + before - acpi_sum(fadt, header->length));
+    header->checksum = (uint8_t)(header->checksum + before - acpi_checksum(fadt, header->length));
 }
 
 /* All that the table claims to have is there. */
@@ -79,15 +79,15 @@ uint64_t acpi_make(const struct machine *m)
         }
     memcpy(xsdt->signature, "XSDT", sizeof(xsdt->signature));
     xsdt->length = (uint32_t)(sizeof(*xsdt) + listed * sizeof(uint64_t));
-    acpi_seal(xsdt);
+    acpi_set_checksum(xsdt);
 
     struct acpi_rsdp *rsdp = keep(sizeof(*rsdp));
     memcpy(rsdp->signature, "RSD PTR ", sizeof(rsdp->signature));
     rsdp->revision = 2;
     rsdp->length = sizeof(*rsdp);
     rsdp->xsdt = (uintptr_t)xsdt;
-    rsdp->checksum = (uint8_t)-acpi_sum(rsdp, ACPI_RSDP_V1_LENGTH);
-    rsdp->extended_checksum = (uint8_t)-acpi_sum(rsdp, sizeof(*rsdp));
+    rsdp->checksum = (uint8_t)-acpi_checksum(rsdp, ACPI_RSDP_V1_LENGTH);
+    rsdp->extended_checksum = (uint8_t)-acpi_checksum(rsdp, sizeof(*rsdp));
     return (uintptr_t)rsdp;
 }
 

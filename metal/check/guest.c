@@ -13,7 +13,7 @@
 bool check_guest(const struct boot_info *bi, const struct guest_processors *processors,
                  struct refusal *r)
 {
-    struct setup_layout l = setup_layout(&bi->options, bi->acpi.rsdp, 0);
+    struct setup_layout l = plan_setup_layout(&bi->options, bi->acpi.rsdp, 0);
     struct boot_info with_room = *bi;
     void *room = calloc(1, l.acpi + l.acpi_size);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Goes the image's way from its options to the guest's entry, on a machine that is only told of:
- * the same functions in the same order as boot/main.c:prepare() and vmx/start/machine.c:
+ * the same functions in the same order as boot/main.c:prepare_start() and vmx/start/machine.c:
  * hypervisor_start(), with hardware.c in the place of hardware. Sources are included for their
  * static functions. Left out: what needs firmware or changes a processor.
  */
@@ -55,12 +55,12 @@ static const struct processor *with_apic_id(uint32_t id)
     return NULL;
 }
 
-void trampoline_set(UNUSED uint64_t page, UNUSED const struct start *s,
+void trampoline_write(UNUSED uint64_t page, UNUSED const struct start *s,
                     UNUSED void (*entry)(struct start *s))
 {
 }
 
-/* The processor comes where Linux has it, and does what started() has it do first. */
+/* The processor comes where Linux has it, and does what run_started_processor() has it do first. */
 bool apic_start_processor(uint32_t apic_id, UNUSED uint64_t page, const volatile bool *arrived)
 {
     const struct processor *p = with_apic_id(apic_id);
@@ -69,7 +69,7 @@ bool apic_start_processor(uint32_t apic_id, UNUSED uint64_t page, const volatile
     if (p == NULL)
         return false;
     hardware_is(machine, p);
-    bool fits = processor_check(s) && fits_first(s, first_start);
+    bool fits = processor_check(s) && matches_first_processor(s, first_start);
     s->arrived = true;
     s->state = fits ? READY : REFUSED;
     hardware_is(machine, boot_processor(machine));
@@ -145,8 +145,8 @@ static void list_processors(struct acpi_facts *facts)
             facts->apic_id[facts->processors++] = id;
 }
 
-/* boot/main.c: prepare(), without files and allocation. */
-static bool prepare(struct boot_info *bi, const char *config, const char *load_options)
+/* boot/main.c: prepare_start(), without files and allocation. */
+static bool prepare_start(struct boot_info *bi, const char *config, const char *load_options)
 {
     struct refusal r;
 
@@ -193,7 +193,7 @@ static void start(struct boot_info *bi)
         refused(&s->refusal);
         return;
     }
-    cpu->ept_root = contain(bi, &s->capability);
+    cpu->ept_root = build_guest_map(bi, &s->capability);
     if (bi->options.tick_ms != 0)
         cpu->tsc_khz = tsc_khz(bi->acpi.pm_timer);
     processor_prepare(s);
@@ -203,11 +203,11 @@ static void start(struct boot_info *bi)
         return;
     }
     if (!pmu_context_setup(cpu))
-        needed(NULL);
+        require_pages(NULL);
     nmi_setup(cpu, true);
-    tick_setup(cpu, vmx_allows(&s->capability, SET_PIN, PIN_PREEMPTION_TIMER),
+    tick_setup(cpu, vmx_allows_control(&s->capability, SET_PIN, PIN_PREEMPTION_TIMER),
                s->capability.misc);
-    say_start(cpu);
+    log_start(cpu);
 }
 
 void start_image(const struct machine *m, const char *config, const char *load_options,
@@ -223,7 +223,7 @@ void start_image(const struct machine *m, const char *config, const char *load_o
     hardware_is(m, boot_processor(m));
     if (!find_apic_id(boot_processor(m), &boot_apic_id))
         boot_apic_id = 0;
-    if (setjmp(question_end) == 0 && prepare(&bi, config, load_options))
+    if (setjmp(question_end) == 0 && prepare_start(&bi, config, load_options))
         start(&bi);
     if (bi.pool.size != 0)
         munmap((void *)(uintptr_t)bi.pool.base, bi.pool.size);

@@ -23,7 +23,7 @@ STORE_LIST = "GLOBAL_CTRL: VMCS load controls and the exit MSR-store list"
 BOTH = "GLOBAL_CTRL: VMCS load and save controls"
 MACHINES = {
     "harpertown": (REFUSES, '"enable EPT" is missing'),
-    "westmere-gulftown": (NOT_KNOWN, ALL_LISTS),  # the erratum: global_ctrl_erratum()
+    "westmere-gulftown": (NOT_KNOWN, ALL_LISTS),  # the erratum: has_global_ctrl_erratum()
     "sandy-bridge-e": (NOT_KNOWN, STORE_LIST),
     "ivy-bridge": (NOT_KNOWN, STORE_LIST),
     "haswell-ep": (NOT_KNOWN, STORE_LIST),

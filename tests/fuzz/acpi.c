@@ -73,7 +73,7 @@ static struct acpi_header *new_table(struct input *in)
     memcpy(table->signature, signature, sizeof(table->signature));
     table->length = claimed;
     if (!(kind & NO_CHECKSUM) && claimed >= sizeof(*table) && claimed <= there)
-        acpi_seal(table);
+        acpi_set_checksum(table);
     return table;
 }
 
@@ -93,12 +93,13 @@ static void lead_to_dsdt(struct acpi_header *const *tables, uint32_t count)
     }
     for (uint32_t i = 0; i < count; i++) {
         struct acpi_fadt_wide *fadt = (struct acpi_fadt_wide *)tables[i];
-        if (acpi_table((uintptr_t)fadt, "FACP", offsetof(struct acpi_fadt, reset_register)) == NULL)
+        if (acpi_validate_table((uintptr_t)fadt, "FACP",
+                                offsetof(struct acpi_fadt, reset_register)) == NULL)
             continue;
         fadt->narrow.dsdt = (uint32_t)(uintptr_t)dsdt;
         if (fadt->narrow.header.length >= sizeof(*fadt))
             fadt->x_dsdt = fadt->x_dsdt % 2 == 0 ? 0 : (uintptr_t)dsdt;
-        acpi_seal(&fadt->narrow.header);
+        acpi_set_checksum(&fadt->narrow.header);
     }
 }
 
@@ -114,7 +115,7 @@ static struct acpi_header *new_list(const char *signature, uint32_t entry_size, 
         uint64_t address = (uintptr_t)tables[i];
         memcpy((uint8_t *)(list + 1) + (size_t)i * entry_size, &address, entry_size);
     }
-    acpi_seal(list);
+    acpi_set_checksum(list);
     list->checksum = (uint8_t)(list->checksum + wrong);
     return list;
 }
@@ -128,8 +129,8 @@ static uint64_t new_rsdp(uint8_t shape, uint64_t xsdt, uint64_t rsdt)
     rsdp->length = sizeof(*rsdp);
     rsdp->xsdt = shape & 2 ? 0 : xsdt;
     rsdp->rsdt = shape & 4 ? 0 : (uint32_t)rsdt;
-    rsdp->checksum = (uint8_t)(0 - acpi_sum(rsdp, ACPI_RSDP_V1_LENGTH));
-    rsdp->extended_checksum = (uint8_t)(0 - acpi_sum(rsdp, sizeof(*rsdp)));
+    rsdp->checksum = (uint8_t)(0 - acpi_checksum(rsdp, ACPI_RSDP_V1_LENGTH));
+    rsdp->extended_checksum = (uint8_t)(0 - acpi_checksum(rsdp, sizeof(*rsdp)));
     return (uintptr_t)rsdp;
 }
 
@@ -156,12 +157,14 @@ static bool inside(const void *p, const uint8_t *area, uint64_t size)
 static void check_edited(uint64_t rsdp, uint32_t kept, struct guest_acpi_result done,
                          const uint8_t *area, uint64_t size)
 {
-    struct acpi_header *madt = acpi_find(rsdp, "APIC", sizeof(struct acpi_madt));
-    struct acpi_header *fadt = acpi_find(rsdp, "FACP", sizeof(struct acpi_fadt));
+    struct acpi_header *madt = acpi_find_table(rsdp, "APIC", sizeof(struct acpi_madt));
+    struct acpi_header *fadt = acpi_find_table(rsdp, "FACP", sizeof(struct acpi_fadt));
     uint32_t id;
 
-    CHECK(!done.processors_limited || madt == NULL || acpi_sum(madt, madt->length) == 0, "MADT's sum");
-    CHECK(!done.reset_watched || fadt == NULL || acpi_sum(fadt, fadt->length) == 0, "FADT's sum");
+    CHECK(!done.processors_limited || madt == NULL || acpi_checksum(madt, madt->length) == 0,
+          "MADT's sum");
+    CHECK(!done.reset_watched || fadt == NULL || acpi_checksum(fadt, fadt->length) == 0,
+          "FADT's sum");
     if (done.processors_limited) {
         unsigned found = 0;
         CHECK(madt != NULL && inside(madt, area, size), "the MADT is not the copy");
@@ -186,18 +189,20 @@ static void check_edited(uint64_t rsdp, uint32_t kept, struct guest_acpi_result 
 /* What is hidden is gone, what was there besides still is. */
 static void check_hide(uint64_t rsdp)
 {
-    const struct acpi_header *madt = acpi_find(rsdp, "APIC", 0), *fadt = acpi_find(rsdp, "FACP", 0);
+    const struct acpi_header *madt = acpi_find_table(rsdp, "APIC", 0),
+                             *fadt = acpi_find_table(rsdp, "FACP", 0);
     struct acpi_list list;
 
     if (!guest_acpi_hide(rsdp, "DMAR"))
         return;
-    CHECK(acpi_find(rsdp, "DMAR", 0) == NULL, "the DMAR is there");
-    CHECK(acpi_find(rsdp, "APIC", 0) == madt && acpi_find(rsdp, "FACP", 0) == fadt,
+    CHECK(acpi_find_table(rsdp, "DMAR", 0) == NULL, "the DMAR is there");
+    CHECK(acpi_find_table(rsdp, "APIC", 0) == madt && acpi_find_table(rsdp, "FACP", 0) == fadt,
           "another table is gone");
     for (int rsdt = 0; rsdt < 2; rsdt++) {
-        if (rsdt ? acpi_rsdt(rsdp, &list) : acpi_xsdt(rsdp, &list))
+        if (rsdt ? acpi_read_rsdt(rsdp, &list) : acpi_read_xsdt(rsdp, &list))
             for (uint32_t i = 0; i < list.count; i++)
-                CHECK(acpi_table(acpi_list_get(&list, i), "DMAR", 0) == NULL, "entry %u", i);
+                CHECK(acpi_validate_table(acpi_list_get(&list, i), "DMAR", 0) == NULL, "entry %u",
+                      i);
     }
 }
 

@@ -10,7 +10,7 @@
 static bool decode_exactly(const uint8_t *bytes, unsigned count, struct instruction *out)
 {
     uint8_t *copy = exactly(bytes, count);
-    bool known = decode(copy, count, out);
+    bool known = decode_instruction(copy, count, out);
 
     free(copy);
     return known;

@@ -135,7 +135,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                           .descriptor_size = stride,
                           .descriptor_version = 1};
 
-    uint64_t bound = e820_bound(descriptors, overlay_count);
+    uint64_t bound = e820_entries_max(descriptors, overlay_count);
     struct boot_e820_entry *table = malloc(bound * sizeof(*table) + 1);
     CHECK(table != NULL, "%lu entries", (unsigned long)bound);
     uint64_t count = e820_build(&map, overlays, overlay_count, table, bound);

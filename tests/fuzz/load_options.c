@@ -24,7 +24,7 @@ static void check_load_options(const uint8_t *bytes, size_t size, const uint16_t
     memset(out, '?', LOAD_OPTIONS_MAX);
     if (size != 0)
         memcpy(copy + ODD_ADDRESS, bytes, size);
-    if (load_options_text(copy + ODD_ADDRESS, size, image_path, out, &ignored, &r)) {
+    if (load_options_to_text(copy + ODD_ADDRESS, size, image_path, out, &ignored, &r)) {
         size_t length = strnlen(out, LOAD_OPTIONS_MAX), characters = 0;
         CHECK(length < LOAD_OPTIONS_MAX, "no end");
         while (characters < size / 2 && (bytes[2 * characters] | bytes[2 * characters + 1]) != 0)

@@ -66,7 +66,7 @@ static uint64_t find_rsdp(const struct boot_params *bp)
     }
     for (uint64_t at = RSDP_FIRST; at <= RSDP_LAST; at += RSDP_STEP)
         if (memcmp((const void *)at, "RSD PTR ", 8) == 0 &&
-            acpi_sum((const void *)at, ACPI_RSDP_V1_LENGTH) == 0)
+            acpi_checksum((const void *)at, ACPI_RSDP_V1_LENGTH) == 0)
             return at;
     return 0;
 }
@@ -124,9 +124,9 @@ uint8_t machine_s5_type(void) { return acpi.s5_type[0]; }
 
 unsigned machine_sleep_names(void)
 {
-    const struct acpi_fadt *fadt = (const void *)acpi_find(acpi.rsdp, "FACP", sizeof(*fadt));
+    const struct acpi_fadt *fadt = (const void *)acpi_find_table(acpi.rsdp, "FACP", sizeof(*fadt));
     const struct acpi_header *dsdt =
-        fadt == NULL ? NULL : acpi_table(fadt->dsdt, "DSDT", sizeof(*dsdt));
+        fadt == NULL ? NULL : acpi_validate_table(fadt->dsdt, "DSDT", sizeof(*dsdt));
     unsigned names = 0;
 
     for (uint32_t i = sizeof(*dsdt); dsdt != NULL && i + 4 <= dsdt->length; i++) {

@@ -205,7 +205,7 @@ static void add(uint32_t id, uint32_t flags)
 static void find(void)
 {
     struct acpi_madt *madt =
-        machine_rsdp() == 0 ? NULL : (void *)acpi_find(machine_rsdp(), "APIC", sizeof(*madt));
+        machine_rsdp() == 0 ? NULL : (void *)acpi_find_table(machine_rsdp(), "APIC", sizeof(*madt));
     const struct acpi_madt_entry *e;
 
     if (madt == NULL)

@@ -146,9 +146,9 @@ fi
 # ---- one line of the hypervisor changed ----
 f=nmi/nmi.c
 changed 'a guest PMI that merged with a host NMI is not looked for' nmi_why '' $f \
-    's/!nmi_guest_merged(cpu)/true/'
+    's/!nmi_has_merged_guest(cpu)/true/'
 changed 'what a host source claims is the guest'"'"'s as well' doubt '-DNO_PMU' $f \
-    's/!nmi_guest_merged(cpu)/false/'
+    's/!nmi_has_merged_guest(cpu)/false/'
 changed 'what nobody claims is dropped' nmi_why '' $f \
     's/return nmi_forward(cpu) ? NMI_RETURN_BLOCKED : back;/return back;/'
 changed 'an NMI during host work blocks it' 'blocked' '-DWORK' $f 's/if (nmi->hold)/if (false)/'
@@ -182,10 +182,10 @@ changed 'the host'"'"'s NMI is forgotten while it is being sent' returned '' $f 
     's/guest_is_done && !(now & NOTES_SENDING)/guest_is_done/'
 changed 'the host'"'"'s NMI is forgotten while the guest is in its handler' returned '' $f \
     's/bool guest_is_done = .*/bool guest_is_done = true;/'
-changed 'nothing is struck out' quiet '-DNO_HOST' $f 's/^ *settle(cpu);/;/'
+changed 'nothing is struck out' quiet '-DNO_HOST' $f 's/^ *clear_finished_notes(cpu);/;/'
 changed 'hypercall 15 looks too early at what is owed' returned \
     '-DGUEST_IPI -DKNOWN_ONLY -DNO_PMU' $f \
-    '/^int64_t nmi_returned/,/^}/{s/unsigned claimed/uint32_t notes = cpu->nmi.notes; unsigned claimed/;s/__atomic_load_n(&cpu->nmi.notes, __ATOMIC_RELAXED)/notes/}'
+    '/^int64_t nmi_claim_returned/,/^}/{s/unsigned claimed/uint32_t notes = cpu->nmi.notes; unsigned claimed/;s/__atomic_load_n(&cpu->nmi.notes, __ATOMIC_RELAXED)/notes/}'
 changed 'the exit looks for nothing lost' must '-DNO_PMU' $f 's/^.*notes_mask |= NOTES_ASKED;/;/'
 changed 'nothing lost is looked for while NMIs are trapped' must '-DSWITCH -DNO_PMU' $f \
     's/if (o->bookkeeping & BOOKKEEPING_LOST)/if (nmi->passthrough)/'
@@ -201,11 +201,11 @@ changed 'what was held is dropped' held_why '-DWORK -DNO_HOST' $f \
 
 f=nmi/exit.c
 changed 'an NMI exit does not look for a merged PMI' exit_why '-DTRAPPED' $f \
-    's/!nmi_guest_merged(cpu)/true/'
+    's/!nmi_has_merged_guest(cpu)/true/'
 changed 'an NMI is injected into a guest that blocks' bit3 '-DTRAPPED -DNO_HOST' $f \
     's/if (cpu->blocking & (BLOCKING_BY_NMI.*/if (false) {/'
 changed 'a virtual NMI is not noted' exit_why '-DTRAPPED -DNO_HOST' $f 's/cpu->nmi.due = true;.*/;/'
-changed 'no window is asked for' window '-DTRAPPED -DNO_HOST' $f 's/vmcs_exit_on(PRIMARY_NMI_WINDOW_EXITING, true);//'
+changed 'no window is asked for' window '-DTRAPPED -DNO_HOST' $f 's/vmcs_set_exiting(PRIMARY_NMI_WINDOW_EXITING, true);//'
 changed 'a window leaves the NMI due' window '-DTRAPPED -DNO_HOST' $f \
     '/^void exit_nmi_window/,/^}/s/cpu->nmi.due = false;//'
 changed 'what is due is dropped at a switch' due_why '-DSWITCH -DNO_HOST' $f \
@@ -213,7 +213,7 @@ changed 'what is due is dropped at a switch' due_why '-DSWITCH -DNO_HOST' $f \
 
 changed 'root mode stays blocked' '8|16' '-DSTRICT -DNO_PMU -DUNAWARE' vmx/exit/exit.c 's/nmi_unblock();//'
 changed 'the exit does not call the bookkeeping' quiet '-DNO_PMU' vmx/exit/exit.c \
-    's/if (__builtin_expect(nmi_after_exit(cpu), 0))/if (false)/'
+    's/if (__builtin_expect(nmi_has_exit_work(cpu), 0))/if (false)/'
 
 # Host work: its PMIs, and the NMIs beside them.
 f=nmi/nmi.c
@@ -236,11 +236,11 @@ f=nmi/host_work.c
 first='!(unclaimed)'
 [[ $("$cc" -dumpversion) != 14* ]] || first='pending_why)&4'
 changed 'a late PMI of the guest'"'"'s comes before host work is noted' "$first" '-DWORK -DNO_HOST -DGUEST_IPI -DKNOWN_ONLY' $f \
-    '/^    cpu->pmu.host_work = work;/d;s/^    count(work);/    cpu->pmu.host_work = work;\n&/'
+    '/^    cpu->pmu.host_work = work;/d;s/^    count_branches(work);/    cpu->pmu.host_work = work;\n&/'
 changed 'host work does not wait for its last PMI' unclaimed '-DWORK -DNO_HOST' $f \
-    '/^static void count(/,/^}/s/i < LATE_PMI_READS/false/'
+    '/^static void count_branches(/,/^}/s/i < LATE_PMI_READS/false/'
 changed 'host work does not wait for the guest'"'"'s PMI' 'pending_why)&4' '-DWORK -DNO_HOST' $f \
-    '/^static uint32_t guest_lvtpc/,/^}/s/i < LATE_PMI_READS/false/'
+    '/^static uint32_t read_guest_lvtpc/,/^}/s/i < LATE_PMI_READS/false/'
 changed 'host work leaves its LVTPC' lvtpc_masked '-DWORK -DNO_HOST' $f 's/apic_lvtpc_write(lvtpc);/;/'
 changed 'host work'"'"'s counter is not stopped' counting '-DWORK -DNO_HOST' $f \
     's/^    wrmsr(IA32_PERF_GLOBAL_CTRL, 0);//'

@@ -338,7 +338,10 @@ void pmu_context_switch(struct cpu *cpu, UNUSED struct pmu_context *from,
 }
 
 struct cpu *model_cpu(void) { return &the_cpu; }
-uint8_t model_in(uint16_t port) { return port == NMI_STATUS_PORT && machine.line ? PLATFORM_LINE : 0; }
+uint8_t model_in(uint16_t port)
+{
+    return port == NMI_STATUS_PORT && machine.line ? PLATFORM_LINE : 0;
+}
 
 void model_out(uint16_t port, uint8_t value)
 {
@@ -379,11 +382,14 @@ void apic_lvtpc_write(uint32_t value)
     machine.lvtpc_masked = value & LVT_MASKED;
 }
 
-bool apic_software_enabled(void) { return true; }
+bool apic_is_software_enabled(void) { return true; }
 
 /* ---- the rest of the hypervisor, as far as nmi/ knows it ---- */
 bool pmu_pmi_raised(UNUSED const struct cpu *cpu) { return machine.pmi_raised; }
-unsigned records_from(UNUSED const struct branch_records *r, UNUSED uint64_t address) { abort(); }
+unsigned branch_records_count(UNUSED const struct branch_records *r, UNUSED uint64_t address)
+{
+    abort();
+}
 void pmu_freeze_as_guest(UNUSED const struct cpu *cpu) {}
 void log_printf(UNUSED const char *format, ...) {}
 void processor_end(UNUSED struct cpu *cpu, UNUSED uint64_t rip, UNUSED bool in_root)

@@ -7,7 +7,7 @@
 #include "vmx/start/start.h"
 
 bool __wrap_hypervisor_check(const struct boot_info *bi, struct settings *s, struct refusal *r);
-bool __wrap_vmx_available(struct refusal *r);
+bool __wrap_vmx_is_available(struct refusal *r);
 void __wrap_vmx_capability_read(struct vmx_capability *c);
 void __real_processor_enter_vmx(struct start *s, bool first);
 void __wrap_processor_enter_vmx(struct start *s, bool first);
@@ -20,7 +20,7 @@ bool __wrap_hypervisor_check(const struct boot_info *bi, struct settings *s, str
     return true;
 }
 
-bool __wrap_vmx_available(struct refusal *r)
+bool __wrap_vmx_is_available(struct refusal *r)
 {
     (void)r;
     return true;

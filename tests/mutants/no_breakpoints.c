@@ -5,9 +5,9 @@
  */
 #include "vmx/exit/outcome.h"
 
-void __wrap_meet_breakpoints(uint64_t address, unsigned bytes, uint64_t kinds);
+void __wrap_pend_breakpoints(uint64_t address, unsigned bytes, uint64_t kinds);
 
-void __wrap_meet_breakpoints(uint64_t address, unsigned bytes, uint64_t kinds)
+void __wrap_pend_breakpoints(uint64_t address, unsigned bytes, uint64_t kinds)
 {
     (void)address;
     (void)bytes;

@@ -28,8 +28,8 @@ void __wrap_pmu_setup(struct cpu *cpu)
 {
     static uint32_t msr[PMU_CONTEXT_MAX];
     struct msr_entry *guest = guest_area(cpu), *host = (struct msr_entry *)cpu->pmu.host;
-    struct pmu_facts facts = pmu_facts();
-    unsigned listed = pmu_list(&facts, false, msr), count = 1;
+    struct pmu_facts facts = pmu_read_facts();
+    unsigned listed = pmu_list_msrs(&facts, false, msr), count = 1;
     uint64_t value;
 
     __real_pmu_setup(cpu);

@@ -5,12 +5,12 @@
  */
 #include "vmx/exit/exit.h"
 
-void __real_execute_again(void);
-void __wrap_execute_again(void);
+void __real_reexecute_instruction(void);
+void __wrap_reexecute_instruction(void);
 
-void __wrap_execute_again(void)
+void __wrap_reexecute_instruction(void)
 {
-    __real_execute_again();
+    __real_reexecute_instruction();
     vmcs_write_natural(VMCS_GUEST_PENDING_DEBUG_EXCEPTIONS,
                        vmcs_read_natural(VMCS_GUEST_PENDING_DEBUG_EXCEPTIONS) &
                            ~(uint64_t)PENDING_DEBUG_BS);

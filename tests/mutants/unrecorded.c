@@ -5,11 +5,14 @@
  */
 #include "pmu/pmu.h"
 
-unsigned __real_pmu_list(const struct pmu_facts *facts, bool whole, uint32_t list[PMU_CONTEXT_MAX]);
-unsigned __wrap_pmu_list(const struct pmu_facts *facts, bool whole, uint32_t list[PMU_CONTEXT_MAX]);
+unsigned __real_pmu_list_msrs(const struct pmu_facts *facts, bool whole,
+                              uint32_t list[PMU_CONTEXT_MAX]);
+unsigned __wrap_pmu_list_msrs(const struct pmu_facts *facts, bool whole,
+                              uint32_t list[PMU_CONTEXT_MAX]);
 
-unsigned __wrap_pmu_list(const struct pmu_facts *facts, bool whole, uint32_t list[PMU_CONTEXT_MAX])
+unsigned __wrap_pmu_list_msrs(const struct pmu_facts *facts, bool whole,
+                              uint32_t list[PMU_CONTEXT_MAX])
 {
     (void)whole;
-    return __real_pmu_list(facts, false, list);
+    return __real_pmu_list_msrs(facts, false, list);
 }

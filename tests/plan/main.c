@@ -42,7 +42,7 @@ static bool all_mapped(const struct efi_map *map, const struct ept_request *q, u
             uint64_t entry = ept_lookup(root, pages[i], &bytes);
             if (d->Type == EfiMemoryMappedIO || pages[i] - q->hidden->base < q->hidden->size)
                 continue;
-            if ((entry & 7) != 7 || !mtrr_type(q->mtrr, pages[i], PAGE_SIZE, &type) ||
+            if ((entry & 7) != 7 || !mtrr_lookup_type(q->mtrr, pages[i], PAGE_SIZE, &type) ||
                 (entry >> 3 & 7) != type) {
                 log_printf("plan: 0x%lx has entry 0x%lx\n", pages[i], entry);
                 return false;

@@ -24,7 +24,7 @@ WORD = 8
 WAYS_IN = {
     "boot": [("_start", WORD)],
     "root": [("vmx_exit_entry", 0), ("vmx_exit_entry_timed", 0),
-             ("vmx_exit_entry_guarded", 0), ("started", WORD)],
+             ("vmx_exit_entry_guarded", 0), ("run_started_processor", WORD)],
     "fault": [("exception_[0-9]+", 7 * WORD)],
     "NMI": [("nmi_entry", 6 * WORD)],
 }
@@ -50,7 +50,7 @@ FIRMWARE = "firmware"
 # What experiments register (include/experiment.h); nothing where none is linked.
 REGISTERED = "(experiments/.*/experiment|tests/hooks/hooks).o"
 INDIRECT = {
-    "boot/files.o": [FIRMWARE], "boot/main.o": [FIRMWARE], "boot/memory.o": [FIRMWARE, "is_kept"],
+    "boot/files.o": [FIRMWARE], "boot/main.o": [FIRMWARE], "boot/memory.o": [FIRMWARE, "is_kept_log"],
     "boot/platform.o": [FIRMWARE], "boot/screen.o": [FIRMWARE], "boot/last.o": [FIRMWARE],
     "boot/options.o": ["boot/options.o"],                         # its table
     "console/log.o": ["boot/main.o", "console/serial.o", "console/framebuffer.o"],  # sinks

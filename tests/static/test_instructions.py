@@ -15,13 +15,13 @@ SOURCE = re.compile(r"(?:(?:vmx|nmi|apic|pmu|guest|mm)/|experiments/\w+/hypervis
 EXPERIMENT_PAGE = re.compile(r"experiments/\w+/\w+\.md$")
 # What does one of these, and the fields by which a function could do it by itself.
 DOES = re.compile(
-    r"\b(?:skip_instruction|skip_bytes|execute_again|inject_(?:gp|df|ud|nmi|refusal)|deliver_\w+)\(|"
+    r"\b(?:skip_instruction|skip_bytes|reexecute_instruction|inject_(?:gp|df|ud|nmi|refusal)|deliver_\w+)\(|"
     r"\bvmcs_write_\w+\(\s*VMCS_(?:ENTRY_INTERRUPTION_INFORMATION|GUEST_RIP|"
     r"GUEST_PENDING_DEBUG_EXCEPTIONS)\b")
 # They are what it is done by, or begin a guest, or mend what an entry refused.
 BY = {"vmx/exit/outcome.h": None, "vmx/exit/outcome.c": None, "nmi/exit.c": {"inject_nmi"},
-      "vmx/exit/init_sipi.c": {"guest_init_state", "reset_and_start_at"},
-      "vmx/start/vmcs_setup.c": {"linux_entry_state"}, "vmx/exit/exit.c": {"eip_wrapped"}}
+      "vmx/exit/init_sipi.c": {"guest_set_init_state", "reset_and_start_at"},
+      "vmx/start/vmcs_setup.c": {"set_linux_entry_state"}, "vmx/exit/exit.c": {"wrap_eip"}}
 ROW = re.compile(r"^\| `([\w/]+\.\w+):(\w+)\(\)` \|[^|\n]*\| ([^|\n]+) \|$", re.MULTILINE)
 
 

@@ -57,7 +57,7 @@ static void fill_header(struct acpi_header *h, const char *signature, uint32_t l
     memcpy(h->signature, signature, 4);
     h->length = length;
     h->revision = 3;
-    acpi_seal(h);
+    acpi_set_checksum(h);
 }
 
 static void seal_all(void)
@@ -69,8 +69,8 @@ static void seal_all(void)
     fill_header(&t->facp.fadt.header, "FACP", sizeof(t->facp));
     fill_header(&t->madt.header, "APIC", sizeof(t->madt));
     t->rsdp.checksum = t->rsdp.extended_checksum = 0;
-    t->rsdp.checksum = (uint8_t)(0 - acpi_sum(&t->rsdp, 20));
-    t->rsdp.extended_checksum = (uint8_t)(0 - acpi_sum(&t->rsdp, sizeof(t->rsdp)));
+    t->rsdp.checksum = (uint8_t)(0 - acpi_checksum(&t->rsdp, 20));
+    t->rsdp.extended_checksum = (uint8_t)(0 - acpi_checksum(&t->rsdp, sizeof(t->rsdp)));
 }
 
 static uint64_t rsdp(void) { return (uintptr_t)&t->rsdp; }

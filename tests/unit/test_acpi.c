@@ -165,7 +165,7 @@ static void test_serial(void **state)
     };
     uint16_t port, divisor;
 
-    assert_null(acpi_serial(rsdp(), &port, &divisor));
+    assert_null(acpi_find_spcr(rsdp(), &port, &divisor));
     t->xsdt.entries[0] = (uintptr_t)&spcr;
     for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         spcr.type = cases[i].type;
@@ -173,15 +173,15 @@ static void test_serial(void **state)
             .space_id = cases[i].space, .bit_width = 8, .address = cases[i].address};
         spcr.baud = cases[i].baud;
         fill_header(&spcr.header, "SPCR", sizeof(spcr));
-        assert_non_null(acpi_serial(rsdp(), &port, &divisor));
+        assert_non_null(acpi_find_spcr(rsdp(), &port, &divisor));
         assert_int_equal(port, cases[i].port);
         assert_int_equal(divisor, cases[i].divisor);
     }
     spcr.base.address = 0; /* firmware's console is off */
-    assert_null(acpi_serial(rsdp(), &port, &divisor));
+    assert_null(acpi_find_spcr(rsdp(), &port, &divisor));
     spcr.base.address = 0x3f8;
     fill_header(&spcr.header, "SPCR", 58); /* ends before the rate */
-    assert_null(acpi_serial(rsdp(), &port, &divisor));
+    assert_null(acpi_find_spcr(rsdp(), &port, &divisor));
 }
 
 /* ---- the guest's tables ---- */
@@ -195,8 +195,8 @@ static void check_edit(uint32_t apic_id, const uint32_t wanted_flags[5])
     assert_true(done.processors_limited);
     assert_true(done.reset_watched);
 
-    const struct acpi_madt *madt = (const void *)acpi_find(rsdp(), "APIC", 0);
-    const struct acpi_fadt *fadt = (const void *)acpi_find(rsdp(), "FACP", 0);
+    const struct acpi_madt *madt = (const void *)acpi_find_table(rsdp(), "APIC", 0);
+    const struct acpi_fadt *fadt = (const void *)acpi_find_table(rsdp(), "FACP", 0);
     assert_non_null(madt); /* with a right checksum, in a list with a right checksum */
     assert_non_null(fadt);
     assert_ptr_not_equal(madt, &t->madt);
@@ -206,8 +206,8 @@ static void check_edit(uint32_t apic_id, const uint32_t wanted_flags[5])
     assert_int_equal(t->xsdt.entries[0], (uintptr_t)&t->other);
     assert_int_equal(t->xsdt.entries[1], t->rsdt.entries[1]);
     assert_int_equal(t->xsdt.entries[2], t->rsdt.entries[2]);
-    assert_int_equal(acpi_sum(&t->xsdt, sizeof(t->xsdt)), 0);
-    assert_int_equal(acpi_sum(&t->rsdt, sizeof(t->rsdt)), 0);
+    assert_int_equal(acpi_checksum(&t->xsdt, sizeof(t->xsdt)), 0);
+    assert_int_equal(acpi_checksum(&t->rsdt, sizeof(t->rsdt)), 0);
 
     const typeof(t->madt) *copy = (const void *)madt;
     for (int i = 0; i < 3; i++) {
@@ -246,7 +246,7 @@ static void test_edit_keeps_one_x2apic(void **state)
 static const uint8_t *edited_entry(uint32_t keeps, unsigned back)
 {
     assert_true(guest_acpi_edit(rsdp(), keep(keeps), DOORBELL, area, AREA_SIZE).processors_limited);
-    const typeof(t->madt) *copy = (const void *)acpi_find(rsdp(), "APIC", 0);
+    const typeof(t->madt) *copy = (const void *)acpi_find_table(rsdp(), "APIC", 0);
     return (const uint8_t *)&copy->x2apic[1 - back];
 }
 
@@ -287,7 +287,7 @@ static void test_edit_unknown_processor(void **state)
     struct guest_acpi_result done = guest_acpi_edit(rsdp(), keep(77), DOORBELL, area, AREA_SIZE);
     assert_false(done.processors_limited);
     assert_true(done.reset_watched);
-    assert_ptr_equal(acpi_find(rsdp(), "APIC", 0), &t->madt);
+    assert_ptr_equal(acpi_find_table(rsdp(), "APIC", 0), &t->madt);
 }
 
 static void test_edit_too_little_room(void **state)
@@ -309,7 +309,7 @@ static void test_edit_without_reset(void **state)
     struct guest_acpi_result done = guest_acpi_edit(rsdp(), keep(0), DOORBELL, area, AREA_SIZE);
     assert_true(done.processors_limited);
     assert_false(done.reset_watched);
-    assert_ptr_equal(acpi_find(rsdp(), "FACP", 0), &t->facp);
+    assert_ptr_equal(acpi_find_table(rsdp(), "FACP", 0), &t->facp);
 }
 
 /* ---- sleep states ---- */
@@ -362,8 +362,8 @@ static void test_other_sleep_is_hidden(void **state)
 
     (void)state;
     set_dsdt(aml, sizeof(aml));
-    acpi_sleep_states(rsdp(), NULL);
-    assert_int_equal(acpi_sum(&t->dsdt, sizeof(t->dsdt)), 0);
+    acpi_read_sleep_states(rsdp(), NULL);
+    assert_int_equal(acpi_checksum(&t->dsdt, sizeof(t->dsdt)), 0);
     assert_int_equal(t->dsdt.aml[2], 'X');
     t->dsdt.aml[2] = '_';
     assert_memory_equal(t->dsdt.aml, aml, sizeof(aml));

@@ -74,10 +74,10 @@ static void test_wrong_checksums(void **state)
     /* The guest's are right. */
     struct guest_acpi_result done = guest_acpi_edit(rsdp(), keep(2), DOORBELL, area, AREA_SIZE);
     assert_true(done.processors_limited && done.reset_watched);
-    const struct acpi_header *madt = acpi_find(rsdp(), "APIC", 0);
+    const struct acpi_header *madt = acpi_find_table(rsdp(), "APIC", 0);
     assert_ptr_not_equal(madt, &t->madt);
-    assert_int_equal(acpi_sum(madt, madt->length), 0);
-    assert_int_equal(acpi_sum(&t->xsdt, sizeof(t->xsdt)), 0);
+    assert_int_equal(acpi_checksum(madt, madt->length), 0);
+    assert_int_equal(acpi_checksum(&t->xsdt, sizeof(t->xsdt)), 0);
     said[0] = '\0';
     t->madt.header.length = 35;
     t->xsdt.entries[2] = (uintptr_t)&t->madt;
@@ -139,9 +139,9 @@ static void test_edit_ends_at_damage(void **state)
         {ACPI_MADT_LOCAL_X2APIC, 17}, 0, 0x101, ACPI_MADT_ENABLED, 10};
     seal_all();
     assert_true(guest_acpi_edit(rsdp(), keep(2), DOORBELL, area, AREA_SIZE).processors_limited);
-    const struct acpi_header *madt = acpi_find(rsdp(), "APIC", 0);
+    const struct acpi_header *madt = acpi_find_table(rsdp(), "APIC", 0);
     assert_int_equal(madt->length, sizeof(t->madt) - sizeof(t->madt.x2apic[1]));
-    assert_int_equal(acpi_sum(madt, madt->length), 0);
+    assert_int_equal(acpi_checksum(madt, madt->length), 0);
 }
 
 int main(void)

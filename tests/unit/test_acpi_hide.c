@@ -35,7 +35,7 @@ static void seal(struct acpi_header *h, const char *signature, uint32_t length)
 {
     memcpy(h->signature, signature, sizeof(h->signature));
     h->length = length;
-    acpi_seal(h);
+    acpi_set_checksum(h);
 }
 
 /* Lists that name tables with these signatures; gives the RSDP. */
@@ -54,8 +54,8 @@ static uint64_t lists(const char *const signatures[TABLES])
     t->rsdp.length = sizeof(t->rsdp);
     t->rsdp.xsdt = (uintptr_t)&t->xsdt;
     t->rsdp.rsdt = (uint32_t)(uintptr_t)&t->rsdt;
-    t->rsdp.checksum = (uint8_t)-acpi_sum(&t->rsdp, ACPI_RSDP_V1_LENGTH);
-    t->rsdp.extended_checksum = (uint8_t)-acpi_sum(&t->rsdp, sizeof(t->rsdp));
+    t->rsdp.checksum = (uint8_t)-acpi_checksum(&t->rsdp, ACPI_RSDP_V1_LENGTH);
+    t->rsdp.extended_checksum = (uint8_t)-acpi_checksum(&t->rsdp, sizeof(t->rsdp));
     return (uintptr_t)&t->rsdp;
 }
 
@@ -64,8 +64,8 @@ static void assert_lists(uint64_t rsdp, const unsigned *wanted, uint32_t count)
 {
     struct acpi_list list[2];
 
-    assert_true(acpi_xsdt(rsdp, &list[0]));
-    assert_true(acpi_rsdt(rsdp, &list[1]));
+    assert_true(acpi_read_xsdt(rsdp, &list[0]));
+    assert_true(acpi_read_rsdt(rsdp, &list[1]));
     for (unsigned n = 0; n < 2; n++) {
         assert_int_equal(list[n].count, count);
         for (uint32_t i = 0; i < count; i++)
@@ -81,7 +81,7 @@ static void one_of_four(void **state)
     uint64_t rsdp = lists(signatures);
     assert_true(guest_acpi_hide(rsdp, "DMAR"));
     assert_lists(rsdp, (const unsigned[]){0, 2, 3}, 3);
-    assert_null(acpi_find(rsdp, "DMAR", 0));
+    assert_null(acpi_find_table(rsdp, "DMAR", 0));
     assert_true(guest_acpi_hide(rsdp, "DMAR"));
     assert_lists(rsdp, (const unsigned[]){0, 2, 3}, 3);
 }
@@ -104,7 +104,7 @@ static void only_one_list(void **state)
     uint64_t rsdp = lists(signatures);
     t->xsdt.header.checksum++;
     assert_true(guest_acpi_hide(rsdp, "DMAR"));
-    assert_null(acpi_find(rsdp, "DMAR", 0));
+    assert_null(acpi_find_table(rsdp, "DMAR", 0));
     t->rsdt.header.checksum++;
     assert_true(guest_acpi_hide(rsdp, "DMAR")); /* there is none to be seen */
 }

@@ -189,14 +189,14 @@ static void test_adjust_truth_table(void **state)
         uint32_t others = ~BIT_OF(n);
         uint64_t others_may = (uint64_t)others << 32;
 
-        assert_int_equal(vmx_adjust(0, BIT_OF(n)), 0);
-        assert_int_equal(vmx_adjust(may, 0), 0);
-        assert_int_equal(vmx_adjust(may, BIT_OF(n)), BIT_OF(n));
-        assert_int_equal(vmx_adjust(may | must, 0), BIT_OF(n));
-        assert_int_equal(vmx_adjust(may | must, BIT_OF(n)), BIT_OF(n));
+        assert_int_equal(vmx_adjust_controls(0, BIT_OF(n)), 0);
+        assert_int_equal(vmx_adjust_controls(may, 0), 0);
+        assert_int_equal(vmx_adjust_controls(may, BIT_OF(n)), BIT_OF(n));
+        assert_int_equal(vmx_adjust_controls(may | must, 0), BIT_OF(n));
+        assert_int_equal(vmx_adjust_controls(may | must, BIT_OF(n)), BIT_OF(n));
         /* A bit decides about no other. */
-        assert_int_equal(vmx_adjust(others_may, UINT32_MAX), others);
-        assert_int_equal(vmx_adjust(may | others_may | must, others), UINT32_MAX);
+        assert_int_equal(vmx_adjust_controls(others_may, UINT32_MAX), others);
+        assert_int_equal(vmx_adjust_controls(may | others_may | must, others), UINT32_MAX);
     }
 }
 
@@ -208,9 +208,9 @@ static void test_allows_each_bit_of_each_set(void **state)
             struct vmx_capability c = {.basic = 0};
             c.allowed[set] = (uint64_t)BIT_OF(n) << 32;
             for (unsigned other = 0; other < SET_COUNT; other++)
-                assert_int_equal(vmx_allows(&c, other, BIT_OF(n)), other == set);
+                assert_int_equal(vmx_allows_control(&c, other, BIT_OF(n)), other == set);
             c.allowed[set] = BIT_OF(n); /* the lower half says "must", and nothing on "may" */
-            assert_false(vmx_allows(&c, set, BIT_OF(n)));
+            assert_false(vmx_allows_control(&c, set, BIT_OF(n)));
         }
     }
 }
@@ -427,9 +427,9 @@ static void test_global_ctrl_erratum(void **state)
 
     (void)state;
     for (unsigned i = 0; i < COUNT(broken); i++)
-        assert_true(global_ctrl_erratum(broken[i]));
+        assert_true(has_global_ctrl_erratum(broken[i]));
     for (unsigned i = 0; i < COUNT(sound); i++)
-        assert_false(global_ctrl_erratum(sound[i]));
+        assert_false(has_global_ctrl_erratum(sound[i]));
 
     c.global_ctrl_erratum = true;
     choose(&c, true, &controls);

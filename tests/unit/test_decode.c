@@ -80,7 +80,7 @@ static enum result decode_exactly(const uint8_t *bytes, unsigned count,
 
     assert_non_null(copy);
     memcpy(copy, bytes, count);
-    bool known_and_whole = decode(copy, count, out);
+    bool known_and_whole = decode_instruction(copy, count, out);
     free(copy);
     if (known_and_whole)
         assert_in_range(out->length, 2, count);

@@ -221,7 +221,7 @@ static void test_random(void **state)
                 {(uint64_t)next_random(64) << 12, (uint64_t)next_random(24) << 12}, E820_RESERVED};
         struct efi_map map = map_of(d, count);
         uint64_t n = e820_build(&map, overlays, overlay_count, out, MANY);
-        assert_true(n <= e820_bound(count, overlay_count));
+        assert_true(n <= e820_entries_max(count, overlay_count));
 
         for (uint64_t page = 0; page < PAGES; page++) {
             uint32_t found = 0;

@@ -170,7 +170,7 @@ static void test_window(void **state)
     assert_int_equal(walk(page), 0); /* until it is turned to something */
     assert_int_equal(w.physical, HOST_WINDOW_SHUT);
     for (uint64_t physical = 0x1234567890; physical < 1ULL << 52; physical *= 3) {
-        host_window_turn(&w, physical);
+        host_window_map(&w, physical);
         assert_int_equal(w.physical, physical & ADDRESS);
         uint64_t leaf = walk(page);
         assert_int_equal(leaf & ADDRESS, physical & ADDRESS);

@@ -232,14 +232,14 @@ static void test_ranges_add_up(void **state)
 bool rdmsr_safe(uint32_t index, uint64_t *value) { return index + *value == 0; }
 bool wrmsr_safe(uint32_t index, uint64_t value) { return index + value == 0; }
 bool rdpmc_safe(uint32_t index, uint64_t *value) { return index + *value == 0; }
-bool pmu_kept_from_user(uint32_t counter) { return counter == 0; }
-bool pmu_access(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
+bool pmu_is_denied_to_user(uint32_t counter) { return counter == 0; }
+bool pmu_access_register(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
 {
     return cpu == NULL && index + *value == 0 && write;
 }
-bool pt_access(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
+bool pt_access_register(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
 {
-    return pmu_access(cpu, index, value, write);
+    return pmu_access_register(cpu, index, value, write);
 }
 void inject_gp(void) { }
 void end_instruction(UNUSED const struct cpu *cpu) { }

@@ -36,7 +36,7 @@ static void assert_type(const struct mtrr_state *m, uint64_t base, uint64_t size
 {
     enum memory_type type = 7;
 
-    assert_true(mtrr_type(m, base, size, &type));
+    assert_true(mtrr_lookup_type(m, base, size, &type));
     assert_int_equal(type, wanted);
 }
 
@@ -44,7 +44,7 @@ static void assert_mixed(const struct mtrr_state *m, uint64_t base, uint64_t siz
 {
     enum memory_type type = 7;
 
-    assert_false(mtrr_type(m, base, size, &type));
+    assert_false(mtrr_lookup_type(m, base, size, &type));
     assert_int_equal(type, 7); /* left alone */
 }
 
@@ -219,7 +219,7 @@ static void test_random_sets(void **state)
             for (uint64_t i = 1; i < pages && one; i++)
                 one = model_type(&m, base + i * PAGE_SIZE) == first;
 
-            bool found = mtrr_type(&m, base, pages * PAGE_SIZE, &type);
+            bool found = mtrr_lookup_type(&m, base, pages * PAGE_SIZE, &type);
 
             if (found != one || (one && type != first))
                 fail_msg("set %u: %#lx+%lu pages: found %d type %d, wanted %d type %d", set, base,

@@ -168,7 +168,7 @@ static void test_1500_entries(void **state)
     }
     map[0].type = 7;
     struct efi_map efi = {.entries = map, .size = sizeof(map), .descriptor_size = sizeof(map[0])};
-    uint64_t bound = e820_bound(ENTRIES, 1);
+    uint64_t bound = e820_entries_max(ENTRIES, 1);
     assert_true(bound <= sizeof(out) / sizeof(out[0]));
     uint64_t count = e820_build(&efi, &overlay, 1, out, bound);
     assert_true(count > 1000 && count <= bound);
@@ -206,7 +206,7 @@ static void check_processors(uint32_t listed, uint32_t kept_count)
     uint32_t id, enabled = 0;
 
     t->xsdt.entries[2] = (uintptr_t)madt;
-    acpi_seal(&t->xsdt.header);
+    acpi_set_checksum(&t->xsdt.header);
     t->rsdp.rsdt = 0;
     acpi_facts_read(rsdp(), &f);
     assert_int_equal(f.processors, listed);
@@ -218,11 +218,11 @@ static void check_processors(uint32_t listed, uint32_t kept_count)
     uint64_t size = guest_acpi_size(rsdp());
     void *copies = aligned_alloc(16, (size + 15) & ~15ULL);
     assert_true(guest_acpi_edit(rsdp(), &kept, DOORBELL, copies, size).processors_limited);
-    struct acpi_madt *guests = (struct acpi_madt *)acpi_find(rsdp(), "APIC", 0);
+    struct acpi_madt *guests = (struct acpi_madt *)acpi_find_table(rsdp(), "APIC", 0);
     assert_ptr_not_equal(guests, madt);
     for (struct acpi_madt_entry *e = acpi_madt_next(guests, NULL); e != NULL;
          e = acpi_madt_next(guests, e))
-        if (acpi_madt_processor(e, &id))
+        if (acpi_madt_read_processor(e, &id))
             assert_int_equal(id, enabled++ * 0x25);
     assert_int_equal(enabled, kept_count);
     free(copies);

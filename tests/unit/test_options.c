@@ -340,7 +340,7 @@ static bool load(const char *ascii, size_t extra_zeros, char *out, struct refusa
     unsigned char *wide = calloc(2 * n + 1, 1); /* one more byte: an odd size */
     for (size_t i = 0; i < strlen(ascii); i++)
         wide[2 * i] = (unsigned char)ascii[i];
-    bool ignored, ok = load_options_text(wide, 2 * n + 1, u"\\EFI\\x\\PMUvisor.efi", out, &ignored, r);
+    bool ignored, ok = load_options_to_text(wide, 2 * n + 1, u"\\EFI\\x\\PMUvisor.efi", out, &ignored, r);
     assert_false(ignored);
     free(wide);
     return ok;
@@ -373,7 +373,7 @@ static void test_load_options(void **state)
     assert_true(load("kernel=x.efi", 0, out, &r));
     assert_string_equal(out, "kernel=x.efi");
     bool ignored;
-    assert_true(load_options_text(NULL, 0, u"", out, &ignored, &r));
+    assert_true(load_options_to_text(NULL, 0, u"", out, &ignored, &r));
     assert_string_equal(out, "");
 }
 
@@ -393,7 +393,7 @@ static void test_load_options_refused(void **state)
 
     bool ignored;
     const uint16_t wide[] = {'p', 0x20ac, '=', '1'};
-    assert_false(load_options_text(wide, sizeof(wide), u"", out, &ignored, &r));
+    assert_false(load_options_to_text(wide, sizeof(wide), u"", out, &ignored, &r));
     assert_non_null(strstr(r.line, "character 0x20ac at position 1"));
 }
 
@@ -419,7 +419,7 @@ static void test_load_options_ignored(void **state)
     for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         bool ignored = false;
         memset(out, '?', sizeof(out));
-        assert_true(load_options_text(cases[i].bytes, cases[i].size, u"", out, &ignored, &r));
+        assert_true(load_options_to_text(cases[i].bytes, cases[i].size, u"", out, &ignored, &r));
         assert_true(ignored);
         assert_string_equal(out, "");
     }

@@ -72,12 +72,12 @@ static void test_rows(void **state)
         uint32_t version = rows[i].version, signature = rows[i].signature, from = rows[i].from;
 
         for (unsigned m = 0; m < COUNT(microcodes); m++)
-            if (pebs_isolated(version, signature, microcodes[m]) != (microcodes[m] >= from))
+            if (pebs_is_isolated(version, signature, microcodes[m]) != (microcodes[m] >= from))
                 fail_msg("signature 0x%x, microcode 0x%x", signature, microcodes[m]);
         if (from == NEVER)
             continue;
-        assert_true(pebs_isolated(version, signature, from));
-        assert_int_equal(pebs_isolated(version, signature, from - 1), from == 0);
+        assert_true(pebs_is_isolated(version, signature, from));
+        assert_int_equal(pebs_is_isolated(version, signature, from - 1), from == 0);
     }
 }
 

@@ -47,7 +47,7 @@ static void test_facts(void **state)
 
     (void)state;
     for (unsigned i = 0; i < COUNT(rows); i++) {
-        struct pmu_facts f = pmu_facts_of(
+        struct pmu_facts f = pmu_decode_facts(
             &rows[i].leaf_0a, rows[i].leaf_23.eax != 0 ? &rows[i].leaf_23 : NULL, i);
         assert_int_equal(f.version, rows[i].leaf_0a.eax & 0xff);
         assert_int_equal(f.general, rows[i].general);
@@ -75,7 +75,8 @@ static bool traps(bool pmu, enum policy policy, bool arch_lbr, uint32_t index)
 static bool listed(const struct pmu_facts *facts, uint32_t index)
 {
     uint32_t list[PMU_CONTEXT_MAX], first[PMU_CONTEXT_MAX];
-    unsigned counting = pmu_list(facts, false, first), count = pmu_list(facts, true, list);
+    unsigned counting = pmu_list_msrs(facts, false, first),
+             count = pmu_list_msrs(facts, true, list);
     unsigned found = 0;
 
     assert_true(counting < count);
@@ -110,11 +111,12 @@ static void check_names(unsigned version, bool full, uint32_t general, uint32_t 
         for (unsigned i = 0; i < 4; i++)
             assert_int_equal(listed(&f, 0x1980 + 4 * n + i), has && new);
     }
-    static const uint32_t always[] = {0x38d, 0x329, 0x3f1, 0x3f2, 0x3f4, 0x3f5, 0x3f6, 0x3f7,
-                                      0x600, 0x1a6, 0x1a7, 0x3e0, 0x3e3, 0x1328, 0x1329, 0x1c8, 0x1c9, 0x680, 0x69f, 0x6c0, 0x6df,
-                                      0xdc0, 0xddf, 0x14cf, 0x1200, 0x121f, 0x1500, 0x151f, 0x1600,
-                                      0x161f, 0x560, 0x561, 0x571, 0x572, 0x580, 0x587};
-    static const uint32_t never[] = {0x345, 0x38e, 0x38f, 0x390, 0x391, 0x392, 0x3f3, 0x1d9, 0x14ce};
+    static const uint32_t always[] = {
+        0x38d,  0x329,  0x3f1,  0x3f2,  0x3f4,  0x3f5,  0x3f6, 0x3f7, 0x600, 0x1a6, 0x1a7, 0x3e0,
+        0x3e3,  0x1328, 0x1329, 0x1c8,  0x1c9,  0x680,  0x69f, 0x6c0, 0x6df, 0xdc0, 0xddf, 0x14cf,
+        0x1200, 0x121f, 0x1500, 0x151f, 0x1600, 0x161f, 0x560, 0x561, 0x571, 0x572, 0x580, 0x587};
+    static const uint32_t never[] = {0x345, 0x38e, 0x38f, 0x390, 0x391,
+                                     0x392, 0x3f3, 0x1d9, 0x14ce};
     for (unsigned i = 0; i < COUNT(always); i++)
         assert_true(listed(&f, always[i]));
     for (unsigned i = 0; i < COUNT(never); i++)
@@ -140,7 +142,7 @@ static void test_counting(void **state)
                                     0x6c0, 0xdc0, 0x14cf, 0x1500, 0x1600, 0x1200};
     struct pmu_facts f = {4, 0xf, 0x7, FW_WRITE};
     uint32_t list[PMU_CONTEXT_MAX];
-    unsigned count = pmu_list(&f, false, list), pebs = 0;
+    unsigned count = pmu_list_msrs(&f, false, list), pebs = 0;
 
     (void)state;
     for (unsigned i = 0; i < count; i++) {
@@ -181,9 +183,9 @@ static void test_room(void **state)
     uint32_t list[PMU_CONTEXT_MAX];
 
     (void)state;
-    assert_true(pmu_list(&f, true, list) < PMU_CONTEXT_MAX);
+    assert_true(pmu_list_msrs(&f, true, list) < PMU_CONTEXT_MAX);
     f.version = 5;
-    assert_true(pmu_list(&f, true, list) < PMU_CONTEXT_MAX);
+    assert_true(pmu_list_msrs(&f, true, list) < PMU_CONTEXT_MAX);
 }
 
 int main(void)

@@ -42,7 +42,7 @@ static void expect_told(uint64_t khz, uint32_t by)
 {
     uint32_t leaf = 0;
 
-    assert_int_equal(tsc_told_khz(ask, &leaf), khz);
+    assert_int_equal(tsc_read_cpuid_khz(ask, &leaf), khz);
     if (khz != 0)
         assert_int_equal(leaf, by);
 }
@@ -117,7 +117,7 @@ static uint64_t measure(uint32_t hz, uint32_t mask, uint64_t of_tsc, uint64_t ns
     timer_hz = hz;
     tsc_hz = of_tsc;
     read_ns = ns;
-    return tsc_measured_khz(&clock);
+    return tsc_measure_khz(&clock);
 }
 
 static void expect_near(uint64_t khz, uint64_t wanted)

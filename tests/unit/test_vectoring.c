@@ -27,7 +27,7 @@ static void test_nothing_being_delivered(void **state)
 {
     (void)state;
     for (uint32_t vector = 0; vector < 256; vector++)
-        assert_int_equal(delivery_fault(3u << 8 | vector), DELIVERY_GP);
+        assert_int_equal(classify_delivery_gp(3u << 8 | vector), DELIVERY_GP);
 }
 
 static void test_hardware_exceptions(void **state)
@@ -37,8 +37,8 @@ static void test_hardware_exceptions(void **state)
         enum delivery_fault wanted = vector == 8                            ? DELIVERY_SHUTDOWN
                                      : contributory_or_page_fault[vector] ? DELIVERY_DOUBLE_FAULT
                                                                             : DELIVERY_GP;
-        assert_int_equal(delivery_fault(VALID | 3u << 8 | vector), wanted);
-        assert_int_equal(delivery_fault(VALID | ERROR_CODE | UNDEFINED_12 | 3u << 8 | vector),
+        assert_int_equal(classify_delivery_gp(VALID | 3u << 8 | vector), wanted);
+        assert_int_equal(classify_delivery_gp(VALID | ERROR_CODE | UNDEFINED_12 | 3u << 8 | vector),
                          wanted);
     }
 }
@@ -51,7 +51,7 @@ static void test_other_events(void **state)
     (void)state;
     for (unsigned i = 0; i < sizeof(types) / sizeof(types[0]); i++)
         for (uint32_t vector = 0; vector < 256; vector++)
-            assert_int_equal(delivery_fault(VALID | types[i] << 8 | vector), DELIVERY_GP);
+            assert_int_equal(classify_delivery_gp(VALID | types[i] << 8 | vector), DELIVERY_GP);
 }
 
 int main(void)

@@ -52,7 +52,7 @@ static void seal(struct acpi_header *h, const char *signature, uint32_t length)
 {
     memcpy(h->signature, signature, 4);
     h->length = length;
-    acpi_seal(h);
+    acpi_set_checksum(h);
 }
 
 static uint64_t rsdp(void)
@@ -62,8 +62,8 @@ static uint64_t rsdp(void)
     t->rsdp.length = sizeof(t->rsdp);
     t->rsdp.xsdt = (uintptr_t)&t->xsdt;
     t->rsdp.checksum = t->rsdp.extended_checksum = 0;
-    t->rsdp.checksum = (uint8_t)-acpi_sum(&t->rsdp, 20);
-    t->rsdp.extended_checksum = (uint8_t)-acpi_sum(&t->rsdp, sizeof(t->rsdp));
+    t->rsdp.checksum = (uint8_t)-acpi_checksum(&t->rsdp, 20);
+    t->rsdp.extended_checksum = (uint8_t)-acpi_checksum(&t->rsdp, sizeof(t->rsdp));
     t->xsdt.entry = (uintptr_t)&t->dmar;
     seal(&t->xsdt.header, "XSDT", sizeof(t->xsdt));
     seal(&t->dmar.header, "DMAR", sizeof(t->dmar));
@@ -101,7 +101,7 @@ static int reset(void **state)
     return 0;
 }
 
-static bool find(enum x2apic_use x2apic) { return vtd_find(rsdp(), x2apic, q.top, &plan); }
+static bool find(enum x2apic_use x2apic) { return vtd_find_units(rsdp(), x2apic, q.top, &plan); }
 
 static bool is_hidden(uint64_t address)
 {
@@ -195,7 +195,7 @@ static void assert_refused(enum x2apic_use x2apic, const char *said)
 static void no_table(void **state)
 {
     (void)state;
-    assert_false(vtd_find(0, X2APIC_OFF, q.top, &plan));
+    assert_false(vtd_find_units(0, X2APIC_OFF, q.top, &plan));
     assert_int_equal(plan.dmar.unit_count, 0);
     assert_non_null(strstr(plan.why.line, "no ACPI table DMAR"));
     t->dmar.units[1].length = 3;

@@ -213,11 +213,11 @@ static void hide_table(void)
     struct acpi_list list;
 
     check("acpi", "hide_says_done", guest_acpi_hide(rsdp, "DMAR"));
-    check("acpi", "dmar_hidden", acpi_find(rsdp, "DMAR", 0) == NULL);
-    check("acpi", "others_stay", acpi_find(rsdp, "FACP", 0) != NULL &&
-                                     acpi_find(rsdp, "APIC", 0) != NULL &&
-                                     acpi_find(rsdp, "MCFG", 0) != NULL);
-    check("acpi", "both_lists_right", acpi_xsdt(rsdp, &list) && acpi_rsdt(rsdp, &list));
+    check("acpi", "dmar_hidden", acpi_find_table(rsdp, "DMAR", 0) == NULL);
+    check("acpi", "others_stay", acpi_find_table(rsdp, "FACP", 0) != NULL &&
+                                     acpi_find_table(rsdp, "APIC", 0) != NULL &&
+                                     acpi_find_table(rsdp, "MCFG", 0) != NULL);
+    check("acpi", "both_lists_right", acpi_read_xsdt(rsdp, &list) && acpi_read_rsdt(rsdp, &list));
 }
 
 static void run(void)
@@ -231,7 +231,7 @@ static void run(void)
     check("control", "ordinary_memory", ordinary_works());
     check("control", "write_lands_without_translation", dma_write_lands(victim));
     check("control", "read_lands_without_translation", dma_read_lands(victim));
-    if (!vtd_find(rsdp, X2APIC_OFF, 4 * GIB, &plan)) {
+    if (!vtd_find_units(rsdp, X2APIC_OFF, 4 * GIB, &plan)) {
         check("none", "not_started", !vtd_start(&plan, &q, 0));
         check("none", "no_pages", vtd_pages_needed(&plan, &q) == 0);
         return;
@@ -246,8 +246,8 @@ static void run(void)
                              .address_bits = cpuid(CPUID_LEAF_ADDRESS_SIZES, 0).eax & 0xff,
                              .page_1g = true, .page_2m = true, .top = 4 * GIB};
     uint64_t ept_root = ept_build(&q);
-    check("plan", "x2apic_forced_refused", !vtd_find(rsdp, X2APIC_FORCED, 4 * GIB, &lacking));
-    check("plan", "x2apic_without_remapping", vtd_find(rsdp, X2APIC_ON, 4 * GIB, &lacking));
+    check("plan", "x2apic_forced_refused", !vtd_find_units(rsdp, X2APIC_FORCED, 4 * GIB, &lacking));
+    check("plan", "x2apic_without_remapping", vtd_find_units(rsdp, X2APIC_ON, 4 * GIB, &lacking));
     check("plan", "unit_untouched", mmio_read_32(unit + VTD_GSTS) == 0);
 
     start("shared", &plan, &q, ept_root);
@@ -262,7 +262,7 @@ static void run(void)
           mmio_read_32(unit + VTD_GSTS) & GLOBAL_TE && mmio_read_32(unit + VTD_GSTS) & GLOBAL_QIE);
     if (mmio_read_32(unit + VTD_GSTS) & GLOBAL_IRE)
         check("takeover", "x2apic_with_remapping_refused",
-              !vtd_find(rsdp, X2APIC_ON, 4 * GIB, &lacking));
+              !vtd_find_units(rsdp, X2APIC_ON, 4 * GIB, &lacking));
     start("takeover", &plan, &q, ept_root);
     contained("takeover", unit);
 

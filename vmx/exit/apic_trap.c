@@ -39,7 +39,7 @@
 /* Returns the byte at a guest-physical address, seen through a window, or NULL if it is not the
  * guest's memory. The EPT is an identity map and reaches at most to MAXPHYADDR, so the window's
  * entry has no reserved bit set. */
-static const void *guest_byte(void *context, uint64_t address)
+static const void *map_guest_byte(void *context, uint64_t address)
 {
     struct cpu *cpu = context;
     uint64_t page = address & ~(PAGE_SIZE - 1), page_bytes;
@@ -48,22 +48,22 @@ static const void *guest_byte(void *context, uint64_t address)
     if (window->physical != page) {
         if (!ept_is_memory(ept_lookup(cpu->ept_root, page, &page_bytes)))
             return NULL;
-        host_window_turn(window, page);
+        host_window_map(window, page);
         invlpg(window->page);
     }
     return (const uint8_t *)window->page + address % PAGE_SIZE;
 }
 
 /* Reads up to `count` bytes, at most to the end of the page. Returns how many. */
-static unsigned read_code(struct cpu *cpu, uint64_t linear, uint8_t *out, unsigned count)
+static unsigned read_guest_code(struct cpu *cpu, uint64_t linear, uint8_t *out, unsigned count)
 {
     unsigned levels = vmcs_read_natural(VMCS_GUEST_CR4) & CR4_LA57 ? TABLE_LEVELS + 1
                                                                    : TABLE_LEVELS;
     uint64_t physical, left = PAGE_SIZE - linear % PAGE_SIZE;
 
-    bool mapped = guest_walk(vmcs_read_natural(VMCS_GUEST_CR3), levels, linear, guest_byte, cpu,
+    bool mapped = guest_walk(vmcs_read_natural(VMCS_GUEST_CR3), levels, linear, map_guest_byte, cpu,
                              &physical);
-    const void *from = mapped ? guest_byte(cpu, physical) : NULL;
+    const void *from = mapped ? map_guest_byte(cpu, physical) : NULL;
     if (from == NULL)
         return 0;
     count = count < left ? count : (unsigned)left;
@@ -71,7 +71,7 @@ static unsigned read_code(struct cpu *cpu, uint64_t linear, uint8_t *out, unsign
     return count;
 }
 
-static bool guest_code_decode(struct cpu *cpu, uint64_t rip, struct instruction *out)
+static bool decode_guest_code(struct cpu *cpu, uint64_t rip, struct instruction *out)
 {
     uint8_t bytes[INSTRUCTION_BYTES_MAX];
     unsigned count = 0, more;
@@ -80,9 +80,9 @@ static bool guest_code_decode(struct cpu *cpu, uint64_t rip, struct instruction 
         return false;
     /* Read the next page only if the instruction continues there. */
     do {
-        more = read_code(cpu, rip + count, bytes + count, (unsigned)sizeof(bytes) - count);
+        more = read_guest_code(cpu, rip + count, bytes + count, (unsigned)sizeof(bytes) - count);
         count += more;
-        if (decode(bytes, count, out))
+        if (decode_instruction(bytes, count, out))
             return true;
     } while (more > 0 && count < sizeof(bytes) && out->length > count);
     return false;
@@ -99,13 +99,13 @@ bool apic_trap_setup(struct cpu *cpu)
     return true;
 }
 
-static uint32_t register_read(const struct cpu *cpu, uint8_t number)
+static uint32_t read_gpr(const struct cpu *cpu, uint8_t number)
 {
     return (uint32_t)(number == GPR_RSP ? vmcs_read_natural(VMCS_GUEST_RSP) : cpu->gpr[number]);
 }
 
 /* A 32-bit result clears the upper half. SDM Vol. 1, "General-Purpose Registers in 64-Bit Mode". */
-static void register_write(struct cpu *cpu, uint8_t number, uint32_t value)
+static void write_gpr(struct cpu *cpu, uint8_t number, uint32_t value)
 {
     if (number == GPR_RSP)
         vmcs_write_natural(VMCS_GUEST_RSP, value);
@@ -113,17 +113,17 @@ static void register_write(struct cpu *cpu, uint8_t number, uint32_t value)
         cpu->gpr[number] = value;
 }
 
-static void perform(struct cpu *cpu, const struct instruction *i, volatile uint32_t *target)
+static void perform_access(struct cpu *cpu, const struct instruction *i, volatile uint32_t *target)
 {
-    uint32_t stored = i->has_immediate ? i->immediate : register_read(cpu, i->reg);
+    uint32_t stored = i->has_immediate ? i->immediate : read_gpr(cpu, i->reg);
     uint32_t loaded = i->loads ? *target : 0;
 
     if (i->stores)
         *target = stored;
     if (i->loads)
-        register_write(cpu, i->reg, loaded);
+        write_gpr(cpu, i->reg, loaded);
     skip_bytes(cpu, i->length);
-    meet_breakpoints(vmcs_read_natural(VMCS_GUEST_LINEAR_ADDRESS), sizeof(*target),
+    pend_breakpoints(vmcs_read_natural(VMCS_GUEST_LINEAR_ADDRESS), sizeof(*target),
                      i->stores ? BREAKPOINTS_WRITE : BREAKPOINTS_READ);
 }
 
@@ -143,11 +143,11 @@ bool apic_trap_access(struct cpu *cpu, uint64_t address, uint64_t qualification)
     /* An aligned access cannot reach beyond the page, the only one that root mode maps there. */
     if (address % sizeof(uint32_t) != 0)
         return false;
-    if (guest_code_decode(cpu, rip, &instruction)) {
-        perform(cpu, &instruction, (volatile uint32_t *)address);
+    if (decode_guest_code(cpu, rip, &instruction)) {
+        perform_access(cpu, &instruction, (volatile uint32_t *)address);
         return true;
     }
-    if (worth_a_line(cpu))
+    if (may_log_refusal(cpu))
         log_printf("pmuvisor: the guest's access to the local APIC by an instruction that "
                    "apic=trap does not know at RIP 0x%lx was refused: #GP; wanted a MOV or XCHG of "
                    "32 bits in 64-bit mode, or apic=pass\n",

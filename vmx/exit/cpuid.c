@@ -48,7 +48,7 @@ struct cpuid_row {
 
 static const struct cpuid_row rows[] = {
     /* VMX: nested virtualization is not offered. SMX: GETSEC always exits and gets #UD. OSXSAVE
-     * follows the guest's CR4, see cpuid_follow_cr4(). An option sets the hypervisor bit. */
+     * follows the guest's CR4, see cpuid_update_for_cr4(). An option sets the hypervisor bit. */
     {1,
      ANY_SUBLEAF,
      {0, 0, BIT(5) | BIT(6) | CPUID_1_ECX_OSXSAVE | CPUID_1_ECX_HYPERVISOR, 0},
@@ -176,7 +176,7 @@ static inline unsigned place_of(const struct cpu *cpu, uint32_t leaf)
 }
 
 /* Subleaves 0 and 1 have their own filters, and all others share one. */
-static inline struct cpuid_filter *filter_of(struct cpu *cpu, uint32_t leaf, uint32_t subleaf)
+static inline struct cpuid_filter *get_filter(struct cpu *cpu, uint32_t leaf, uint32_t subleaf)
 {
     const uint32_t last = CPUID_SUBLEAVES - 1;
 
@@ -185,7 +185,7 @@ static inline struct cpuid_filter *filter_of(struct cpu *cpu, uint32_t leaf, uin
 
 uint64_t cpuid_hidden_xss(struct cpu *cpu)
 {
-    return ~filter_of(cpu, CPUID_LEAF_XSAVE, 1)->keep[ECX];
+    return ~get_filter(cpu, CPUID_LEAF_XSAVE, 1)->keep[ECX];
 }
 
 static void hide(struct cpu *cpu, const struct cpuid_row *row)
@@ -193,7 +193,7 @@ static void hide(struct cpu *cpu, const struct cpuid_row *row)
     for (unsigned r = 0; r < CPUID_SUBLEAVES; r++)
         for (unsigned reg = 0; reg < 4; reg++)
             if (row->subleaf == ANY_SUBLEAF || row->subleaf == r)
-                filter_of(cpu, row->leaf, r)->keep[reg] &= ~row->bits[reg];
+                get_filter(cpu, row->leaf, r)->keep[reg] &= ~row->bits[reg];
 }
 
 void cpuid_setup(struct cpu *cpu, const uint32_t *controls)
@@ -252,7 +252,7 @@ static void answer_hypervisor_leaf(struct cpu *cpu, uint32_t leaf)
 
 static inline void answer_filtered(struct cpu *cpu, uint32_t leaf, uint32_t subleaf)
 {
-    const struct cpuid_filter *filter = filter_of(cpu, leaf, subleaf);
+    const struct cpuid_filter *filter = get_filter(cpu, leaf, subleaf);
     struct cpuid_result r = cpuid(leaf, subleaf);
 
     cpu->gpr[GPR_RAX] = r.eax & filter->keep[EAX];
@@ -274,14 +274,14 @@ void exit_cpuid(struct cpu *cpu)
 
 /* CPUID in root mode reports root mode's CR4 bits, so the filters add the guest's. From here on, a
  * MOV that changes the guest's bits exits. */
-void cpuid_follow_cr4(struct cpu *cpu)
+void cpuid_update_for_cr4(struct cpu *cpu)
 {
     uint64_t cr4 = vmcs_read_natural(VMCS_GUEST_CR4);
     uint32_t osxsave = cr4 & CR4_OSXSAVE ? CPUID_1_ECX_OSXSAVE : 0;
 
     for (unsigned r = 0; r < CPUID_SUBLEAVES; r++)
-        filter_of(cpu, 1, r)->add_ecx = cpu->cpuid.hypervisor_bit | osxsave;
-    filter_of(cpu, CPUID_LEAF_EXTENDED, 0)->add_ecx = cr4 & CR4_PKE ? CPUID_7_ECX_OSPKE : 0;
+        get_filter(cpu, 1, r)->add_ecx = cpu->cpuid.hypervisor_bit | osxsave;
+    get_filter(cpu, CPUID_LEAF_EXTENDED, 0)->add_ecx = cr4 & CR4_PKE ? CPUID_7_ECX_OSPKE : 0;
     vmcs_write_natural(VMCS_CR4_READ_SHADOW, cr4 & CR4_TRACKED);
     vmcs_write_natural(VMCS_CR4_GUEST_HOST_MASK, cpu->cr.cr4_refused | CR4_TRACKED);
 }

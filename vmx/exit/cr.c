@@ -24,11 +24,11 @@ uint64_t cr_operand(const struct cpu *cpu, uint64_t qualification)
  * or not at all. SDM Vol. 3, "Monitor Trap Flag". */
 void exit_monitor_trap(struct cpu *cpu)
 {
-    vmcs_exit_on(PRIMARY_MONITOR_TRAP_FLAG, false);
+    vmcs_set_exiting(PRIMARY_MONITOR_TRAP_FLAG, false);
     cpu->sipi.taken = false;
     if ((vmcs_read_natural(VMCS_GUEST_CR0) ^ cpu->cr.cr0_asked) & ~(CR0_IGNORED | CR0_NE))
         vmcs_write_natural(VMCS_CR0_READ_SHADOW, cpu->cr.cr0_shadow);
-    cpuid_follow_cr4(cpu);
+    cpuid_update_for_cr4(cpu);
 }
 
 /* The guest executes the MOV again, and the processor does all of it, or refuses all of it. The
@@ -59,8 +59,8 @@ void exit_cr_access(struct cpu *cpu)
         cpu->cr.cr0_asked = value;
         vmcs_write_natural(VMCS_CR0_READ_SHADOW, value);
     }
-    vmcs_exit_on(PRIMARY_MONITOR_TRAP_FLAG, true);
-    execute_again();
+    vmcs_set_exiting(PRIMARY_MONITOR_TRAP_FLAG, true);
+    reexecute_instruction();
 }
 
 void exit_xsetbv(struct cpu *cpu)

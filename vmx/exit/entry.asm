@@ -6,8 +6,8 @@
 ; NMIs need no check before VMRESUME: if root mode takes a guest's NMI, at any instruction here,
 ; nmi/nmi.c makes the NMI pending again in hardware. So the last instruction is as safe as the
 ; first. Nothing here executes IRET, which would unblock NMIs. If root mode is to take NMIs,
-; exit_nmi_work() calls nmi_unblock() before the handler, and the few handlers that need it call it
-; themselves.
+; handle_nmi_work() calls nmi_unblock() before the handler, and the few handlers that need it call
+; it themselves.
 ; SDM Vol. 3, "VM Entries", "VM Exits".
 
 bits 64
@@ -16,7 +16,7 @@ default rel
 %include "offsets.inc"
 
 ; exit.c; pmu/pmu_switch.c
-extern vmx_exit, vmx_exit_timed, vmx_entry_failed, pmu_reload_global_ctrl
+extern vmx_exit, vmx_exit_timed, vmx_report_entry_failure, pmu_reload_global_ctrl
 
 %define RSB_ENTRIES 32 ; no processor has more
 
@@ -151,6 +151,6 @@ vmx_launch:
 
 entry_failed:                   ; the guest's registers are still in struct cpu, for the report
     mov rdi, [gs:CPU_SELF]
-    call vmx_entry_failed
+    call vmx_report_entry_failure
 
 section .note.GNU-stack noalloc noexec nowrite progbits

@@ -26,14 +26,14 @@ void exit_ept_violation(struct cpu *cpu)
     if (address - reset_doorbell(cpu->boot) < PAGE_SIZE && kind == EPT_VIOLATION_WRITE) {
         log_printf("\npmuvisor: the guest asked for a reset\n");
         log_finish();
-        machine_end(cpu);
+        stop_and_reset_machine(cpu);
     }
-    if (worth_a_line(cpu))
+    if (may_log_refusal(cpu))
         log_printf("pmuvisor: the guest's %s of 0x%lx at RIP 0x%lx was refused: not its memory\n",
                    qualification & EPT_VIOLATION_WRITE   ? "write"
                    : qualification & EPT_VIOLATION_FETCH ? "execution"
                                                          : "read",
                    address, vmcs_read_natural(VMCS_GUEST_RIP));
-    if (!(qualification & EPT_VIOLATION_ASYNCHRONOUS && pt_output_refused(cpu, qualification)))
+    if (!(qualification & EPT_VIOLATION_ASYNCHRONOUS && pt_report_output_error(cpu, qualification)))
         (void)inject_refusal(cpu);
 }

@@ -30,7 +30,7 @@ static void exit_task_switch(struct cpu *cpu)
 {
     const char *becomes = inject_refusal(cpu);
 
-    if (worth_a_line(cpu))
+    if (may_log_refusal(cpu))
         log_printf("pmuvisor: the guest tried a hardware task switch: %s\n", becomes);
 }
 
@@ -77,7 +77,7 @@ static const uint8_t undefined[] = {
 /* After an instruction at the end of a 32-bit segment, EIP is 0. skip_bytes() leaves a carry in RIP
  * instead, and the entry refuses that (SDM Vol. 3, "Checks on Guest RIP, RFLAGS, and SSP"). Handled
  * here, so that exits from 64-bit mode pay nothing. An entry that failed has changed nothing. */
-static bool eip_wrapped(uint32_t reason)
+static bool wrap_eip(uint32_t reason)
 {
     uint64_t rip = vmcs_read_natural(VMCS_GUEST_RIP);
 
@@ -95,7 +95,7 @@ static bool single_step_missed(uint32_t reason)
 {
     uint64_t pending = vmcs_read_natural(VMCS_GUEST_PENDING_DEBUG_EXCEPTIONS);
     bool halted = vmcs_read_32(VMCS_GUEST_ACTIVITY_STATE) == ACTIVITY_HLT;
-    bool blocked = vmcs_read_32(VMCS_GUEST_INTERRUPTIBILITY_STATE) & BLOCKING_ENDS_BEHIND;
+    bool blocked = vmcs_read_32(VMCS_GUEST_INTERRUPTIBILITY_STATE) & BLOCKING_BY_STI_OR_MOV_SS;
 
     if (reason != (EXIT_REASON_ENTRY_FAILURE | EXIT_REASON_ENTRY_FAILURE_GUEST_STATE) ||
         (!halted && !blocked) || single_step_due() == ((pending & PENDING_DEBUG_BS) != 0))
@@ -108,14 +108,14 @@ void exit_unexpected(struct cpu *cpu)
 {
     uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
 
-    if (eip_wrapped(reason) || single_step_missed(reason))
+    if (wrap_eip(reason) || single_step_missed(reason))
         return;
     report_guest(cpu);
     /* A machine check during the entry (SDM Vol. 3, "Machine-Check Events During VM Entry") may
      * make the entry fail this way. Otherwise the machine check arrives in root mode or in the
      * guest, like any other. */
     if ((reason & EXIT_REASON_BASIC) == EXIT_REASON_ENTRY_FAILURE_MACHINE_CHECK)
-        machine_check_report();
+        report_machine_check();
     hypervisor_fault("VM exit with reason 0x%x (%s) has no handler, qualification 0x%lx, guest RIP "
                      "0x%lx",
                      reason, exit_reason_name(reason & EXIT_REASON_BASIC),
@@ -131,7 +131,7 @@ void exit_setup(struct cpu *cpu)
     cpu->handlers[EXIT_REASON_COUNT] = exit_unexpected;
 }
 
-void exit_nmi_work(struct cpu *cpu)
+void handle_nmi_work(struct cpu *cpu)
 {
     if (cpu->blocking & cpu->nmi.unblock_mask) {
         /* An NMI that waited for the guest's IRET arrives at the instruction after nmi_unblock()'s
@@ -146,16 +146,16 @@ void exit_nmi_work(struct cpu *cpu)
 /* A function of its own, so that an exit without NMI work keeps nothing on the stack. */
 static __attribute__((noinline)) void vmx_exit_with_nmi_work(struct cpu *cpu)
 {
-    exit_nmi_work(cpu);
+    handle_nmi_work(cpu);
     count_and_handle(cpu);
 }
 
 /* The path of every exit: entry.asm, vmx_exit(), the handler in the table, entry.asm.
- * nmi_after_exit() is a single test: is root mode to be unblocked, or is an NMI noted? */
+ * nmi_has_exit_work() is a single test: is root mode to be unblocked, or is an NMI noted? */
 void vmx_exit(struct cpu *cpu)
 {
     cpu->blocking = vmcs_read_32(VMCS_GUEST_INTERRUPTIBILITY_STATE);
-    if (__builtin_expect(nmi_after_exit(cpu), 0))
+    if (__builtin_expect(nmi_has_exit_work(cpu), 0))
         vmx_exit_with_nmi_work(cpu);
     else
         count_and_handle(cpu);
@@ -171,7 +171,7 @@ void vmx_exit_timed(struct cpu *cpu)
         cpu->exit_cycles[reason] += rdtsc() - start;
 }
 
-void vmx_entry_failed(struct cpu *cpu)
+void vmx_report_entry_failure(struct cpu *cpu)
 {
     report_guest(cpu);
     hypervisor_fault("VM entry failed, VM-instruction error %u",

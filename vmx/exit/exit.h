@@ -42,11 +42,11 @@ static inline void count_and_handle(struct cpu *cpu)
     cpu->exits[reason]++;
     cpu->handlers[reason](cpu);
 }
-/* The part of vmx_exit() that does the NMI work that nmi_after_exit() has found. */
-void exit_nmi_work(struct cpu *cpu);
+/* The part of vmx_exit() that does the NMI work that nmi_has_exit_work() has found. */
+void handle_nmi_work(struct cpu *cpu);
 void vmx_exit_timed(struct cpu *cpu); /* replaces vmx_exit() with stats=cycles */
-/* entry.asm calls vmx_entry_failed() if VMLAUNCH or VMRESUME falls through. */
-_Noreturn void vmx_entry_failed(struct cpu *cpu);
+/* entry.asm calls vmx_report_entry_failure() if VMLAUNCH or VMRESUME falls through. */
+_Noreturn void vmx_report_entry_failure(struct cpu *cpu);
 
 /* entry.asm */
 _Noreturn void vmx_launch(void);
@@ -61,20 +61,20 @@ uint64_t cpuid_hidden_xss(struct cpu *cpu);
 void io_setup(struct cpu *cpu);
 void tick_setup(struct cpu *cpu, bool available, uint64_t vmx_misc);
 /* Leaves host work to the next tick. Returns false if there is no tick. */
-bool tick_host_work(struct cpu *cpu, uint64_t branches, uint64_t period);
+bool tick_schedule_host_work(struct cpu *cpu, uint64_t branches, uint64_t period);
 
 /* ---- pt.c: the guest's Intel PT ---- */
 
 /* True if the guest has Intel PT: IA32_RTIT_CTL is in the VMCS. */
-bool pt_given(void);
+bool pt_is_exposed(void);
 /* Does an access to an Intel PT register. These accesses exit with policy=intercept, or if the
  * guest has no Intel PT. Returns false if the access gets #GP. */
-bool pt_access(struct cpu *cpu, uint32_t index, uint64_t *value, bool write);
+bool pt_access_register(struct cpu *cpu, uint32_t index, uint64_t *value, bool write);
 /* Handles an EPT violation that is asynchronous to the guest's instruction, by its exit
  * qualification. If the output of a trace caused it, the trace ends with its error set, and what
  * was under way continues. Returns false if no trace caused it. SDM Vol. 3, "Trace-Address
  * Pre-Translation (TAPT)" of "VM Entries". */
-bool pt_output_refused(struct cpu *cpu, uint64_t qualification);
+bool pt_report_output_error(struct cpu *cpu, uint64_t qualification);
 
 /* ---- cr.c: the CR4 bits that the guest may not set, and those that are watched. SDM Vol. 3,
  * "Control Registers"; "Guest/Host Masks and Read Shadows for CR0 and CR4". ---- */
@@ -88,6 +88,6 @@ bool pt_output_refused(struct cpu *cpu, uint64_t qualification);
 
 /* cpuid.c: makes CPUID show these bits of the guest's CR4, and makes MOVs that change them exit
  * again. */
-void cpuid_follow_cr4(struct cpu *cpu);
+void cpuid_update_for_cr4(struct cpu *cpu);
 /* Returns the operand of the MOV to a control register that exited with this qualification. */
 uint64_t cr_operand(const struct cpu *cpu, uint64_t qualification);

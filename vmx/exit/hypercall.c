@@ -16,7 +16,7 @@
 #define LOG_CHUNK 32
 #define ALL_REASONS (~0ULL)
 
-static int64_t host_work(struct cpu *cpu)
+static int64_t serve_host_work(struct cpu *cpu)
 {
     uint64_t when = cpu->gpr[GPR_RDX];
     struct host_work work = {.branches = cpu->gpr[GPR_RBX],
@@ -27,10 +27,10 @@ static int64_t host_work(struct cpu *cpu)
         work.period < HOST_WORK_PERIOD_MIN || work.period > HOST_WORK_MAX ||
         work.branches / work.period > HOST_WORK_PMIS_MAX)
         return HYPERCALL_E_ARGUMENT;
-    if (!cpu->pmu.can_work || (when == HOST_WORK_RECORDS && !work.records))
+    if (!cpu->pmu.can_run_host_work || (when == HOST_WORK_RECORDS && !work.records))
         return HYPERCALL_E_SUPPORT;
     if (when == HOST_WORK_AT_TICK)
-        return tick_host_work(cpu, work.branches, work.period) ? 0 : HYPERCALL_E_STATE;
+        return tick_schedule_host_work(cpu, work.branches, work.period) ? 0 : HYPERCALL_E_STATE;
     if (!host_work_run(cpu, &work))
         return HYPERCALL_E_STATE;
     cpu->gpr[GPR_RBX] = work.counted;
@@ -39,7 +39,7 @@ static int64_t host_work(struct cpu *cpu)
     return (int64_t)work.pmis;
 }
 
-static int64_t statistics(struct cpu *cpu)
+static int64_t serve_statistics(struct cpu *cpu)
 {
     uint64_t reason = cpu->gpr[GPR_RBX], total = 0;
 
@@ -52,7 +52,7 @@ static int64_t statistics(struct cpu *cpu)
     return (int64_t)total;
 }
 
-static int64_t read_log(struct cpu *cpu)
+static int64_t serve_log(struct cpu *cpu)
 {
     uint64_t word[LOG_CHUNK / sizeof(uint64_t)] = {0}, position = cpu->gpr[GPR_RBX];
     size_t n = log_read(&position, (char *)word, LOG_CHUNK);
@@ -65,7 +65,7 @@ static int64_t read_log(struct cpu *cpu)
     return (int64_t)n;
 }
 
-static int64_t nmi_passthrough(struct cpu *cpu)
+static int64_t serve_nmi_passthrough(struct cpu *cpu)
 {
     bool on = cpu->gpr[GPR_RAX] == HYPERCALL_NMI_PASSTHROUGH_ON;
 
@@ -73,12 +73,12 @@ static int64_t nmi_passthrough(struct cpu *cpu)
 }
 
 static const hypercall own[] = {
-    [HYPERCALL_NMI_PASSTHROUGH_ON] = nmi_passthrough,
-    [HYPERCALL_NMI_PASSTHROUGH_OFF] = nmi_passthrough,
-    [HYPERCALL_UNKNOWN_NMI] = nmi_returned,
-    [HYPERCALL_STATISTICS] = statistics,
-    [HYPERCALL_LOG] = read_log,
-    [HYPERCALL_HOST_WORK] = host_work,
+    [HYPERCALL_NMI_PASSTHROUGH_ON] = serve_nmi_passthrough,
+    [HYPERCALL_NMI_PASSTHROUGH_OFF] = serve_nmi_passthrough,
+    [HYPERCALL_UNKNOWN_NMI] = nmi_claim_returned,
+    [HYPERCALL_STATISTICS] = serve_statistics,
+    [HYPERCALL_LOG] = serve_log,
+    [HYPERCALL_HOST_WORK] = serve_host_work,
 };
 
 void hypercall_offer(struct cpu *cpu, uint32_t number, hypercall call)

@@ -42,7 +42,7 @@ static const uint16_t zero_at_init[] = {
 /* Clears all MSRs that an INIT clears and that are not in the VMCS. An INIT keeps the other MSRs. A
  * processor may lack the MSRs of shadow stacks. An outer hypervisor may offer the controls, and
  * refuse all these MSRs. */
-static void zero_cet(void)
+static void clear_cet_state(void)
 {
     if (!(vmcs_read_32(VMCS_ENTRY_CONTROLS) & ENTRY_LOAD_CET))
         return;
@@ -51,9 +51,9 @@ static void zero_cet(void)
         (void)wrmsr_safe(index, 0);
 }
 
-void guest_init_state(struct cpu *cpu)
+void guest_set_init_state(struct cpu *cpu)
 {
-    zero_cet();
+    clear_cet_state();
     for (unsigned i = 0; i < LENGTH_OF(zero_at_init); i++)
         vmcs_zero(zero_at_init[i]);
     memset(cpu->gpr, 0, sizeof(cpu->gpr));
@@ -73,7 +73,7 @@ void guest_init_state(struct cpu *cpu)
                        CR0_ET | (rdmsr(IA32_VMX_CR0_FIXED0) & ~(uint64_t)(CR0_PE | CR0_PG)));
     vmcs_write_natural(VMCS_GUEST_CR4, rdmsr(IA32_VMX_CR4_FIXED0));
     write_cr2(0);
-    cpuid_follow_cr4(cpu);
+    cpuid_update_for_cr4(cpu);
     cpu->cr.cr0_shadow = 0;
     reset_debug_registers(DR6_RESET);
     vmcs_write_natural(VMCS_GUEST_DR7, DR7_RESET);
@@ -84,11 +84,11 @@ void guest_init_state(struct cpu *cpu)
 
 void exit_init(struct cpu *cpu)
 {
-    if (processor_stopped(cpu))
+    if (processor_is_stopped(cpu))
         processor_end(cpu, vmcs_read_natural(VMCS_GUEST_RIP), false);
     if (cpu == processor_cpu(0)) {
         log_printf("\npmuvisor: the bootstrap processor got an INIT; resetting the machine\n");
-        machine_end(cpu);
+        stop_and_reset_machine(cpu);
     }
     /* The wait-for-SIPI state blocks an INIT, so an INIT may stay pending until the SIPI. That INIT
      * exits before the first instruction after the SIPI, and has nothing left to do. A later INIT
@@ -98,11 +98,11 @@ void exit_init(struct cpu *cpu)
     /* Natively an INIT discards a pending NMI. Here the NMI arrives, but belongs to nobody. */
     cpu->nmi.guest_started = false;
     nmi_unblock();
-    nmi_forget_due(cpu);
+    nmi_discard_due(cpu);
     apic_software_disable();
     vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE, 0); /* VM entries require 0 in this state */
     cpu->sipi.rtit_ctl = 0;
-    if (pt_given()) { /* otherwise the entry would translate addresses for a trace */
+    if (pt_is_exposed()) { /* otherwise the entry would translate addresses for a trace */
         cpu->sipi.rtit_ctl = vmcs_read_64(VMCS_GUEST_IA32_RTIT_CTL);
         vmcs_write_64(VMCS_GUEST_IA32_RTIT_CTL, 0);
     }
@@ -115,10 +115,10 @@ void exit_sipi(struct cpu *cpu)
 {
     uint64_t vector = vmcs_read_natural(VMCS_EXIT_QUALIFICATION);
 
-    guest_init_state(cpu);
+    guest_set_init_state(cpu);
     if (cpu->sipi.rtit_ctl != 0)
         vmcs_write_64(VMCS_GUEST_IA32_RTIT_CTL, cpu->sipi.rtit_ctl);
-    apic_init_state();
+    apic_set_init_state();
     vmcs_write_16(VMCS_GUEST_CS_SELECTOR, (uint16_t)(vector << SIPI_SELECTOR_SHIFT));
     vmcs_write_natural(VMCS_GUEST_CS_BASE, vector << SIPI_BASE_SHIFT);
     vmcs_write_natural(VMCS_GUEST_RIP, 0);
@@ -126,5 +126,5 @@ void exit_sipi(struct cpu *cpu)
     __atomic_fetch_and(&cpu->nmi.notes, ~(NOTE_FORWARDED | NOTE_FRESH), __ATOMIC_RELAXED);
     cpu->nmi.guest_started = true;
     cpu->sipi.taken = true;
-    vmcs_exit_on(PRIMARY_MONITOR_TRAP_FLAG, true); /* the exit of this trap clears `taken` */
+    vmcs_set_exiting(PRIMARY_MONITOR_TRAP_FLAG, true); /* the exit of this trap clears `taken` */
 }

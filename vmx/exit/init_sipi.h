@@ -7,4 +7,4 @@
 #include "vmx/cpu.h"
 
 /* Puts the guest's processor into its state after an INIT. */
-void guest_init_state(struct cpu *cpu);
+void guest_set_init_state(struct cpu *cpu);

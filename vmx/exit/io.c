@@ -11,7 +11,7 @@
 #include "nmi/nmi.h"
 #include "vmx/exit/report.h"
 
-static void watch(uint8_t *bitmaps, uint16_t port, unsigned bytes)
+static void set_port_exiting(uint8_t *bitmaps, uint16_t port, unsigned bytes)
 {
     for (unsigned i = 0; i < bytes; i++)
         bitmaps[(uint16_t)(port + i) / 8] |= (uint8_t)(1u << (port + i) % 8);
@@ -26,19 +26,19 @@ void io_setup(struct cpu *cpu)
                    "will be "
                    "refused, switch off by hand\n");
     if (acpi->pm1a_control != 0)
-        watch(cpu->io_bitmaps, acpi->pm1a_control, PM1_CONTROL_BYTES);
+        set_port_exiting(cpu->io_bitmaps, acpi->pm1a_control, PM1_CONTROL_BYTES);
     if (acpi->pm1b_control != 0)
-        watch(cpu->io_bitmaps, acpi->pm1b_control, PM1_CONTROL_BYTES);
+        set_port_exiting(cpu->io_bitmaps, acpi->pm1b_control, PM1_CONTROL_BYTES);
     if (cpu->boot->options.platform_nmi_host)
-        watch(cpu->io_bitmaps, NMI_STATUS_PORT, 1);
+        set_port_exiting(cpu->io_bitmaps, NMI_STATUS_PORT, 1);
 }
 
-static uint32_t port_in(uint16_t port, unsigned bytes)
+static uint32_t read_port(uint16_t port, unsigned bytes)
 {
     return bytes == 1 ? inb(port) : bytes == 2 ? inw(port) : inl(port);
 }
 
-static void port_out(uint16_t port, unsigned bytes, uint32_t value)
+static void write_port(uint16_t port, unsigned bytes, uint32_t value)
 {
     if (bytes == 1)
         outb(port, (uint8_t)value);
@@ -50,7 +50,7 @@ static void port_out(uint16_t port, unsigned bytes, uint32_t value)
 
 static void refuse_io(struct cpu *cpu, const char *what, unsigned number)
 {
-    if (worth_a_line(cpu))
+    if (may_log_refusal(cpu))
         log_printf("pmuvisor: the guest's %s 0x%x was refused: #GP\n", what, number);
     inject_gp();
 }
@@ -123,7 +123,7 @@ static void guest_in(struct cpu *cpu, uint16_t port, unsigned bytes)
 
     if (hidden != 0 && platform_nmi_pending(cpu))
         (void)nmi_claim(cpu, FOUND_LATE, vmcs_read_natural(VMCS_GUEST_RIP), false);
-    cpu->gpr[GPR_RAX] = kept | (port_in(port, bytes) & ~hidden);
+    cpu->gpr[GPR_RAX] = kept | (read_port(port, bytes) & ~hidden);
 }
 
 /* Returns false if the write is refused. */
@@ -134,7 +134,7 @@ static bool guest_out(struct cpu *cpu, uint16_t port, unsigned bytes)
 
     if (!allow_sleep(cpu, port, bytes, value))
         return false;
-    port_out(port, bytes, value);
+    write_port(port, bytes, value);
     return true;
 }
 
@@ -153,5 +153,5 @@ void exit_io(struct cpu *cpu)
     else if (!guest_out(cpu, port, bytes))
         return;
     skip_instruction(cpu);
-    meet_breakpoints(port, bytes, BREAKPOINTS_PORT);
+    pend_breakpoints(port, bytes, BREAKPOINTS_PORT);
 }

@@ -46,8 +46,8 @@ struct msr_rule {
     bool (*custom)(struct cpu *cpu, uint32_t index, uint64_t *value, bool write);
 };
 
-static bool feature_control(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value,
-                            UNUSED bool write)
+static bool read_feature_control(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value,
+                                 UNUSED bool write)
 {
     bool there = rdmsr_safe(index, value);
 
@@ -58,7 +58,8 @@ static bool feature_control(UNUSED struct cpu *cpu, uint32_t index, uint64_t *va
 }
 
 /* Hides the features that these registers report and that the rows below take away. */
-static bool capabilities(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value, UNUSED bool write)
+static bool read_capabilities(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value,
+                              UNUSED bool write)
 {
     bool there = rdmsr_safe(index, value);
 
@@ -73,14 +74,14 @@ static bool capabilities(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value
 
 /* Bits of components that CPUID does not show count as reserved. Without SECONDARY_ENABLE_XSAVES,
  * the whole register does. */
-static bool xss_write(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
+static bool write_xss(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
 {
     return write && vmcs_read_32(VMCS_SECONDARY_CONTROLS) & SECONDARY_ENABLE_XSAVES &&
            !(*value & vmcs_read_64(VMCS_XSS_EXITING_BITMAP)) && wrmsr_safe(index, *value);
 }
 
 /* Also false if the register does not exist. */
-static bool unchanged(uint32_t index, uint64_t value)
+static bool is_unchanged(uint32_t index, uint64_t value)
 {
     uint64_t now;
 
@@ -90,9 +91,9 @@ static bool unchanged(uint32_t index, uint64_t value)
 /* Software disables the MTRRs while it rewrites them (SDM Vol. 3, "MTRR Considerations in MP
  * Systems"). The write that disables them is accepted without effect. The writes that follow are
  * accepted only if they change nothing. */
-static bool mtrr_def_type(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
+static bool write_mtrr_def_type(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
 {
-    return write && (!(*value & MTRR_DEF_TYPE_E) || unchanged(index, *value));
+    return write && (!(*value & MTRR_DEF_TYPE_E) || is_unchanged(index, *value));
 }
 
 /* Writes the register except one bit, which keeps its value. XD Bit Disable would make the XD bits
@@ -100,7 +101,7 @@ static bool mtrr_def_type(UNUSED struct cpu *cpu, uint32_t index, uint64_t *valu
  * ineffective. With UC-lock disable, the hypervisor's locks would fault while the guest has CR0.CD
  * set, because CR0.CD stays set in root mode. The write is not refused: natively it succeeds, and
  * one bit should not fail the whole write. */
-static bool but_one_bit(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
+static bool write_except_kept_bit(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
 {
     uint64_t now, bit = index == IA32_MISC_ENABLE  ? MISC_ENABLE_XD_DISABLE
                         : index == MSR_MEMORY_CTRL ? MEMORY_CTRL_UC_LOCK_DISABLE
@@ -111,17 +112,17 @@ static bool but_one_bit(struct cpu *cpu, uint32_t index, uint64_t *value, bool w
         kept |= MISC_ENABLE_OF_PMU | (cpu->boot->settings.monitor_hidden ? MISC_ENABLE_MONITOR : 0);
     if (!write || !rdmsr_safe(index, &now) || !wrmsr_safe(index, (*value & ~kept) | (now & kept)))
         return false;
-    if ((now ^ *value) & bit && worth_a_line(cpu))
+    if ((now ^ *value) & bit && may_log_refusal(cpu))
         log_printf("pmuvisor: the guest's write of 0x%lx to MSR 0x%x was done but for bits 0x%lx\n",
                    *value, index, bit);
     return true;
 }
 
 /* Reads come here only with pmu=off, or if CPUID hides MONITOR. */
-static bool misc_enable(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
+static bool access_misc_enable(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
 {
     if (write)
-        return but_one_bit(cpu, index, value, write);
+        return write_except_kept_bit(cpu, index, value, write);
     bool there = rdmsr_safe(index, value);
     if (!cpu->boot->options.pmu)
         *value = (*value & ~MISC_ENABLE_OF_PMU) | MISC_ENABLE_BTS_UNAVAILABLE |
@@ -132,7 +133,7 @@ static bool misc_enable(struct cpu *cpu, uint32_t index, uint64_t *value, bool w
 }
 
 /* Changes the APIC's mode on the hardware, but refuses to change its base. */
-static bool apic_base_write(UNUSED struct cpu *cpu, UNUSED uint32_t index, uint64_t *value,
+static bool write_apic_base(UNUSED struct cpu *cpu, UNUSED uint32_t index, uint64_t *value,
                             UNUSED bool write)
 {
     uint64_t now = rdmsr(IA32_APIC_BASE);
@@ -145,7 +146,7 @@ static bool apic_base_write(UNUSED struct cpu *cpu, UNUSED uint32_t index, uint6
 
 /* True if the processor itself refuses this write: the write sets reserved bits, or is no valid
  * change of mode. SDM Vol. 3, "Local APIC Status and Location", "x2APIC State Transitions". */
-static bool apic_base_invalid(uint64_t value)
+static bool is_apic_base_invalid(uint64_t value)
 {
     const uint64_t both = APIC_BASE_EN | APIC_BASE_EXTD;
     unsigned bits = cpuid(CPUID_LEAF_ADDRESS_SIZES, 0).eax & 0xff;
@@ -160,7 +161,7 @@ static bool apic_base_invalid(uint64_t value)
  * With pmu=off, the PMU's registers fault, as on a processor without a PMU. With policy=intercept,
  * root mode does every access to both for the guest. IA32_DEBUGCTL and IA32_LBR_CTL, which turn
  * records on, pass through: the VMCS holds them. */
-static const struct msr_rule pmu_rule = {0, 0, CUSTOM, CUSTOM, PMU_TRAP, pmu_access};
+static const struct msr_rule pmu_rule = {0, 0, CUSTOM, CUSTOM, PMU_TRAP, pmu_access_register};
 
 #define ONE(index) (index), (index)
 /* Short forms for the rows. ABSENT: the guest has no such register. WRITES_REFUSED: reads pass, and
@@ -175,9 +176,9 @@ static const struct msr_rule pmu_rule = {0, 0, CUSTOM, CUSTOM, PMU_TRAP, pmu_acc
 
 static const struct msr_rule rules[] = {
     /* A moved APIC base would leave the hypervisor's own page table wrong. */
-    {ONE(IA32_APIC_BASE), WRITES_BY(apic_base_write)},
+    {ONE(IA32_APIC_BASE), WRITES_BY(write_apic_base)},
     /* The features that this register enables are hidden. */
-    {ONE(IA32_FEATURE_CONTROL), READS_BY(feature_control)},
+    {ONE(IA32_FEATURE_CONTROL), READS_BY(read_feature_control)},
     /* Microcode may change what VMX can do while a guest runs. */
     {ONE(IA32_BIOS_UPDT_TRIG), WRITES_REFUSED},
     {IA32_SGXLEPUBKEYHASH0, IA32_SGXLEPUBKEYHASH0 + 3, ABSENT(ALWAYS)},
@@ -191,7 +192,7 @@ static const struct msr_rule rules[] = {
     /* Physical addresses to which the processor writes, bypassing the EPT: trace hub, remote action
      * requests, hardware feedback. */
     {ONE(MSR_TRACE_HUB_STH_ACPIBAR_BASE), WRITES_UNCHANGED},
-    {ONE(IA32_PEBS_BASE), PASS, CUSTOM, PEBS_PAST_EPT, pmu_access},
+    {ONE(IA32_PEBS_BASE), PASS, CUSTOM, PEBS_PAST_EPT, pmu_access_register},
     {MSR_RAR_CONTROL, MSR_RAR_INFO, ABSENT(ALWAYS)},
     {IA32_HW_FEEDBACK_PTR, IA32_HW_FEEDBACK_THREAD_CONFIG, ABSENT(ALWAYS)},
     /* KVM's clock: an outer KVM writes the time to memory, at any address of the machine that it
@@ -205,21 +206,21 @@ static const struct msr_rule rules[] = {
     {MSR_COPY_SBFT_HASHES, MSR_PERIODIC_MEM_BIST_STATUS, WRITES_REFUSED},
     {MSR_SAF_CTRL, MSR_SBFT_CTRL, WRITES_REFUSED},
     {ONE(IA32_INTEGRITY_CAPABILITIES), ABSENT(ALWAYS)},
-    {ONE(IA32_CORE_CAPABILITIES), CUSTOM, PASS, ALWAYS, capabilities},
-    {ONE(IA32_ARCH_CAPABILITIES), CUSTOM, PASS, ALWAYS, capabilities},
+    {ONE(IA32_CORE_CAPABILITIES), CUSTOM, PASS, ALWAYS, read_capabilities},
+    {ONE(IA32_ARCH_CAPABILITIES), CUSTOM, PASS, ALWAYS, read_capabilities},
     {IA32_TME_ACTIVATE, IA32_TME_EXCLUDE_BASE, WRITES_UNCHANGED},
     {ONE(IA32_DEBUG_INTERFACE), WRITES_UNCHANGED},
-    {ONE(MSR_MEMORY_CTRL), WRITES_BY(but_one_bit)},
-    {ONE(IA32_MISC_ENABLE), CUSTOM, CUSTOM, WITHOUT_PMU, misc_enable},
-    {ONE(IA32_MISC_ENABLE), CUSTOM, CUSTOM, WITHOUT_MONITOR, misc_enable},
-    {ONE(IA32_MISC_ENABLE), WRITES_BY(misc_enable)},
-    {ONE(IA32_MCU_OPT_CTRL), WRITES_BY(but_one_bit)},
+    {ONE(MSR_MEMORY_CTRL), WRITES_BY(write_except_kept_bit)},
+    {ONE(IA32_MISC_ENABLE), CUSTOM, CUSTOM, WITHOUT_PMU, access_misc_enable},
+    {ONE(IA32_MISC_ENABLE), CUSTOM, CUSTOM, WITHOUT_MONITOR, access_misc_enable},
+    {ONE(IA32_MISC_ENABLE), WRITES_BY(access_misc_enable)},
+    {ONE(IA32_MCU_OPT_CTRL), WRITES_BY(write_except_kept_bit)},
     /* The EPT holds the memory types that the MTRRs had at the start. */
     {IA32_MTRR_PHYSBASE0, IA32_MTRR_PHYSBASE0 + 2 * MTRR_VARIABLE_MAX - 1, WRITES_UNCHANGED},
     {ONE(IA32_MTRR_FIX64K_00000), WRITES_UNCHANGED},
     {IA32_MTRR_FIX16K_80000, IA32_MTRR_FIX16K_A0000, WRITES_UNCHANGED},
     {IA32_MTRR_FIX4K_C0000, IA32_MTRR_FIX4K_F8000, WRITES_UNCHANGED},
-    {ONE(IA32_MTRR_DEF_TYPE), WRITES_BY(mtrr_def_type)},
+    {ONE(IA32_MTRR_DEF_TYPE), WRITES_BY(write_mtrr_def_type)},
     /* CPUID shows no VMX, URDMSR, FRED, user interrupts or Key Locker. */
     {IA32_VMX_BASIC, IA32_VMX_EXIT_CTLS2, ABSENT(ALWAYS)},
     {ONE(IA32_USER_MSR_CTL), ABSENT(ALWAYS)},
@@ -231,8 +232,8 @@ static const struct msr_rule rules[] = {
     {MSR_BITMAP_RANGE, MSR_PAST_BITMAP_LAST, DO, DO, ALWAYS, NULL},
     /* The local APIC traps in x2APIC mode as its page does in xAPIC mode (vmx/exit/apic_trap.c). */
     {IA32_X2APIC_FIRST, IA32_X2APIC_LAST, DO, DO, APIC_TRAP, NULL},
-    {IA32_RTIT_OUTPUT_BASE, IA32_RTIT_ADDR3_B, CUSTOM, CUSTOM, PT_TRAP, pt_access},
-    {ONE(IA32_XSS), WRITES_BY(xss_write)},
+    {IA32_RTIT_OUTPUT_BASE, IA32_RTIT_ADDR3_B, CUSTOM, CUSTOM, PT_TRAP, pt_access_register},
+    {ONE(IA32_XSS), WRITES_BY(write_xss)},
     /* CPUID shows CET and architectural LBRs only if VMX switches them. */
     {ONE(IA32_U_CET), ABSENT(WITHOUT_CET)},
     {ONE(IA32_S_CET), ABSENT(WITHOUT_CET)},
@@ -267,7 +268,7 @@ void msr_setup(struct cpu *cpu, const uint32_t *controls)
 /* An MSR without a row is outside the bitmap's two ranges: inside them, only MSRs with a row exit.
  * No row is in the bitmap's high range. SDM Vol. 4, "Architectural MSRs": no processor uses
  * 40000000H to 400000FFH, and hypervisors place their MSRs in 40000000H to 4FFFFFFFH. */
-static const struct msr_rule *rule_of(const struct cpu *cpu, uint32_t index)
+static const struct msr_rule *find_rule(const struct cpu *cpu, uint32_t index)
 {
     static const struct msr_rule none = {0, UINT32_MAX, ABSENT(NO_RULE)};
 
@@ -292,7 +293,7 @@ static void finish_read(struct cpu *cpu, bool done, uint64_t value)
 void exit_rdmsr(struct cpu *cpu)
 {
     uint32_t index = (uint32_t)cpu->gpr[GPR_RCX];
-    const struct msr_rule *rule = rule_of(cpu, index);
+    const struct msr_rule *rule = find_rule(cpu, index);
     uint64_t value = 0;
     bool done = rule->read == CUSTOM ? rule->custom(cpu, index, &value, false)
                                      : rule->read != FAULT && rdmsr_safe(index, &value);
@@ -308,7 +309,7 @@ void exit_rdpmc(struct cpu *cpu)
     uint64_t value = 0;
     bool done = cpu->boot->options.pmu && rdpmc_safe(counter, &value);
 
-    if (done && guest_cpl() != 0 && pmu_kept_from_user(counter))
+    if (done && guest_cpl() != 0 && pmu_is_denied_to_user(counter))
         value = 0;
     finish_read(cpu, done, value);
 }
@@ -318,7 +319,7 @@ static bool write_msr(struct cpu *cpu, const struct msr_rule *rule, uint32_t ind
     if (rule->write == CUSTOM)
         return rule->custom(cpu, index, &value, true);
     if (rule->write == KEEP)
-        return unchanged(index, value);
+        return is_unchanged(index, value);
     return rule->write != FAULT && wrmsr_safe(index, value);
 }
 
@@ -332,7 +333,7 @@ static bool processor_refuses(const struct msr_rule *rule, uint32_t index, uint6
     case NO_RULE:
         return true;
     default:
-        return rule->write == DO || (index == IA32_APIC_BASE && apic_base_invalid(value));
+        return rule->write == DO || (index == IA32_APIC_BASE && is_apic_base_invalid(value));
     }
 }
 
@@ -340,13 +341,13 @@ void exit_wrmsr(struct cpu *cpu)
 {
     uint32_t index = (uint32_t)cpu->gpr[GPR_RCX];
     uint64_t value = (uint32_t)cpu->gpr[GPR_RAX] | cpu->gpr[GPR_RDX] << 32;
-    const struct msr_rule *rule = rule_of(cpu, index);
+    const struct msr_rule *rule = find_rule(cpu, index);
 
     if (write_msr(cpu, rule, index, value)) {
         skip_instruction(cpu);
         return;
     }
-    if (!processor_refuses(rule, index, value) && worth_a_line(cpu))
+    if (!processor_refuses(rule, index, value) && may_log_refusal(cpu))
         log_printf("pmuvisor: the guest's write of 0x%lx to MSR 0x%x was refused: #GP\n", value,
                    index);
     inject_gp();

@@ -15,7 +15,7 @@ bool single_step_due(void)
 }
 
 /* Makes the breakpoints in `met`, and a single step if one is due, trap after the instruction. */
-static void pend(uint64_t met)
+static void pend_debug_traps(uint64_t met)
 {
     if (single_step_due())
         met |= PENDING_DEBUG_BS;
@@ -27,36 +27,37 @@ void end_instruction(const struct cpu *cpu)
 {
     uint64_t rflags = vmcs_read_natural(VMCS_GUEST_RFLAGS);
 
-    if (cpu->blocking & BLOCKING_ENDS_BEHIND)
-        vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE, cpu->blocking & ~BLOCKING_ENDS_BEHIND);
+    if (cpu->blocking & BLOCKING_BY_STI_OR_MOV_SS)
+        vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE,
+                      cpu->blocking & ~BLOCKING_BY_STI_OR_MOV_SS);
     if (rflags & RFLAGS_RF)
         vmcs_write_natural(VMCS_GUEST_RFLAGS, rflags & ~RFLAGS_RF);
     if (rflags & RFLAGS_TF)
-        pend(0);
+        pend_debug_traps(0);
 }
 
 /* In the shadow of STI or MOV SS, a VM entry requires a single step to be pending. */
-static void pend_in_shadow(void)
+static void pend_step_in_shadow(void)
 {
-    if (vmcs_read_32(VMCS_GUEST_INTERRUPTIBILITY_STATE) & BLOCKING_ENDS_BEHIND)
-        pend(0);
+    if (vmcs_read_32(VMCS_GUEST_INTERRUPTIBILITY_STATE) & BLOCKING_BY_STI_OR_MOV_SS)
+        pend_debug_traps(0);
 }
 
-void execute_again(void)
+void reexecute_instruction(void)
 {
     vmcs_write_natural(VMCS_GUEST_RFLAGS, vmcs_read_natural(VMCS_GUEST_RFLAGS) | RFLAGS_RF);
-    pend_in_shadow();
+    pend_step_in_shadow();
 }
 
-void execute_next(void)
+void execute_next_instruction(void)
 {
     if (!(vmcs_read_32(VMCS_IDT_VECTORING_INFORMATION) & INTERRUPTION_VALID))
         vmcs_write_natural(VMCS_GUEST_RFLAGS,
                            vmcs_read_natural(VMCS_GUEST_RFLAGS) & ~(uint64_t)RFLAGS_RF);
-    pend_in_shadow();
+    pend_step_in_shadow();
 }
 
-void meet_breakpoints(uint64_t address, unsigned bytes, uint64_t kinds)
+void pend_breakpoints(uint64_t address, unsigned bytes, uint64_t kinds)
 {
     static const uint8_t lengths[] = {1, 2, 8, 4}; /* by DR7's LEN field */
     uint64_t at[4], dr7 = vmcs_read_natural(VMCS_GUEST_DR7), met = 0;
@@ -73,7 +74,7 @@ void meet_breakpoints(uint64_t address, unsigned bytes, uint64_t kinds)
             met |= BIT(n) | (dr7 >> 2 * n & 3 ? PENDING_DEBUG_ENABLED : 0);
     }
     if (met & PENDING_DEBUG_ENABLED)
-        pend(met);
+        pend_debug_traps(met);
 }
 
 /* ---- delivered by the next entry ---- */
@@ -88,13 +89,13 @@ void inject_event(uint32_t information, uint32_t error_code)
                   information & (uint32_t)(INTERRUPTION_VALID | BITS(11, 0)));
 }
 
-void deliver_again(struct cpu *cpu, uint32_t vectoring)
+void deliver_event_again(struct cpu *cpu, uint32_t vectoring)
 {
     /* The NMI whose delivery was interrupted blocked others. Its injection does the same. The NMI
      * may have come in a shadow, where not every processor accepts an injection. */
     if (interruption_type(vectoring) == INTERRUPTION_TYPE_NMI)
         vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE,
-                      cpu->blocking & ~((uint32_t)BLOCKING_BY_NMI | BLOCKING_ENDS_BEHIND));
+                      cpu->blocking & ~((uint32_t)BLOCKING_BY_NMI | BLOCKING_BY_STI_OR_MOV_SS));
     inject_event(vectoring, vmcs_read_32(VMCS_IDT_VECTORING_ERROR_CODE));
 }
 
@@ -114,7 +115,7 @@ static void inject_exception(uint8_t vector, bool has_error_code)
     /* A fault pushes RF as 1, but an injected fault pushes the guest's RF ("Details of
      * Vectored-Event Injection"). So set RF: the guest tries the instruction again. Whatever waits
      * in a shadow is lost, as natively. */
-    execute_again();
+    reexecute_instruction();
 }
 
 void inject_gp(void) { inject_exception(VECTOR_GP, true); }
@@ -123,7 +124,7 @@ void inject_ud(void) { inject_exception(VECTOR_UD, false); }
 
 const char *inject_refusal(struct cpu *cpu)
 {
-    enum delivery_fault fault = delivery_fault(vmcs_read_32(VMCS_IDT_VECTORING_INFORMATION));
+    enum delivery_fault fault = classify_delivery_gp(vmcs_read_32(VMCS_IDT_VECTORING_INFORMATION));
 
     if (fault == DELIVERY_SHUTDOWN)
         exit_triple_fault(cpu);

@@ -23,7 +23,7 @@ static inline bool guest_in_64_bit_mode(void)
 }
 
 /* Blocking that ends after one instruction. */
-#define BLOCKING_ENDS_BEHIND (uint32_t)(BLOCKING_BY_STI | BLOCKING_BY_MOV_SS)
+#define BLOCKING_BY_STI_OR_MOV_SS (uint32_t)(BLOCKING_BY_STI | BLOCKING_BY_MOV_SS)
 /* The part of skip_bytes() that is rarely needed. */
 void end_instruction(const struct cpu *cpu);
 
@@ -35,7 +35,7 @@ void end_instruction(const struct cpu *cpu);
 static inline void skip_bytes(const struct cpu *cpu, uint32_t length)
 {
     vmcs_write_natural(VMCS_GUEST_RIP, vmcs_read_natural(VMCS_GUEST_RIP) + length);
-    if (__builtin_expect((cpu->blocking & BLOCKING_ENDS_BEHIND) != 0, 0) ||
+    if (__builtin_expect((cpu->blocking & BLOCKING_BY_STI_OR_MOV_SS) != 0, 0) ||
         __builtin_expect((vmcs_read_natural(VMCS_GUEST_RFLAGS) & (RFLAGS_TF | RFLAGS_RF)) != 0, 0))
         end_instruction(cpu);
 }
@@ -54,18 +54,18 @@ bool single_step_due(void);
  * SDM Vol. 3, "Saving RIP, RSP, RFLAGS, and SSP", footnote: an exit that the instruction itself
  * causes saves RF as 0. The instruction's breakpoint, which came before the exit, would then come
  * again. "Checks on Guest Non-Register State": in a shadow, a single step must be pending. */
-void execute_again(void);
+void reexecute_instruction(void);
 /* After an EPT violation between two instructions, makes the guest execute the next one, whose
  * breakpoint has not come yet. Such an exit saves RF as 1, or, during the delivery of an event, as
  * in the event's frame. SDM Vol. 3, "Saving RIP, RSP, RFLAGS, and SSP". */
-void execute_next(void);
+void execute_next_instruction(void);
 
 /* Makes the next entry deliver an event that the guest's own processor had begun to deliver.
  * `information` is the exit's interruption information or IDT-vectoring information. */
 void inject_event(uint32_t information, uint32_t error_code);
 /* Makes the next entry deliver the event whose delivery an exit interrupted. `vectoring` is the
  * exit's IDT-vectoring information. */
-void deliver_again(struct cpu *cpu, uint32_t vectoring);
+void deliver_event_again(struct cpu *cpu, uint32_t vectoring);
 
 /* Makes breakpoints trap after an instruction that root mode completes, if they are on what the
  * instruction has accessed: data breakpoints, or I/O breakpoints if CR4.DE allows them. `kinds` has
@@ -74,7 +74,7 @@ void deliver_again(struct cpu *cpu, uint32_t vectoring);
 #define BREAKPOINTS_WRITE (BIT(1) | BIT(3))
 #define BREAKPOINTS_READ BIT(3)
 #define BREAKPOINTS_PORT BIT(2)
-void meet_breakpoints(uint64_t address, unsigned bytes, uint64_t kinds);
+void pend_breakpoints(uint64_t address, unsigned bytes, uint64_t kinds);
 
 /* The guest takes this exception at the instruction that exited. */
 void inject_gp(void); /* #GP(0) */
@@ -103,7 +103,7 @@ enum delivery_fault { DELIVERY_GP, DELIVERY_DOUBLE_FAULT, DELIVERY_SHUTDOWN };
 /* `vectoring` is the IDT-vectoring information of the exit. If the delivery of an NMI, an
  * interrupt, INT n or a benign exception faults, that event is gone, as without VMX: the guest gets
  * only the #GP. */
-static inline enum delivery_fault delivery_fault(uint32_t vectoring)
+static inline enum delivery_fault classify_delivery_gp(uint32_t vectoring)
 {
     uint32_t vector = vectoring & (uint32_t)INTERRUPTION_VECTOR;
 

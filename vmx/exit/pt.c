@@ -8,13 +8,13 @@
 
 #include "vmx/root/fault.h"
 
-bool pt_given(void) { return vmcs_read_32(VMCS_ENTRY_CONTROLS) & ENTRY_LOAD_RTIT_CTL; }
+bool pt_is_exposed(void) { return vmcs_read_32(VMCS_ENTRY_CONTROLS) & ENTRY_LOAD_RTIT_CTL; }
 
 /* The register itself tells which bits exist: it is written without TraceEn. While TraceEn is set,
  * nothing else may change in any Intel PT register. */
-bool pt_access(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
+bool pt_access_register(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
 {
-    if (!pt_given())
+    if (!pt_is_exposed())
         return false;
     uint64_t control = vmcs_read_64(VMCS_GUEST_IA32_RTIT_CTL);
     if (!write) {
@@ -35,9 +35,9 @@ bool pt_access(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value, bool wri
 
 /* Only a translation that an entry makes in advance has no linear address. While the error is set,
  * there are no packets, but the next entry still translates. In that case, TraceEn is cleared. */
-bool pt_output_refused(struct cpu *cpu, uint64_t qualification)
+bool pt_report_output_error(struct cpu *cpu, uint64_t qualification)
 {
-    bool trace = pt_given() && !(qualification & EPT_VIOLATION_LINEAR_VALID);
+    bool trace = pt_is_exposed() && !(qualification & EPT_VIOLATION_LINEAR_VALID);
     uint64_t control = trace ? vmcs_read_64(VMCS_GUEST_IA32_RTIT_CTL) : 0;
 
     if (!(control & RTIT_CTL_TRACE_EN))
@@ -48,7 +48,7 @@ bool pt_output_refused(struct cpu *cpu, uint64_t qualification)
     wrmsr(IA32_RTIT_STATUS, status | RTIT_STATUS_ERROR);
     uint32_t vectoring = vmcs_read_32(VMCS_IDT_VECTORING_INFORMATION);
     if (vectoring & INTERRUPTION_VALID)
-        deliver_again(cpu, vectoring);
-    execute_next();
+        deliver_event_again(cpu, vectoring);
+    execute_next_instruction();
     return true;
 }

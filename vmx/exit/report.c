@@ -77,7 +77,7 @@ void report_processors(void)
         report_exits(processor_cpu(i));
 }
 
-void report_places(const struct cpu *self)
+void report_stop_locations(const struct cpu *self)
 {
     for (uint32_t i = 0; i < processors.count; i++) {
         const struct cpu *cpu = processor_cpu(i);
@@ -96,13 +96,13 @@ void report_places(const struct cpu *self)
 
 void report_fault(const struct cpu *cpu)
 {
-    report_places(cpu);
+    report_stop_locations(cpu);
     report_exits(cpu);
 }
 
-void machine_end(struct cpu *cpu)
+void stop_and_reset_machine(struct cpu *cpu)
 {
     processors_stop();
     report_processors();
-    processors_leave(cpu);
+    processors_leave_and_reset(cpu);
 }

@@ -19,10 +19,10 @@ const char *exit_reason_name(uint32_t reason);
 void report_processors(void);
 
 /* Logs where each processor except this one was when processors_stop() stopped it. */
-void report_places(const struct cpu *self);
+void report_stop_locations(const struct cpu *self);
 
 /* Stops the other processors, reports, and resets the machine. */
-_Noreturn void machine_end(struct cpu *cpu);
+_Noreturn void stop_and_reset_machine(struct cpu *cpu);
 
 /* Logs details after the line of a root-mode fault: where the other processors were, and this
  * processor's exits. */

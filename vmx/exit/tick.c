@@ -19,7 +19,7 @@
  * would not help: the guest executes it with interrupts disabled, and interrupts must end the
  * sleep. So a trapped read could only end at once, and the guest would spin. SDM Vol. 4,
  * "MSR_PKG_CST_CONFIG_CONTROL", "MSR_PMG_IO_CAPTURE_BASE". */
-static void say_where_it_stops(void)
+static void log_tick_limit(void)
 {
     uint64_t control, ports;
 
@@ -56,11 +56,11 @@ void tick_setup(struct cpu *cpu, bool available, uint64_t vmx_misc)
             "pmuvisor: tick every %u ms; MONITOR/MWAIT are hidden, because the timer stops in "
             "C-states deeper than C2\n",
             ms);
-        say_where_it_stops();
+        log_tick_limit();
     }
 }
 
-bool tick_host_work(struct cpu *cpu, uint64_t branches, uint64_t period)
+bool tick_schedule_host_work(struct cpu *cpu, uint64_t branches, uint64_t period)
 {
     if (!cpu->tick.runs)
         return false;
@@ -69,7 +69,7 @@ bool tick_host_work(struct cpu *cpu, uint64_t branches, uint64_t period)
     return true;
 }
 
-static void waiting_host_work(struct cpu *cpu)
+static void run_waiting_host_work(struct cpu *cpu)
 {
     struct host_work work = {.branches = cpu->tick.branches, .period = cpu->tick.period};
 
@@ -82,7 +82,7 @@ static void waiting_host_work(struct cpu *cpu)
 void exit_tick(struct cpu *cpu)
 {
     if (cpu->tick.branches != 0)
-        waiting_host_work(cpu);
+        run_waiting_host_work(cpu);
     /* vmx_exit() has already checked cpu->nmi.notes. The platform's state is too slow to read at
      * every exit. */
     if (platform_nmi_pending(cpu))

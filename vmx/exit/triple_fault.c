@@ -15,6 +15,6 @@ void exit_triple_fault(struct cpu *cpu)
         cpu->apic_id);
     report_guest(cpu);
     processors_stop();
-    report_places(cpu);
-    machine_end(cpu);
+    report_stop_locations(cpu);
+    stop_and_reset_machine(cpu);
 }

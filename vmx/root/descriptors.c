@@ -26,7 +26,7 @@ struct tables {
 _Static_assert(sizeof(struct tables) <= PAGE_SIZE, "one page holds all three");
 _Static_assert(sizeof(((struct tables *)0)->idt) == ROOT_IDT_BYTES, "as descriptors.h says");
 
-static struct idt_gate gate(const char *target, uint64_t ist)
+static struct idt_gate make_gate(const char *target, uint64_t ist)
 {
     uint64_t address = (uint64_t)target;
 
@@ -37,10 +37,10 @@ static struct idt_gate gate(const char *target, uint64_t ist)
 
 void descriptors_set_gate(void *idt, unsigned vector, const char *target)
 {
-    ((struct idt_gate *)idt)[vector] = gate(target, 0);
+    ((struct idt_gate *)idt)[vector] = make_gate(target, 0);
 }
 
-static void load(const struct tables *t)
+static void load_tables(const struct tables *t)
 {
     struct table_register gdtr = {sizeof(t->gdt) - 1, (uint64_t)t->gdt};
 
@@ -63,7 +63,7 @@ static void load(const struct tables *t)
                      : "rax", "memory");
 }
 
-bool descriptors_loaded(void)
+bool descriptors_are_loaded(void)
 {
     struct table_register idtr;
 
@@ -74,7 +74,7 @@ bool descriptors_loaded(void)
     if (idtr.limit < sizeof(((struct tables *)0)->idt) - 1 || idtr.base == 0)
         return false;
     const struct idt_gate *first = (const struct idt_gate *)idtr.base;
-    struct idt_gate ours = gate(exception_stubs, 0);
+    struct idt_gate ours = make_gate(exception_stubs, 0);
     return first->low == ours.low && first->high == ours.high;
 }
 
@@ -95,10 +95,11 @@ bool descriptors_load(struct cpu *cpu, const char *nmi_entry, struct descriptor_
     t->tss.io_map_base = sizeof(struct tss);
     for (uint64_t v = 0; v < EXCEPTIONS; v++) {
         bool own_stack = v == VECTOR_DF || v == VECTOR_PF || v == VECTOR_MC;
-        t->idt[v] = gate(exception_stubs + v * EXCEPTION_STUB_BYTES, own_stack ? IST_FAULT : 0);
+        t->idt[v] = make_gate(exception_stubs + v * EXCEPTION_STUB_BYTES,
+                              own_stack ? IST_FAULT : 0);
     }
-    t->idt[VECTOR_NMI] = gate(nmi_entry, IST_NMI);
-    load(t);
+    t->idt[VECTOR_NMI] = make_gate(nmi_entry, IST_NMI);
+    load_tables(t);
     wrmsr(IA32_GS_BASE, (uint64_t)cpu);
     /* Load the IDT last: an NMI after this needs the TSS for its stack, and GS for struct cpu. */
     struct table_register idtr = {sizeof(t->idt) - 1, (uint64_t)t->idt};

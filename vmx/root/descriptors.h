@@ -30,4 +30,4 @@ void descriptors_set_gate(void *idt, unsigned vector, const char *target);
 
 /* Returns whether descriptors_load() ran on this processor, so that GS leads to its struct. Before
  * that, firmware may have set any GS base. */
-bool descriptors_loaded(void);
+bool descriptors_are_loaded(void);

@@ -37,7 +37,7 @@ void end_report(const struct cpu *cpu) { hooks.report(cpu); }
 
 /* Waits until every other processor in the list has ended, at most END_US. With `ask` it first
  * sends each processor that has not ended an NMI, which asks where the processor is and ends it. */
-static void await_ends(uint32_t self, bool ask)
+static void wait_for_processor_ends(uint32_t self, bool ask)
 {
     for (uint32_t i = 0; ask && i < processors.count; i++)
         if (processors.apic_id[i] != self && !__atomic_load_n(&cpus[i]->ended, __ATOMIC_ACQUIRE))
@@ -62,7 +62,8 @@ static void await_ends(uint32_t self, bool ask)
  * not yet in VMX operation, where an INIT would restart them: there the NMI ends them. */
 void processors_stop(void)
 {
-    uint32_t nobody = 0, self = 1 + (descriptors_loaded() ? this_cpu()->apic_id : apic_id_read());
+    uint32_t nobody = 0,
+             self = 1 + (descriptors_are_loaded() ? this_cpu()->apic_id : apic_id_read());
 
     if (__atomic_compare_exchange_n(&processors_stopper, &nobody, self, false, __ATOMIC_ACQ_REL,
                                     __ATOMIC_ACQUIRE)) {
@@ -70,16 +71,16 @@ void processors_stop(void)
          * the guest's NMI handler. The last NMI is for processors that are still being started. */
         if (processors_running) {
             apic_send_others(ICR_INIT);
-            await_ends(self - 1, false);
+            wait_for_processor_ends(self - 1, false);
         }
         if (processors.count > 0) {
-            await_ends(self - 1, true);
+            wait_for_processor_ends(self - 1, true);
             apic_send_others(ICR_NMI);
         }
         delay_us(LAST_NMI_US);
         serial_restart();
     } else if (nobody != self) {
-        if (!descriptors_loaded())
+        if (!descriptors_are_loaded())
             halt_forever();
         processor_end(this_cpu(), (uint64_t)__builtin_return_address(0), true);
     }
@@ -95,12 +96,12 @@ void processor_end(struct cpu *cpu, uint64_t rip, bool in_root)
     __atomic_store_n(&cpu->ended, true, __ATOMIC_RELEASE);
     while (!leaving)
         cpu_relax();
-    processors_leave(cpu);
+    processors_leave_and_reset(cpu);
 }
 
 /* Every processor does this, for two reasons. VMX operation blocks INIT, and chipsets may reset the
  * machine by INIT. And VMXOFF lets a pending INIT through. */
-void processors_leave(struct cpu *cpu)
+void processors_leave_and_reset(struct cpu *cpu)
 {
     leaving = true;
     if (cpu->in_vmx) {

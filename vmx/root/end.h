@@ -12,7 +12,7 @@ extern struct guest_processors processors;
 struct cpu *processor_cpu(uint32_t index);
 /* At the start: adds a processor that is ready. */
 void processors_add(struct cpu *cpu);
-/* True when the processors may enter the guest. Written once, by processors_go(). */
+/* True when the processors may enter the guest. Written once, by processors_enter_guest(). */
 extern volatile bool processors_running;
 
 /* The functions of the layers above that an end needs. The start sets the hooks first of all.
@@ -30,15 +30,15 @@ void end_report(const struct cpu *cpu);
 void processors_stop(void);
 /* 1 + the APIC ID of the processor that stopped the others; 0: none. NMI context too. */
 extern volatile uint32_t processors_stopper;
-static inline bool processor_stopped(const struct cpu *cpu)
+static inline bool processor_is_stopped(const struct cpu *cpu)
 {
     return processors_stopper != 0 && processors_stopper != cpu->apic_id + 1;
 }
-/* Ends a stopped processor: for ever, or until processors_leave(). The processor was at `rip`, in
- * the guest or in root mode; report_places() logs that. NMI context too. */
+/* Ends a stopped processor: for ever, or until processors_leave_and_reset(). The processor was at
+ * `rip`, in the guest or in root mode; report_stop_locations() logs that. NMI context too. */
 _Noreturn void processor_end(struct cpu *cpu, uint64_t rip, bool in_root);
 /* All processors, this one too, leave VMX operation and reset the machine. */
-_Noreturn void processors_leave(struct cpu *cpu);
+_Noreturn void processors_leave_and_reset(struct cpu *cpu);
 /* Resets the machine as its FADT says, else by the keyboard controller, else by a triple fault.
  * Call it outside VMX operation. */
 _Noreturn void machine_reset(const struct acpi_facts *acpi);

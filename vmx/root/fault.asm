@@ -12,7 +12,7 @@ section .text
 
 %include "vmx/root/registers.inc"
 
-extern root_exception
+extern handle_root_exception
 
 ; Vectors for which the processor pushes an error code (SDM Vol. 3, "Error Code").
 %define PUSHES_ERROR_CODE(v) (v == 8 || (v >= 10 && v <= 14) || v == 17 || v == 21)
@@ -39,7 +39,7 @@ exception_common:
     mov rdi, rsp
     mov rbx, rsp                ; survives the call
     and rsp, -16
-    call root_exception         ; returns the fix-up's address, or does not return
+    call handle_root_exception         ; returns the fix-up's address, or does not return
     ; Restore the interrupted function's callee-saved registers and stack, and go on at the fix-up.
     mov rcx, [rbx + 20 * 8]     ; exception_frame.rsp
     mov r15, [rbx + 0 * 8]

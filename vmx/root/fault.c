@@ -15,10 +15,10 @@
 extern const char rdmsr_may_fault[], wrmsr_may_fault[], rdpmc_may_fault[], xsetbv_may_fault[];
 extern const char safe_access_faulted[];
 
-uint64_t root_exception(const struct exception_frame *f);
+uint64_t handle_root_exception(const struct exception_frame *f);
 
 /* fault=reset: counts down, for whoever reads the screen, and resets the machine. */
-static void reset_as_asked(bool say)
+static void reset_if_asked(bool say)
 {
     const struct options *o = &this_cpu()->boot->options;
 
@@ -28,7 +28,7 @@ static void reset_as_asked(bool say)
         log_printf("%s%u ", left == o->wait_s ? "---- reset in " : "", left);
         delay_us(SECOND_US);
     }
-    processors_leave(this_cpu());
+    processors_leave_and_reset(this_cpu());
 }
 
 void hypervisor_fault(const char *format, ...)
@@ -41,7 +41,7 @@ void hypervisor_fault(const char *format, ...)
     format_text_v(line + start, sizeof(line) - start, format, arguments);
     va_end(arguments);
 
-    if (descriptors_loaded() && this_cpu()->starting) {
+    if (descriptors_are_loaded() && this_cpu()->starting) {
         this_cpu()->starting = false; /* a fault in here ends the machine */
         log_printf("pmuvisor: processor %u, being started: %s\n", this_cpu()->apic_id, line);
         processor_end(this_cpu(), 0, true);
@@ -49,16 +49,16 @@ void hypervisor_fault(const char *format, ...)
     processors_stop();
     framebuffer_restart();
     log_printf("\npmuvisor: %s\n", line);
-    if (descriptors_loaded()) /* else it is too early for struct cpu */
+    if (descriptors_are_loaded()) /* else it is too early for struct cpu */
         end_report(this_cpu());
     log_print_tail(TAIL_BYTES);
-    if (descriptors_loaded())
-        reset_as_asked(true);
+    if (descriptors_are_loaded())
+        reset_if_asked(true);
     log_printf("---- stopped ----\n");
     halt_forever();
 }
 
-void machine_check_report(void)
+void report_machine_check(void)
 {
     uint64_t capability, global, status, address = 0, more = 0;
 
@@ -79,7 +79,7 @@ void machine_check_report(void)
 }
 
 /* Returns what is known about an exception beyond its vector. */
-static const char *meaning(const struct exception_frame *f)
+static const char *describe_exception(const struct exception_frame *f)
 {
     const struct cpu *cpu = this_cpu();
     const struct {
@@ -98,7 +98,7 @@ static const char *meaning(const struct exception_frame *f)
 }
 
 /* Returns the address at which execution goes on. */
-uint64_t root_exception(const struct exception_frame *f)
+uint64_t handle_root_exception(const struct exception_frame *f)
 {
     static unsigned reports;
 
@@ -114,7 +114,7 @@ uint64_t root_exception(const struct exception_frame *f)
         reports++;
     }
     if (reports > REPORTS_MAX) {
-        reset_as_asked(false);
+        reset_if_asked(false);
         halt_forever();
     }
     if (!alone)
@@ -126,8 +126,8 @@ uint64_t root_exception(const struct exception_frame *f)
     log_printf("RIP %016lx CS %04lx RFLAGS %08lx SS %04lx CR2 %016lx CR3 %016lx\n", f->rip, f->cs,
                f->rflags, f->ss, read_cr2(), read_cr3());
     if (f->vector == VECTOR_MC)
-        machine_check_report();
+        report_machine_check();
     hypervisor_fault("%sexception %lu, error code 0x%lx, at RIP 0x%lx (image offset 0x%lx)",
-                     meaning(f), f->vector, f->error_code, f->rip,
+                     describe_exception(f), f->vector, f->error_code, f->rip,
                      f->rip - this_cpu()->boot->image.base);
 }

@@ -17,7 +17,7 @@ bool rdpmc_safe(uint32_t index, uint64_t *value);
 bool xsetbv_safe(uint32_t index, uint64_t value);
 
 /* Logs the contents of the machine-check MSRs. SDM Vol. 3, "Machine-Check Architecture". */
-void machine_check_report(void);
+void report_machine_check(void);
 
 /* Prints the reason and the log's tail, and stops the machine for good. On a processor that is
  * being started, prints only the reason, and stops only that processor. */

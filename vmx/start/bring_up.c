@@ -21,7 +21,7 @@ static uint64_t apic_base_page;
 
 /* Checks what all processors must share: the EPT, the local APIC's page, and what CPUID shows,
  * which the guest reads on the first processor. */
-static bool fits_first(struct start *s, const struct start *first)
+static bool matches_first_processor(struct start *s, const struct start *first)
 {
     const uint64_t shared = EPT_CAP_PAGE_1G | EPT_CAP_PAGE_2M;
     const struct vmx_capability *mine = &s->capability, *its = &first->capability;
@@ -40,7 +40,7 @@ static bool fits_first(struct start *s, const struct start *first)
 
 /* Both sides report the outcome of a start: the started processor and its starter. The first report
  * wins. Returns whether this one did. */
-static bool settle(struct start *s, enum start_state state)
+static bool report_start_outcome(struct start *s, enum start_state state)
 {
     enum start_state starting = STARTING;
 
@@ -49,22 +49,22 @@ static bool settle(struct start *s, enum start_state state)
 }
 
 /* The trampoline calls this on the processor's own stack and the hypervisor's page tables. */
-static _Noreturn void started(struct start *s)
+static _Noreturn void run_started_processor(struct start *s)
 {
-    bool fits = processor_check(s) && fits_first(s, first_start);
+    bool fits = processor_check(s) && matches_first_processor(s, first_start);
 
     s->arrived = true;
     if (!fits || processors.count == s->cpu->boot->settings.processors) {
         /* VMX root operation blocks the guest's INIT (SDM, "Restrictions"). */
         if (s->capability.basic != 0 && !processor_vmxon(s))
             refuse(&s->refusal, REFUSE_UNSUPPORTED, "VMXON failed");
-        (void)settle(s, REFUSED);
+        (void)report_start_outcome(s, REFUSED);
         halt_forever(); /* except for NMIs: the one at the end leads to processor_end() */
     }
     processor_prepare(s);
     processor_enter_vmx(s, false);
     s->cpu->starting = false;
-    if (!settle(s, READY))
+    if (!report_start_outcome(s, READY))
         processor_end(s->cpu, 0, true);
     while (!processors_running)
         cpu_relax();
@@ -73,28 +73,28 @@ static _Noreturn void started(struct start *s)
     vmx_launch();
 }
 
-static void start_one(const struct boot_info *bi, uint32_t apic_id)
+static void start_processor(const struct boot_info *bi, uint32_t apic_id)
 {
     struct start *s = processor_new(bi, apic_id, first_start->cpu->host_cr3);
 
     s->cpu->starting = true;
     s->cpu->ept_root = first_start->cpu->ept_root;
     s->cpu->tsc_khz = first_start->cpu->tsc_khz;
-    trampoline_set(bi->trampoline.base, s, started);
+    trampoline_write(bi->trampoline.base, s, run_started_processor);
     if (!apic_start_processor(apic_id, bi->trampoline.base, &s->arrived)) {
         log_printf(
             "pmuvisor: processor %u did not start; it is hidden from the guest, which leaves "
             "the hypervisor if it starts it\n",
             apic_id);
-        (void)settle(s, LOST);
+        (void)report_start_outcome(s, LOST);
         return;
     }
     for (unsigned us = 0; us < READY_US && s->state == STARTING && !s->cpu->ended; us++)
         delay_us(1);
-    if (settle(s, LOST)) {
+    if (report_start_outcome(s, LOST)) {
         if (!s->cpu->in_vmx && apic_send(apic_id, ICR_INIT)) {
             delay_us(ENTRY_US);
-            log_unlock_lost(); /* the INIT stopped it, wherever it was */
+            log_break_lock(); /* the INIT stopped it, wherever it was */
         }
         log_printf("pmuvisor: processor %u was lost during its start; it is hidden from the guest, "
                    "which leaves the hypervisor if it starts it\n",
@@ -116,10 +116,10 @@ void processors_start(const struct boot_info *bi, const struct start *first)
     processors_add(first->cpu);
     if (bi->trampoline.size != 0) {
         if (!host_paging_map(root, bi->trampoline, HOST_READ_EXECUTE))
-            needed(NULL);
+            require_pages(NULL);
         for (uint32_t i = 0; i < known; i++)
             if (bi->acpi.apic_id[i] != first->cpu->apic_id)
-                start_one(bi, bi->acpi.apic_id[i]);
+                start_processor(bi, bi->acpi.apic_id[i]);
         host_paging_unmap(root, bi->trampoline.base);
         memset((void *)bi->trampoline.base, 0, PAGE_SIZE); /* it contains addresses of the pool */
     }
@@ -132,7 +132,7 @@ void processors_start(const struct boot_info *bi, const struct start *first)
                        : "");
 }
 
-void processors_go(void)
+void processors_enter_guest(void)
 {
     processors_running = true;
     if (processors.count > 1)

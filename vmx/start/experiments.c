@@ -11,7 +11,7 @@
 
 #define CACHE_LINE 64
 
-uint64_t experiments_place(void)
+uint64_t experiments_place_state(void)
 {
     uint64_t bytes = sizeof(struct cpu);
 
@@ -24,7 +24,7 @@ uint64_t experiments_place(void)
     return bytes;
 }
 
-uint64_t experiments_pages(const struct boot_info *bi, uint64_t tables)
+uint64_t experiments_pages_needed(const struct boot_info *bi, uint64_t tables)
 {
     uint64_t pages = 0;
 
@@ -34,7 +34,7 @@ uint64_t experiments_pages(const struct boot_info *bi, uint64_t tables)
     return pages;
 }
 
-uint64_t experiments_readable(const struct boot_info *bi)
+uint64_t experiments_readable_bytes(const struct boot_info *bi)
 {
     uint64_t bytes = 0;
 
@@ -46,7 +46,7 @@ uint64_t experiments_readable(const struct boot_info *bi)
 
 struct range experiments_reserve(const struct boot_info *bi)
 {
-    struct range all = {0, experiments_readable(bi)};
+    struct range all = {0, experiments_readable_bytes(bi)};
 
     if (all.size == 0)
         return all;

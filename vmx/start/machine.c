@@ -34,19 +34,19 @@ struct map {
     struct vtd_plan vtd;
 };
 
-static enum x2apic_use x2apic_use(const struct acpi_facts *acpi)
+static enum x2apic_use detect_x2apic_use(const struct acpi_facts *acpi)
 {
     for (uint32_t i = 0; i < acpi->processors && i < PROCESSORS_MAX; i++)
         if (acpi->apic_id[i] > XAPIC_ID_MAX)
             return X2APIC_FORCED;
-    if (arch_capabilities() & ARCH_CAP_XAPIC_DISABLE &&
+    if (read_arch_capabilities() & ARCH_CAP_XAPIC_DISABLE &&
         rdmsr(IA32_XAPIC_DISABLE_STATUS) & XAPIC_DISABLE_LEGACY)
         return X2APIC_FORCED;
     return rdmsr(IA32_APIC_BASE) & APIC_BASE_EXTD ? X2APIC_ON : X2APIC_OFF;
 }
 
-static void plan_map(const struct boot_info *bi, const struct vmx_capability *c,
-                     struct range readable, struct map *m)
+static void plan_guest_map(const struct boot_info *bi, const struct vmx_capability *c,
+                           struct range readable, struct map *m)
 {
     uint32_t count = 0;
 
@@ -57,7 +57,7 @@ static void plan_map(const struct boot_info *bi, const struct vmx_capability *c,
         m->hidden[count++] = apic_page();
     m->vtd.dmar.unit_count = 0;
     if (bi->options.vtd)
-        vtd_find(bi->acpi.rsdp, x2apic_use(&bi->acpi), bi->memory_top, &m->vtd);
+        vtd_find_units(bi->acpi.rsdp, detect_x2apic_use(&bi->acpi), bi->memory_top, &m->vtd);
     else
         refuse(&m->vtd.why, REFUSE_UNSUPPORTED, "vtd=off");
     for (uint32_t i = 0; i < m->vtd.dmar.unit_count; i++)
@@ -80,19 +80,20 @@ uint64_t hypervisor_pool_size(const struct boot_info *bi)
     struct map map;
 
     vmx_capability_read(&capability);
-    plan_map(bi, &capability, (struct range){0, experiments_readable(bi)}, &map);
+    plan_guest_map(bi, &capability, (struct range){0, experiments_readable_bytes(bi)}, &map);
     uint64_t tables = ept_pages_needed(&map.q);
     uint64_t pages = POOL_FIXED_PAGES + tables + vtd_pages_needed(&map.vtd, &map.q) +
-                     experiments_pages(bi, tables) + experiments_readable(bi) / PAGE_SIZE +
+                     experiments_pages_needed(bi, tables) +
+                     experiments_readable_bytes(bi) / PAGE_SIZE +
                      /* a processor that fails to start has still used its pages */
                      (bi->acpi.processors > 1 ? bi->acpi.processors : 1) *
-                         (PROCESSOR_PAGES + experiments_place() / PAGE_SIZE);
+                         (PROCESSOR_PAGES + experiments_place_state() / PAGE_SIZE);
     /* The hypervisor's own tables map pool and screen in 4 KiB pages, and also image and APIC. */
     pages += framebuffer_bytes(&bi->framebuffer) / LARGE_PAGE + pages / PAGES_PER_TABLE + 20;
     return (pages * PAGE_SIZE + LARGE_PAGE - 1) & ~(LARGE_PAGE - 1);
 }
 
-static struct range between(const char *start, const char *end)
+static struct range range_between(const char *start, const char *end)
 {
     return (struct range){(uint64_t)start, (uint64_t)(end - start)};
 }
@@ -102,9 +103,9 @@ static uint64_t build_host_paging(const struct boot_info *bi)
     const struct {
         struct range range;
         enum host_access access;
-    } maps[] = {{between(image_text_start, image_text_end), HOST_READ_EXECUTE},
-                {between(image_rodata_start, image_rodata_end), HOST_READ_ONLY},
-                {between(image_data_start, image_data_end), HOST_READ_WRITE},
+    } maps[] = {{range_between(image_text_start, image_text_end), HOST_READ_EXECUTE},
+                {range_between(image_rodata_start, image_rodata_end), HOST_READ_ONLY},
+                {range_between(image_data_start, image_data_end), HOST_READ_WRITE},
                 {bi->pool, HOST_READ_WRITE},
                 {apic_page(), HOST_DEVICE},
                 {framebuffer_memory(), HOST_DEVICE}}; /* for fault reports at any time */
@@ -118,11 +119,11 @@ static uint64_t build_host_paging(const struct boot_info *bi)
 }
 
 /* Builds the EPT and confines devices to it from here on. Returns the EPT's root. */
-static uint64_t contain(const struct boot_info *bi, const struct vmx_capability *c)
+static uint64_t build_guest_map(const struct boot_info *bi, const struct vmx_capability *c)
 {
     struct map map;
 
-    plan_map(bi, c, experiments_reserve(bi), &map);
+    plan_guest_map(bi, c, experiments_reserve(bi), &map);
     uint64_t root = ept_build(&map.q);
     if (root == 0)
         hypervisor_fault("the page pool is used up by the EPT");
@@ -136,7 +137,7 @@ static uint64_t contain(const struct boot_info *bi, const struct vmx_capability 
 }
 
 /* Logs what the guest is about to have. */
-static void say_start(const struct cpu *cpu)
+static void log_start(const struct cpu *cpu)
 {
     mitigations_print(cpu);
     log_printf(
@@ -156,9 +157,9 @@ static _Noreturn void start_guest(struct start *s)
     wrmsr(IA32_GS_BASE, (uint64_t)s->cpu); /* the way here may have gone through 32-bit code */
     processor_enter_vmx(s, true);
     s->cpu->gpr[GPR_RSI] = s->guest.rsi;
-    say_start(s->cpu);
+    log_start(s->cpu);
     framebuffer_stop();
-    processors_go();
+    processors_enter_guest();
     s->cpu->nmi.guest_started = true;
     vmx_launch();
 }
@@ -169,13 +170,14 @@ void hypervisor_start(const struct boot_info *bi)
 
     end_set_hooks((struct end_hooks){.ask = nmi_request_backtrace, .report = report_fault});
     page_pool_init(bi->pool);
-    log_move(needed(page_alloc(LOG_PAGES))); /* first of all, so that it is at POOL_LOG_OFFSET */
+    log_move(
+        require_pages(page_alloc(LOG_PAGES))); /* first of all, so that it is at POOL_LOG_OFFSET */
     struct start *s = processor_new(bi, apic_id_read(), build_host_paging(bi));
     struct cpu *cpu = s->cpu;
 
     if (!processor_check(s))
         hypervisor_fault("%s", s->refusal.line);
-    cpu->ept_root = contain(bi, &s->capability);
+    cpu->ept_root = build_guest_map(bi, &s->capability);
     if (bi->options.tick_ms != 0 || experiments_need_tsc())
         cpu->tsc_khz = tsc_khz(bi->acpi.pm_timer);
     processor_prepare(s);
@@ -185,7 +187,7 @@ void hypervisor_start(const struct boot_info *bi)
 
     uint64_t target = (uint64_t)start_guest, cr3 = cpu->host_cr3, page = 0;
     if (read_cr4() & CR4_LA57)
-        target = leave_5_levels(s, start_guest, &page, &cr3);
+        target = leave_5_level_paging(s, start_guest, &page, &cr3);
 
     /* From here on only the image, the pool, the APIC and the screen are mapped. */
     wrmsr(IA32_EFER, rdmsr(IA32_EFER) | EFER_NXE);

@@ -13,7 +13,7 @@
 #include "vmx/mitigations.h"
 #include "vmx/root/fault.h"
 
-void *needed(void *page)
+void *require_pages(void *page)
 {
     if (page == NULL)
         hypervisor_fault("the page pool is used up at the start");
@@ -23,7 +23,7 @@ void *needed(void *page)
 /* Allocates a stack with an unmapped page below it. Returns the top. */
 static uint64_t new_stack(uint64_t root)
 {
-    uint64_t base = (uint64_t)needed(page_alloc(STACK_PAGES + 1));
+    uint64_t base = (uint64_t)require_pages(page_alloc(STACK_PAGES + 1));
 
     host_paging_unmap(root, base);
     return base + (STACK_PAGES + 1) * PAGE_SIZE;
@@ -31,18 +31,19 @@ static uint64_t new_stack(uint64_t root)
 
 struct start *processor_new(const struct boot_info *bi, uint32_t apic_id, uint64_t host_cr3)
 {
-    struct start *s = needed(page_alloc((sizeof(struct start) + PAGE_SIZE - 1) / PAGE_SIZE));
-    struct cpu *cpu = needed(page_alloc((experiments_place() + PAGE_SIZE - 1) / PAGE_SIZE));
+    struct start *s = require_pages(page_alloc((sizeof(struct start) + PAGE_SIZE - 1) / PAGE_SIZE));
+    struct cpu *cpu = require_pages(
+        page_alloc((experiments_place_state() + PAGE_SIZE - 1) / PAGE_SIZE));
 
     s->cpu = cpu;
     cpu->self = cpu;
     cpu->boot = bi;
     cpu->apic_id = apic_id;
     cpu->host_cr3 = host_cr3;
-    cpu->vmxon_region = needed(page_alloc(1));
-    cpu->vmcs = needed(page_alloc(1));
-    cpu->msr_bitmap = needed(page_alloc(1));
-    cpu->io_bitmaps = needed(page_alloc(2));
+    cpu->vmxon_region = require_pages(page_alloc(1));
+    cpu->vmcs = require_pages(page_alloc(1));
+    cpu->msr_bitmap = require_pages(page_alloc(1));
+    cpu->io_bitmaps = require_pages(page_alloc(2));
     cpu->root_stack = new_stack(host_cr3);
     cpu->fault_stack = new_stack(host_cr3);
     cpu->nmi_stack = new_stack(host_cr3);
@@ -51,7 +52,7 @@ struct start *processor_new(const struct boot_info *bi, uint32_t apic_id, uint64
 
 /* Stops a trace that firmware left running. Root mode must not be traced, and the trace's buffer is
  * now the guest's memory. */
-static void stop_trace(void)
+static void stop_pt_trace(void)
 {
     uint64_t control;
 
@@ -63,9 +64,9 @@ static void stop_trace(void)
 bool processor_check(struct start *s)
 {
     if (!descriptors_load(s->cpu, nmi_entry, &s->tables))
-        needed(NULL);
-    stop_trace();
-    if (!vmx_available(&s->refusal))
+        require_pages(NULL);
+    stop_pt_trace();
+    if (!vmx_is_available(&s->refusal))
         return false;
     vmx_capability_read(&s->capability);
     return vmx_controls_choose(&s->capability, &s->cpu->boot->options, &s->controls, &s->refusal);
@@ -75,9 +76,9 @@ void processor_prepare(struct start *s)
 {
     struct cpu *cpu = s->cpu;
 
-    cpu->pmu.global_ctrl = pmu_choose(cpu->boot->options.pmu, s->controls.value);
+    cpu->pmu.global_ctrl = pmu_choose_switch(cpu->boot->options.pmu, s->controls.value);
     if (cpu->boot->options.apic_trap && !apic_trap_setup(cpu))
-        needed(NULL);
+        require_pages(NULL);
     cpuid_setup(cpu, s->controls.value);
     msr_setup(cpu, s->controls.value);
     io_setup(cpu);
@@ -138,6 +139,6 @@ void processor_enter_vmx(struct start *s, bool first)
     flush_guest_translations(); /* an earlier user of VMX may have left some */
     /* Not earlier: until here the emulator shows every MSR as present. */
     if (!pmu_context_setup(s->cpu))
-        needed(NULL);
+        require_pages(NULL);
     vmcs_setup(s->cpu, &s->capability, &s->controls, &s->tables, first ? &s->guest : NULL);
 }

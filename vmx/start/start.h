@@ -42,21 +42,21 @@ void processor_enter_vmx(struct start *s, bool first);
  * guest. Logs those that fail. `first` is ready. Starts one at a time, because of the page pool. */
 void processors_start(const struct boot_info *bi, const struct start *first);
 /* Lets the processors enter the guest. The trampoline is no longer mapped. */
-void processors_go(void);
+void processors_enter_guest(void);
 
 /* Writes the trampoline (apic/trampoline.asm) to a page. It calls entry(s) on the processor's own
  * stack and the hypervisor's page tables. */
-void trampoline_set(uint64_t page, const struct start *s, void (*entry)(struct start *s));
+void trampoline_write(uint64_t page, const struct start *s, void (*entry)(struct start *s));
 /* Prepares the switch from 5-level paging to entry(s) with 4 levels. The caller then loads CR3 with
  * *cr3, sets RBX to *page, and jumps to the returned address. Logs a line. */
-uint64_t leave_5_levels(const struct start *s, void (*entry)(struct start *s), uint64_t *page,
-                        uint64_t *cr3);
+uint64_t leave_5_level_paging(const struct start *s, void (*entry)(struct start *s), uint64_t *page,
+                              uint64_t *cr3);
 
 /* Returns `page`. Faults if it is NULL: the start cannot do without these pages. */
-void *needed(void *page);
+void *require_pages(void *page);
 
 /* Writes every field of the current VMCS that PMUvisor uses: controls, host state and guest state.
- * If `guest` is NULL, the guest is as guest_init_state() leaves it. Otherwise the guest is as
+ * If `guest` is NULL, the guest is as guest_set_init_state() leaves it. Otherwise the guest is as
  * `guest` describes its entry. */
 void vmcs_setup(struct cpu *cpu, const struct vmx_capability *capability,
                 const struct vmx_controls *controls, const struct descriptor_tables *tables,

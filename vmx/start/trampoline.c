@@ -17,7 +17,7 @@ struct trampoline_parameters {
 };
 extern const char trampoline_start[], trampoline_leave[], trampoline_parameters[], trampoline_end[];
 
-void trampoline_set(uint64_t page, const struct start *s, void (*entry)(struct start *s))
+void trampoline_write(uint64_t page, const struct start *s, void (*entry)(struct start *s))
 {
     uint64_t offset = (uint64_t)(trampoline_parameters - trampoline_start);
 
@@ -28,15 +28,15 @@ void trampoline_set(uint64_t page, const struct start *s, void (*entry)(struct s
 
 /* Pages of the pool lie below 4 GiB, as 32-bit code and a CR3 outside 64-bit mode require. One more
  * table on top of the hypervisor's own tables gives 5-level paging with the same map. */
-uint64_t leave_5_levels(const struct start *s, void (*entry)(struct start *s), uint64_t *page,
-                        uint64_t *cr3)
+uint64_t leave_5_level_paging(const struct start *s, void (*entry)(struct start *s), uint64_t *page,
+                              uint64_t *cr3)
 {
-    uint64_t *top = needed(page_alloc(1));
+    uint64_t *top = require_pages(page_alloc(1));
 
-    *page = (uint64_t)needed(page_alloc(1));
-    trampoline_set(*page, s, entry);
+    *page = (uint64_t)require_pages(page_alloc(1));
+    trampoline_write(*page, s, entry);
     if (!host_paging_map(s->cpu->host_cr3, (struct range){*page, PAGE_SIZE}, HOST_READ_EXECUTE))
-        needed(NULL);
+        require_pages(NULL);
     top[0] = s->cpu->host_cr3 | PTE_P | PTE_RW;
     *cr3 = (uint64_t)top;
     log_printf("pmuvisor: firmware's 5-level paging is left\n");

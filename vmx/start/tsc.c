@@ -19,7 +19,8 @@
 #define PM_TIMER_HZ 3579545
 #define PM_TIMER_BITS BITS(23, 0) /* the bits that every PM timer has */
 
-uint64_t tsc_told_khz(struct cpuid_result (*ask)(uint32_t leaf, uint32_t subleaf), uint32_t *leaf)
+uint64_t tsc_read_cpuid_khz(struct cpuid_result (*ask)(uint32_t leaf, uint32_t subleaf),
+                            uint32_t *leaf)
 {
     uint32_t last = ask(0, 0).eax;
     struct cpuid_result r = ask(CPUID_LEAF_TSC, 0);
@@ -58,7 +59,7 @@ static bool wait_ticks(const struct tsc_clock *c, uint32_t ticks, uint32_t *at, 
     return false;
 }
 
-uint64_t tsc_measured_khz(const struct tsc_clock *c)
+uint64_t tsc_measure_khz(const struct tsc_clock *c)
 {
     uint64_t khz[MEASUREMENTS], first, second;
 
@@ -82,13 +83,13 @@ uint64_t tsc_khz(uint16_t pm_timer)
 {
     const struct tsc_clock timer = {PM_TIMER_HZ, PM_TIMER_BITS, pm_timer, inl, rdtsc};
     uint32_t leaf;
-    uint64_t khz = tsc_told_khz(cpuid, &leaf);
+    uint64_t khz = tsc_read_cpuid_khz(cpuid, &leaf);
 
     if (khz != 0) {
         log_printf("pmuvisor: TSC: %lu kHz, by CPUID leaf 0x%x\n", khz, leaf);
         return khz;
     }
-    khz = pm_timer != 0 ? tsc_measured_khz(&timer) : 0;
+    khz = pm_timer != 0 ? tsc_measure_khz(&timer) : 0;
     if (khz != 0)
         log_printf(
             "pmuvisor: TSC: %lu kHz, measured by ACPI's PM timer, since CPUID does not tell\n",

@@ -17,7 +17,8 @@ uint64_t tsc_khz(uint16_t pm_timer);
 
 /* Returns the frequency in kHz that CPUID tells, or 0. `ask` executes CPUID. Sets *leaf to the leaf
  * that tells it. */
-uint64_t tsc_told_khz(struct cpuid_result (*ask)(uint32_t leaf, uint32_t subleaf), uint32_t *leaf);
+uint64_t tsc_read_cpuid_khz(struct cpuid_result (*ask)(uint32_t leaf, uint32_t subleaf),
+                            uint32_t *leaf);
 
 /* A counter that runs at a known rate. */
 struct tsc_clock {
@@ -28,4 +29,4 @@ struct tsc_clock {
     uint64_t (*tsc)(void);           /* reads the TSC */
 };
 /* Returns the TSC's frequency in kHz, measured by `clock`. 0: the clock does not count. */
-uint64_t tsc_measured_khz(const struct tsc_clock *clock);
+uint64_t tsc_measure_khz(const struct tsc_clock *clock);

@@ -17,8 +17,9 @@
 #define GUEST_VPID 1 /* the only guest; 0 is root mode */
 
 /* Writes the state in which the kernel's 64-bit entry differs from an INIT. */
-static void linux_entry_state(const struct vmx_capability *c, const struct vmx_controls *controls,
-                              const struct guest_entry *guest)
+static void set_linux_entry_state(const struct vmx_capability *c,
+                                  const struct vmx_controls *controls,
+                                  const struct guest_entry *guest)
 {
     uint64_t cr0_owned = c->cr0_fixed0 & ~(uint64_t)(CR0_PE | CR0_PG);
 
@@ -40,7 +41,7 @@ static void linux_entry_state(const struct vmx_capability *c, const struct vmx_c
     vmcs_write_32(VMCS_GUEST_ACTIVITY_STATE, ACTIVITY_ACTIVE);
 }
 
-static void host_state(const struct cpu *cpu, const struct descriptor_tables *tables)
+static void set_host_state(const struct cpu *cpu, const struct descriptor_tables *tables)
 {
     vmcs_write_16(VMCS_HOST_CS_SELECTOR, ROOT_CS);
     vmcs_write_16(VMCS_HOST_SS_SELECTOR, ROOT_DS);
@@ -63,15 +64,15 @@ static void host_state(const struct cpu *cpu, const struct descriptor_tables *ta
                                                                          : vmx_exit_entry));
 }
 
-static void execution_controls(struct cpu *cpu, const struct vmx_capability *c,
-                               const struct vmx_controls *controls)
+static void set_execution_controls(struct cpu *cpu, const struct vmx_capability *c,
+                                   const struct vmx_controls *controls)
 {
     uint32_t primary = controls->value[SET_PRIMARY];
     uint32_t secondary = controls->value[SET_SECONDARY];
 
     /* pmu=off: RDPMC must fault as it does without a PMU. */
     if (!cpu->boot->options.pmu || cpu->boot->options.policy == POLICY_INTERCEPT)
-        primary = vmx_adjust(c->allowed[SET_PRIMARY], primary | PRIMARY_RDPMC_EXITING);
+        primary = vmx_adjust_controls(c->allowed[SET_PRIMARY], primary | PRIMARY_RDPMC_EXITING);
     if (cpu == processor_cpu(0)) /* no INIT and SIPI ever restart it: see sleep.c */
         secondary &= ~(uint32_t)SECONDARY_WBINVD_EXITING;
     vmcs_write_32(VMCS_PIN_BASED_CONTROLS, controls->value[SET_PIN]);
@@ -101,19 +102,19 @@ void vmcs_setup(struct cpu *cpu, const struct vmx_capability *c,
                 const struct guest_entry *guest)
 {
     vmcs_zero_all();
-    host_state(cpu, tables);
-    execution_controls(cpu, c, controls);
+    set_host_state(cpu, tables);
+    set_execution_controls(cpu, c, controls);
     vmcs_write_32(VMCS_EXIT_CONTROLS, controls->value[SET_EXIT]);
     vmcs_write_32(VMCS_ENTRY_CONTROLS, controls->value[SET_ENTRY]);
     vmcs_write_64(VMCS_GUEST_IA32_PAT, rdmsr(IA32_PAT));
     vmcs_write_64(VMCS_VMCS_LINK_POINTER, ~0ULL);
-    guest_init_state(cpu);
+    guest_set_init_state(cpu);
     if (guest != NULL)
-        linux_entry_state(c, controls, guest);
+        set_linux_entry_state(c, controls, guest);
     pmu_setup(cpu);
-    nmi_setup(cpu, vmx_allows(c, SET_PIN, PIN_NMI_EXITING) &&
-                       vmx_allows(c, SET_PIN, PIN_VIRTUAL_NMIS) &&
-                       vmx_allows(c, SET_PRIMARY, PRIMARY_NMI_WINDOW_EXITING));
-    tick_setup(cpu, vmx_allows(c, SET_PIN, PIN_PREEMPTION_TIMER), c->misc);
+    nmi_setup(cpu, vmx_allows_control(c, SET_PIN, PIN_NMI_EXITING) &&
+                       vmx_allows_control(c, SET_PIN, PIN_VIRTUAL_NMIS) &&
+                       vmx_allows_control(c, SET_PRIMARY, PRIMARY_NMI_WINDOW_EXITING));
+    tick_setup(cpu, vmx_allows_control(c, SET_PIN, PIN_PREEMPTION_TIMER), c->misc);
     experiments_setup(cpu, c);
 }

@@ -20,7 +20,7 @@
 #define FIXED_ENABLED 3ull /* value of a field: rings 0 and above */
 #define ALL_FIXED_ENABLED 0x3333333333333333ull
 
-static bool is_select(uint32_t index)
+static bool is_event_select(uint32_t index)
 {
     return index - IA32_PERFEVTSEL0 < LEGACY_SELECTS ||
            (index - IA32_PMC_GP0_CTR < SELECTS_MAX * PMC_STEP &&
@@ -28,7 +28,7 @@ static bool is_select(uint32_t index)
 }
 
 /* Returns the enabled counters, as bits of GLOBAL_CTRL. */
-static uint64_t enabled(const struct pmu_facts *facts)
+static uint64_t read_enabled_counters(const struct pmu_facts *facts)
 {
     bool new_names = facts->version >= PMU_VERSION_NAMES;
     uint64_t fields = rdmsr(IA32_FIXED_CTR_CTRL), bits = 0;
@@ -46,18 +46,19 @@ static uint64_t enabled(const struct pmu_facts *facts)
     return bits;
 }
 
-bool demand_turns_on(const struct cpu *cpu, uint32_t index, uint64_t value)
+bool demand_enables_counter(const struct cpu *cpu, uint32_t index, uint64_t value)
 {
-    if (is_select(index))
+    if (is_event_select(index))
         return value & EVTSEL_EN;
     if (index == IA32_FIXED_CTR_CTRL)
         return value & ALL_FIXED_ENABLED;
-    return index == IA32_PERF_GLOBAL_CTRL && value != 0 && value & enabled(&demand_of(cpu)->facts);
+    return index == IA32_PERF_GLOBAL_CTRL && value != 0 &&
+           value & read_enabled_counters(&demand_of(cpu)->facts);
 }
 
-bool demand_counts(const struct cpu *cpu)
+bool demand_is_counting(const struct cpu *cpu)
 {
-    uint64_t global_ctrl = pmu_global_ctrl(cpu);
+    uint64_t global_ctrl = pmu_get_global_ctrl(cpu);
 
-    return global_ctrl != 0 && (global_ctrl & enabled(&demand_of(cpu)->facts)) != 0;
+    return global_ctrl != 0 && (global_ctrl & read_enabled_counters(&demand_of(cpu)->facts)) != 0;
 }

@@ -27,9 +27,9 @@ struct cpu_demand *demand_of(const struct cpu *cpu);
 
 /* Returns whether the guest's write of this value turns a counter on, as far as that counter's own
  * switch tells. */
-bool demand_turns_on(const struct cpu *cpu, uint32_t index, uint64_t value);
+bool demand_enables_counter(const struct cpu *cpu, uint32_t index, uint64_t value);
 /* Returns whether a counter is enabled and GLOBAL_CTRL lets it count. */
-bool demand_counts(const struct cpu *cpu);
+bool demand_is_counting(const struct cpu *cpu);
 
 /* ---- second_user.c ---- */
 

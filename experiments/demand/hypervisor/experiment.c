@@ -40,7 +40,7 @@ struct cpu_demand *demand_of(const struct cpu *cpu)
     return (struct cpu_demand *)((uintptr_t)cpu + place);
 }
 
-static void let(struct cpu *cpu, bool pass)
+static void set_pmu_passthrough(struct cpu *cpu, bool pass)
 {
     struct cpu_demand *d = demand_of(cpu);
 
@@ -48,7 +48,7 @@ static void let(struct cpu *cpu, bool pass)
     d->idle = 0;
     vmcs_write_64(VMCS_MSR_BITMAPS, (uint64_t)(pass ? d->open : cpu->msr_bitmap));
     if (!d->rdpmc_exits)
-        vmcs_exit_on(PRIMARY_RDPMC_EXITING, !pass);
+        vmcs_set_exiting(PRIMARY_RDPMC_EXITING, !pass);
 }
 
 /* While PMU accesses pass, a write that still exits here is not to the PMU. */
@@ -57,12 +57,12 @@ static void demand_wrmsr(struct cpu *cpu)
     struct cpu_demand *d = demand_of(cpu);
     uint64_t value = (uint32_t)cpu->gpr[GPR_RAX] | cpu->gpr[GPR_RDX] << 32;
 
-    if (d->passes || !demand_turns_on(cpu, (uint32_t)cpu->gpr[GPR_RCX], value)) {
+    if (d->passes || !demand_enables_counter(cpu, (uint32_t)cpu->gpr[GPR_RCX], value)) {
         d->wrmsr(cpu);
         return;
     }
-    let(cpu, true);
-    execute_again();
+    set_pmu_passthrough(cpu, true);
+    reexecute_instruction();
 }
 
 static void demand_tick(struct cpu *cpu)
@@ -70,10 +70,10 @@ static void demand_tick(struct cpu *cpu)
     struct cpu_demand *d = demand_of(cpu);
 
     if (d->passes) {
-        if (demand_counts(cpu))
+        if (demand_is_counting(cpu))
             d->idle = 0;
         else if (++d->idle == IDLE_TICKS)
-            let(cpu, false);
+            set_pmu_passthrough(cpu, false);
     }
     d->tick(cpu);
 }
@@ -81,7 +81,7 @@ static void demand_tick(struct cpu *cpu)
 /* Fills the other bitmap. It lets pass what the core makes exit for the PMU, and is the same
  * otherwise. The buffer of architectural PEBS stays trapped: its address has to be checked
  * (vmx/exit/msr.c). */
-static void open_bitmap(const struct cpu *cpu, uint8_t *open)
+static void make_open_bitmap(const struct cpu *cpu, uint8_t *open)
 {
     const uint8_t *closed = cpu->msr_bitmap;
 
@@ -95,7 +95,7 @@ static void open_bitmap(const struct cpu *cpu, uint8_t *open)
     msr_bitmap_set(open, IA32_PEBS_BASE, IA32_PEBS_BASE, false, true);
 }
 
-static void rows(struct cpu *cpu)
+static void set_handlers(struct cpu *cpu)
 {
     struct cpu_demand *d = demand_of(cpu);
 
@@ -104,8 +104,8 @@ static void rows(struct cpu *cpu)
     d->open = page_alloc(1);
     if (d->open == NULL)
         hypervisor_fault("the page pool is used up by policy=demand");
-    open_bitmap(cpu, d->open);
-    d->facts = pmu_facts();
+    make_open_bitmap(cpu, d->open);
+    d->facts = pmu_read_facts();
     d->rdpmc_exits = (uint32_t)rdmsr(IA32_VMX_PROCBASED_CTLS) & PRIMARY_RDPMC_EXITING;
     d->wrmsr = cpu->handlers[EXIT_REASON_WRMSR];
     d->tick = cpu->handlers[EXIT_REASON_PREEMPTION_TIMER];
@@ -118,12 +118,12 @@ static void rows(struct cpu *cpu)
 }
 
 /* One bitmap for each processor. */
-static uint64_t pages(const struct boot_info *bi, UNUSED uint64_t tables)
+static uint64_t count_pages(const struct boot_info *bi, UNUSED uint64_t tables)
 {
     return bi->acpi.processors < PROCESSORS_MAX ? bi->acpi.processors : PROCESSORS_MAX;
 }
 
-static void setup(struct cpu *cpu, UNUSED const struct vmx_capability *c)
+static void set_up_processor(struct cpu *cpu, UNUSED const struct vmx_capability *c)
 {
     second_user_setup(cpu);
 }
@@ -133,10 +133,10 @@ static const struct experiment demand = {
     .options = options,
     .option_count = LENGTH_OF(options),
     .policy = {"demand", POLICY_INTERCEPT},
-    .rows = rows,
-    .pages = pages,
+    .rows = set_handlers,
+    .pages = count_pages,
     .place = &place,
     .state_bytes = sizeof(struct cpu_demand),
-    .setup = setup,
+    .setup = set_up_processor,
 };
 EXPERIMENT(demand);

@@ -13,7 +13,7 @@
 
 /* Returns whether the registers are the guest's. If so, they hold values that a second user would
  * overwrite. */
-static bool pass(const struct cpu *cpu)
+static bool is_pmu_passed_through(const struct cpu *cpu)
 {
     const struct cpu_demand *d = demand_of(cpu);
 
@@ -23,7 +23,7 @@ static bool pass(const struct cpu *cpu)
 static void second_user_tick(struct cpu *cpu)
 {
     demand_of(cpu)->under_second_user(cpu);
-    if (!pass(cpu))
+    if (!is_pmu_passed_through(cpu))
         return;
     bool whole = second_user == SECOND_USER_WHOLE;
     nmi_hold(cpu);

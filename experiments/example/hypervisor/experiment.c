@@ -62,7 +62,7 @@ static void status_wrmsr(struct cpu *cpu)
 }
 
 /* With pmu=off the accesses exit, too, and fault: that stays so. */
-static void rows(struct cpu *cpu)
+static void set_handlers(struct cpu *cpu)
 {
     struct cpu_status *under = status_of(cpu);
 
@@ -80,7 +80,7 @@ static void rows(struct cpu *cpu)
 static const struct experiment example = {
     .name = "example",
     .policy = {"status", POLICY_MSR_NMI},
-    .rows = rows,
+    .rows = set_handlers,
     .place = &place,
     .state_bytes = sizeof(struct cpu_status),
 };

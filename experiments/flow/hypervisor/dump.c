@@ -32,7 +32,7 @@ static void dump_ring(const struct trace_ring *ring)
 
 /* Whether this is a write of S5's sleep type with SLP_EN, as an operating system makes it: one
  * whole write to PM1a. */
-static bool asks_for_off(const struct cpu *cpu)
+static bool is_power_off_request(const struct cpu *cpu)
 {
     const struct acpi_facts *acpi = &cpu->boot->acpi;
     uint64_t qualification = vmcs_read_natural(VMCS_EXIT_QUALIFICATION);
@@ -47,7 +47,7 @@ static void dump_io(struct cpu *cpu)
 {
     static bool dumped; /* the chipset may take its time, and the guest may write again */
 
-    if (!dumped && asks_for_off(cpu)) {
+    if (!dumped && is_power_off_request(cpu)) {
         dumped = true;
         for (uint32_t i = 0; i < processors.count; i++)
             if (trace_of(processor_cpu(i))->ring != NULL)
@@ -56,7 +56,7 @@ static void dump_io(struct cpu *cpu)
     below(cpu);
 }
 
-void trace_dump_row(struct cpu *cpu)
+void trace_add_dump_row(struct cpu *cpu)
 {
     if (dump_records == 0)
         return;

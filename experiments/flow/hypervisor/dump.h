@@ -11,4 +11,4 @@ extern uint32_t dump_records; /* value of the option: the most records per ring;
 
 /* Runs on the processor itself, before its ring is made. Adds the dump's row to the table, under
  * the rows of a level. */
-void trace_dump_row(struct cpu *cpu);
+void trace_add_dump_row(struct cpu *cpu);

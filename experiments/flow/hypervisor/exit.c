@@ -16,7 +16,7 @@ static inline void store_field(uint64_t *to, uint32_t encoding)
     __asm__ volatile("vmread %1, %0" : "=m"(*to) : "r"((uint64_t)encoding) : "cc");
 }
 
-static __attribute__((noinline)) void recorded(struct cpu *cpu, uint64_t reason, uint32_t detail)
+static __attribute__((noinline)) void record_exit(struct cpu *cpu, uint64_t reason, uint32_t detail)
 {
     struct cpu_trace *trace = trace_of(cpu);
     struct trace_record *record = trace->record;
@@ -38,7 +38,7 @@ static __attribute__((noinline)) void recorded(struct cpu *cpu, uint64_t reason,
 }
 
 /* Returns the value that tells what the exit is about. */
-static inline uint32_t detail_of(const struct cpu *cpu, uint32_t reason)
+static inline uint32_t read_exit_detail(const struct cpu *cpu, uint32_t reason)
 {
     switch (reason) {
     case EXIT_REASON_CPUID:
@@ -58,7 +58,10 @@ static inline uint32_t detail_of(const struct cpu *cpu, uint32_t reason)
 
 /* One row for each reason, so that no row has to read the reason again. */
 #define ROW(name, number)                                                                          \
-    static void row_##name(struct cpu *cpu) { recorded(cpu, number, detail_of(cpu, number)); }
+    static void row_##name(struct cpu *cpu)                                                        \
+    {                                                                                              \
+        record_exit(cpu, number, read_exit_detail(cpu, number));                                   \
+    }
 VMX_EXIT_REASONS(ROW)
 ROW(past_the_table, EXIT_REASON_COUNT)
 

@@ -14,7 +14,7 @@ static const struct option_row options[] = {EXPERIMENT_OPTIONS(EXPERIMENT_OPTION
 
 /* The controls that the trace turns on must be allowed, and the other features that it uses must
  * exist. */
-static bool possible(const struct vmx_capability *c, struct refusal *r)
+static bool check_features(const struct vmx_capability *c, struct refusal *r)
 {
     static const struct {
         const char *name;
@@ -29,7 +29,7 @@ static bool possible(const struct vmx_capability *c, struct refusal *r)
     if (ring_options.exits != TRACE_FLOW)
         return true;
     for (unsigned i = 0; i < LENGTH_OF(controls); i++)
-        if (!vmx_control_there(c, controls[i].set, controls[i].bit, controls[i].name, r))
+        if (!vmx_require_control(c, controls[i].set, controls[i].bit, controls[i].name, r))
             return false;
     if (targets < CR3_TARGETS || !(c->misc & VMX_MISC_ACTIVITY_HLT))
         return refuse(
@@ -44,7 +44,7 @@ static bool possible(const struct vmx_capability *c, struct refusal *r)
 static bool hides_monitor(void) { return ring_options.exits == TRACE_FLOW; }
 
 /* One IDT for each processor. */
-static uint64_t pages(const struct boot_info *bi, UNUSED uint64_t tables)
+static uint64_t count_pages(const struct boot_info *bi, UNUSED uint64_t tables)
 {
     return ring_options.exits == TRACE_FLOW ? ring_count(bi) : 0;
 }
@@ -53,9 +53,9 @@ const struct experiment flow_experiment = {
     .name = "flow",
     .options = options,
     .option_count = LENGTH_OF(options),
-    .possible = possible,
+    .possible = check_features,
     .hides_monitor = hides_monitor,
-    .pages = pages,
+    .pages = count_pages,
     .setup = trace_setup,
 };
 EXPERIMENT(flow_experiment);

@@ -50,7 +50,7 @@ void trace_flow_setup(void)
     reserved_bits = BITS(63, cpuid(CPUID_LEAF_ADDRESS_SIZES, 0).eax & 0xff) & ~(lam ? CR3_LAM : 0);
 }
 
-static bool is_refused(uint64_t value)
+static bool is_cr3_refused(uint64_t value)
 {
     uint64_t wrong = value & reserved_bits;
 
@@ -72,13 +72,13 @@ void flow_cr_access(struct cpu *cpu)
         return;
     }
     uint64_t value = cr_operand(cpu, qualification);
-    if (!is_refused(value))
+    if (!is_cr3_refused(value))
         trace_of(cpu)->record->cr3 = value & BITS(47, 0);
-    trace_pass_loads_of(value);
-    execute_again();
+    trace_set_cr3_targets(value);
+    reexecute_instruction();
 }
 
-static void give_interrupt(struct cpu *cpu)
+static void inject_interrupt(struct cpu *cpu)
 {
     uint32_t information = trace_take_interrupt();
 
@@ -87,7 +87,7 @@ static void give_interrupt(struct cpu *cpu)
 }
 
 /* While the guest waits for the interrupt window, only the window exits, not an interrupt. */
-static void wait_for_window(bool wait)
+static void set_interrupt_window_exiting(bool wait)
 {
     uint32_t pin = vmcs_read_32(VMCS_PIN_BASED_CONTROLS);
     uint32_t primary = vmcs_read_32(VMCS_PRIMARY_CONTROLS);
@@ -108,20 +108,20 @@ static void flow_external_interrupt(struct cpu *cpu)
     tick_if_due(cpu);
     if (vmcs_read_natural(VMCS_GUEST_RFLAGS) & RFLAGS_IF &&
         !(cpu->blocking & (BLOCKING_BY_STI | BLOCKING_BY_MOV_SS))) {
-        give_interrupt(cpu);
+        inject_interrupt(cpu);
         return;
     }
     trace_of(cpu)->record->detail = stack_detail();
-    wait_for_window(true);
+    set_interrupt_window_exiting(true);
 }
 
 static void flow_interrupt_window(struct cpu *cpu)
 {
-    wait_for_window(false);
-    give_interrupt(cpu);
+    set_interrupt_window_exiting(false);
+    inject_interrupt(cpu);
 }
 
-void trace_flow_rows(struct cpu *cpu)
+void trace_add_flow_rows(struct cpu *cpu)
 {
     cpu->handlers[EXIT_REASON_EXTERNAL_INTERRUPT] = flow_external_interrupt;
     cpu->handlers[EXIT_REASON_INTERRUPT_WINDOW] = flow_interrupt_window;
@@ -129,7 +129,7 @@ void trace_flow_rows(struct cpu *cpu)
     cpu->handlers[EXIT_REASON_CR_ACCESS] = flow_cr_access;
 }
 
-void trace_flow_controls(bool on)
+void trace_set_flow_controls(bool on)
 {
     const uint32_t exits = PRIMARY_HLT_EXITING | PRIMARY_CR3_LOAD_EXITING;
     uint32_t pin = vmcs_read_32(VMCS_PIN_BASED_CONTROLS);
@@ -141,7 +141,7 @@ void trace_flow_controls(bool on)
     vmcs_write_32(VMCS_PRIMARY_CONTROLS, on ? primary | exits : primary);
     vmcs_write_32(VMCS_CR3_TARGET_COUNT, on ? CR3_TARGETS : 0);
     if (on) /* the list may hold a process that no longer exists */
-        trace_pass_loads_of(vmcs_read_natural(VMCS_GUEST_CR3));
+        trace_set_cr3_targets(vmcs_read_natural(VMCS_GUEST_CR3));
 }
 
 /* A gate may get an exception or an interrupt, and checks which of the two arrived. So the gates of
@@ -150,7 +150,7 @@ void trace_flow_controls(bool on)
  * 8259. That interrupt does not block NMIs, so it must not use the stack that a following NMI
  * uses. */
 #define GATE_IST BITS(34, 32)
-bool trace_flow_gates(void)
+bool trace_set_flow_gates(void)
 {
     uint64_t *gates = page_alloc(1);
 

@@ -15,14 +15,14 @@
 
 void trace_set_level(struct cpu *cpu, uint32_t level)
 {
-    trace_rows_off(cpu);
+    trace_remove_rows(cpu);
     if (level == TRACE_FLOW)
-        trace_flow_rows(cpu);
-    trace_ports(cpu, level != TRACE_OFF);
+        trace_add_flow_rows(cpu);
+    trace_set_port_exiting(cpu, level != TRACE_OFF);
     if (level != TRACE_OFF)
         trace_exits_rows(cpu);
     if (ring_options.exits == TRACE_FLOW)
-        trace_flow_controls(level == TRACE_FLOW);
+        trace_set_flow_controls(level == TRACE_FLOW);
     trace_of(cpu)->ring->level = level;
 }
 
@@ -46,7 +46,7 @@ int64_t trace_call(struct cpu *cpu)
     return was;
 }
 
-static void say_level(void)
+static void log_trace_level(void)
 {
     log_printf("pmuvisor: trace of exits: a ring of %lu MiB for each processor, read-only for the "
                "guest; %s\n",
@@ -60,12 +60,12 @@ void trace_setup(struct cpu *cpu, UNUSED const struct vmx_capability *c)
 {
     if (ring_options.exits == TRACE_OFF)
         return;
-    trace_dump_row(cpu);
+    trace_add_dump_row(cpu);
     if (!ring_setup(cpu))
         return;
     if (cpu == processor_cpu(0))
-        say_level();
-    if (ring_options.exits == TRACE_FLOW && !trace_flow_gates())
+        log_trace_level();
+    if (ring_options.exits == TRACE_FLOW && !trace_set_flow_gates())
         hypervisor_fault("the page pool is used up by the trace's IDT");
     hypercall_offer(cpu, HYPERCALL_TRACE, trace_call);
     trace_ports_setup(cpu);

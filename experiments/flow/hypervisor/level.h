@@ -21,16 +21,16 @@ int64_t trace_call(struct cpu *cpu); /* HYPERCALL_TRACE */
 /* flow.c: call at least once before the first level is set. */
 void trace_flow_setup(void);
 /* flow.c: puts the level's rows over the table of handlers. */
-void trace_flow_rows(struct cpu *cpu);
+void trace_add_flow_rows(struct cpu *cpu);
 /* exit.c: puts the rows that record each exit over the table of handlers. */
 void trace_exits_rows(struct cpu *cpu);
 void flow_cr_access(struct cpu *cpu); /* one of flow.c's rows */
 
 /* Turns the exits that trace=flow adds on or off. */
-void trace_flow_controls(bool on);
+void trace_set_flow_controls(bool on);
 /* Installs the gates by which an interrupt in root mode ends trace_take_interrupt() on this
  * processor. False: the page pool is used up. */
-bool trace_flow_gates(void);
+bool trace_set_flow_gates(void);
 
 /* interrupt.asm: lets the local APIC deliver the interrupt that is first in the APIC's order to
  * root mode. Returns the interruption information that injects this interrupt; 0: there is none.

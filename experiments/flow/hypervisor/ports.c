@@ -15,7 +15,7 @@
 
 static uint64_t own; /* bit n: port trace_port= + n is traced; the same on all processors */
 
-static uint8_t *byte_of(struct cpu *cpu, unsigned port)
+static uint8_t *bitmap_byte(struct cpu *cpu, unsigned port)
 {
     return (uint8_t *)cpu->io_bitmaps + port / 8;
 }
@@ -25,13 +25,13 @@ void trace_ports_setup(struct cpu *cpu)
     uint64_t found = 0;
 
     for (unsigned i = 0; i < port_options.count && port_options.first + i <= UINT16_MAX; i++)
-        if (!(*byte_of(cpu, port_options.first + i) & 1u << (port_options.first + i) % 8))
+        if (!(*bitmap_byte(cpu, port_options.first + i) & 1u << (port_options.first + i) % 8))
             found |= BIT(i);
     own = port_options.first == PORTS_NONE ? 0 : found;
 }
 
 /* Returns whether the bit of any of these ports changed. */
-static bool watch(struct cpu *cpu, unsigned first, unsigned count, bool on)
+static bool set_port_exiting(struct cpu *cpu, unsigned first, unsigned count, bool on)
 {
     bool changed = false;
 
@@ -39,36 +39,36 @@ static bool watch(struct cpu *cpu, unsigned first, unsigned count, bool on)
         unsigned at = port - port_options.first;
         uint8_t bit = (uint8_t)(1u << port % 8);
 
-        if (at >= PORTS_MAX || !(own & BIT(at)) || !!(*byte_of(cpu, port) & bit) == on)
+        if (at >= PORTS_MAX || !(own & BIT(at)) || !!(*bitmap_byte(cpu, port) & bit) == on)
             continue;
-        *byte_of(cpu, port) ^= bit;
+        *bitmap_byte(cpu, port) ^= bit;
         changed = true;
     }
     return changed;
 }
 
-static void traced_io(struct cpu *cpu)
+static void handle_traced_io(struct cpu *cpu)
 {
     uint64_t qualification = vmcs_read_natural(VMCS_EXIT_QUALIFICATION);
     unsigned port = (uint16_t)(qualification >> IO_PORT_SHIFT);
     unsigned bytes = (unsigned)(qualification & IO_SIZE_MASK) + 1;
 
-    if (!(qualification & IO_STRING) || !watch(cpu, port, bytes, false)) {
+    if (!(qualification & IO_STRING) || !set_port_exiting(cpu, port, bytes, false)) {
         trace_of(cpu)->untraced[EXIT_REASON_IO_INSTRUCTION](cpu);
         return;
     }
-    if (worth_a_line(cpu))
+    if (may_log_refusal(cpu))
         log_printf(
             "pmuvisor: trace_port=: a string instruction at port 0x%x, which passes from now on\n",
             port);
-    execute_again();
+    reexecute_instruction();
 }
 
-void trace_ports(struct cpu *cpu, bool on)
+void trace_set_port_exiting(struct cpu *cpu, bool on)
 {
     if (own == 0)
         return;
-    (void)watch(cpu, port_options.first, port_options.count, on);
+    (void)set_port_exiting(cpu, port_options.first, port_options.count, on);
     if (on)
-        cpu->handlers[EXIT_REASON_IO_INSTRUCTION] = traced_io;
+        cpu->handlers[EXIT_REASON_IO_INSTRUCTION] = handle_traced_io;
 }

@@ -18,4 +18,4 @@ extern struct port_options port_options;
 void trace_ports_setup(struct cpu *cpu);
 /* Sets or clears the ports' bits in this processor's I/O bitmaps. Sets the row of the table that
  * lies under the trace's row. */
-void trace_ports(struct cpu *cpu, bool on);
+void trace_set_port_exiting(struct cpu *cpu, bool on);

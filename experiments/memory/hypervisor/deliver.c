@@ -11,9 +11,9 @@
 #include "vmx/exit/outcome.h"
 
 /* The outcome when an exception occurs during the delivery of another event. */
-static enum delivery_fault becomes(uint32_t vectoring, uint32_t vector)
+static enum delivery_fault classify_delivery_fault(uint32_t vectoring, uint32_t vector)
 {
-    enum delivery_fault fault = delivery_fault(vectoring);
+    enum delivery_fault fault = classify_delivery_gp(vectoring);
     bool alone = !(BIT(vector) & MAKES_DOUBLE_FAULT) ||
                  (vector == VECTOR_PF && (vectoring & INTERRUPTION_VECTOR) != VECTOR_PF);
 
@@ -24,7 +24,8 @@ void deliver_exception(struct cpu *cpu)
 {
     uint32_t information = vmcs_read_32(VMCS_EXIT_INTERRUPTION_INFORMATION);
     uint32_t vector = information & (uint32_t)INTERRUPTION_VECTOR;
-    enum delivery_fault fault = becomes(vmcs_read_32(VMCS_IDT_VECTORING_INFORMATION), vector);
+    enum delivery_fault fault = classify_delivery_fault(
+        vmcs_read_32(VMCS_IDT_VECTORING_INFORMATION), vector);
 
     if (fault == DELIVERY_SHUTDOWN)
         exit_triple_fault(cpu);

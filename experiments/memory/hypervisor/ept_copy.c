@@ -28,7 +28,7 @@ static uint64_t *new_table(struct ept_copy *c)
 }
 
 /* Root mode's tables map only what is `inside`: no devices, and nothing past the end of memory. */
-static uint64_t copied(const struct ept_copy *c, uint64_t leaf, unsigned level, bool inside)
+static uint64_t copy_leaf(const struct ept_copy *c, uint64_t leaf, unsigned level, bool inside)
 {
     if (c->as != EPT_COPY_HOST)
         return inside ? leaf & ~c->deny : leaf;
@@ -37,7 +37,7 @@ static uint64_t copied(const struct ept_copy *c, uint64_t leaf, unsigned level, 
                   : 0;
 }
 
-static bool has_to_split(const struct ept_copy *c, unsigned level, uint64_t address, bool inside)
+static bool must_split(const struct ept_copy *c, unsigned level, uint64_t address, bool inside)
 {
     uint64_t last = address + entry_span(level) - 1;
 
@@ -60,8 +60,8 @@ static bool copy_table(struct ept_copy *c, const uint64_t *from, uint64_t *to, u
         bool leaf = level == 1 || entry & EPT_PAGE;
         bool inside = ept_is_memory(entry) != c->devices && address <= c->last &&
                       address + entry_span(level) - 1 >= c->first;
-        if (leaf && !has_to_split(c, level, address, inside)) {
-            to[i] = copied(c, entry, level, inside);
+        if (leaf && !must_split(c, level, address, inside)) {
+            to[i] = copy_leaf(c, entry, level, inside);
             continue;
         }
         uint64_t *lower = new_table(c);
@@ -105,7 +105,7 @@ static uint64_t count_tables(const uint64_t *table, unsigned level)
     return count;
 }
 
-uint64_t ept_tables(uint64_t root)
+uint64_t ept_count_tables(uint64_t root)
 {
     return count_tables((const uint64_t *)(uintptr_t)root, TABLE_LEVELS);
 }

@@ -31,4 +31,4 @@ uint64_t ept_copy(uint64_t root, struct ept_copy *c);
 #define EPT_COPY_HOST_LIMIT (1ULL << 46)
 bool ept_copy_to_host(uint64_t root, struct ept_copy *c, uint64_t host_root);
 /* Returns the number of tables that a map has. */
-uint64_t ept_tables(uint64_t root);
+uint64_t ept_count_tables(uint64_t root);

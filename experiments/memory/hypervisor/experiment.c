@@ -10,7 +10,7 @@
 static const struct option_row options[] = {EXPERIMENT_OPTIONS(EXPERIMENT_OPTION)};
 
 /* Pages for the maps, and one page-modification log per processor. */
-static uint64_t pages(const struct boot_info *bi, uint64_t tables)
+static uint64_t count_pages(const struct boot_info *bi, uint64_t tables)
 {
     return ring_options.memory == MEMTRACE_OFF ? 0 : memory_map_pages(bi, tables) + ring_count(bi);
 }
@@ -19,7 +19,7 @@ const struct experiment memory_experiment = {
     .name = "memory",
     .options = options,
     .option_count = LENGTH_OF(options),
-    .pages = pages,
+    .pages = count_pages,
     .setup = memory_setup,
 };
 EXPERIMENT(memory_experiment);

@@ -24,7 +24,7 @@ enum pmu_lent pmu_lend_counter(struct cpu *cpu)
     struct pmu_loan *loan = &memory_of(cpu)->loan;
 
     /* Version 6 has another name for the counter, and need not have this one. */
-    if (!cpu->boot->options.pmu || !(pmu_facts().fixed & 1) ||
+    if (!cpu->boot->options.pmu || !(pmu_read_facts().fixed & 1) ||
         !rdmsr_safe(IA32_FIXED_CTR0, &loan->value))
         return PMU_NO_COUNTER;
     uint64_t control = rdmsr(IA32_FIXED_CTR_CTRL);
@@ -32,9 +32,9 @@ enum pmu_lent pmu_lend_counter(struct cpu *cpu)
         return PMU_COUNTER_IN_USE;
     if (!wrmsr_safe(IA32_FIXED_CTR0, PMU_LENT_FROM)) /* the counter is too narrow */
         return PMU_NO_COUNTER;
-    loan->enabled = pmu_global_ctrl(cpu) & COUNTER_ENABLE;
+    loan->enabled = pmu_get_global_ctrl(cpu) & COUNTER_ENABLE;
     wrmsr(IA32_FIXED_CTR_CTRL, control | COUNTER_LOAN);
-    pmu_set_global_ctrl(cpu, pmu_global_ctrl(cpu) | COUNTER_ENABLE);
+    pmu_set_global_ctrl(cpu, pmu_get_global_ctrl(cpu) | COUNTER_ENABLE);
     return PMU_COUNTER_LENT;
 }
 
@@ -49,5 +49,5 @@ void pmu_give_counter_back(struct cpu *cpu)
     wrmsr(IA32_FIXED_CTR_CTRL, control & ~COUNTER_FIELD);
     wrmsr(IA32_FIXED_CTR0, loan->value);
     if (!loan->enabled)
-        pmu_set_global_ctrl(cpu, pmu_global_ctrl(cpu) & ~COUNTER_ENABLE);
+        pmu_set_global_ctrl(cpu, pmu_get_global_ctrl(cpu) & ~COUNTER_ENABLE);
 }

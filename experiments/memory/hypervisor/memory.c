@@ -22,17 +22,17 @@ _Static_assert(PMU_NO_COUNTER == TRACE_COUNTER_NONE && PMU_COUNTER_LENT == TRACE
 
 /* ---- on and off ---- */
 
-static void exits_of_cr3(bool on)
+static void set_cr3_exiting(bool on)
 {
-    vmcs_exit_on(PRIMARY_CR3_LOAD_EXITING, on);
+    vmcs_set_exiting(PRIMARY_CR3_LOAD_EXITING, on);
     vmcs_write_32(VMCS_CR3_TARGET_COUNT, on ? CR3_TARGETS : 0);
     if (on)
-        trace_pass_loads_of(vmcs_read_natural(VMCS_GUEST_CR3));
+        trace_set_cr3_targets(vmcs_read_natural(VMCS_GUEST_CR3));
 }
 
 /* Set only while the trace's rows are in the table: without them no handler knows the reason of
  * such an exit. */
-static void tell_busy(const struct cpu *cpu, bool on)
+static void set_busy_reporting(const struct cpu *cpu, bool on)
 {
     uint32_t controls = vmcs_read_32(VMCS_EXIT_CONTROLS) & ~(uint32_t)EXIT_SECONDARY_CONTROLS;
 
@@ -45,7 +45,7 @@ static void tell_busy(const struct cpu *cpu, bool on)
 static void set_rows(struct cpu *cpu);
 static void end_load_of_cr3(struct cpu *cpu);
 
-static void stop(struct cpu *cpu)
+static void stop_trace(struct cpu *cpu)
 {
     struct cpu_memory *m = memory_of(cpu);
 
@@ -56,9 +56,9 @@ static void stop(struct cpu *cpu)
     if (m->loads_cr3)
         end_load_of_cr3(cpu);
     if (m->cr3 != 0)
-        exits_of_cr3(false);
-    trace_rows_off(cpu);
-    tell_busy(cpu, false);
+        set_cr3_exiting(false);
+    trace_remove_rows(cpu);
+    set_busy_reporting(cpu, false);
     if (m->counter == TRACE_COUNTER_LENT)
         pmu_give_counter_back(cpu);
     memory_map_leave();
@@ -66,7 +66,7 @@ static void stop(struct cpu *cpu)
     trace_of(cpu)->ring->memory = MEMTRACE_OFF;
 }
 
-static int64_t start(struct cpu *cpu, uint32_t mode, uint64_t ends)
+static int64_t start_trace(struct cpu *cpu, uint32_t mode, uint64_t ends)
 {
     struct cpu_memory *m = memory_of(cpu);
 
@@ -75,7 +75,7 @@ static int64_t start(struct cpu *cpu, uint32_t mode, uint64_t ends)
     /* For an instruction that reads and writes, a processor may report only the write. So
      * MEMTRACE_READS records both, and the reader leaves out instructions that do not read. */
     m->recorded = mode == MEMTRACE_WRITES ? TRACE_WRITE : TRACE_READ | TRACE_WRITE;
-    int64_t result = memory_map_use(cpu);
+    int64_t result = memory_map_join(cpu);
     if (result != 0) {
         m->mode = MEMTRACE_OFF;
         return result;
@@ -84,11 +84,11 @@ static int64_t start(struct cpu *cpu, uint32_t mode, uint64_t ends)
     if (mode == MEMTRACE_PAGES)
         memory_pages_start(cpu);
     set_rows(cpu);
-    tell_busy(cpu, true);
+    set_busy_reporting(cpu, true);
     if (m->cr3 != 0)
-        exits_of_cr3(true);
+        set_cr3_exiting(true);
     memory_exit_setup(cpu);
-    memory_close(cpu, vmcs_read_natural(VMCS_GUEST_CR3));
+    memory_select_map(cpu, vmcs_read_natural(VMCS_GUEST_CR3));
     trace_of(cpu)->ring->memory = mode;
     trace_of(cpu)->ring->counter = m->counter;
     return 0;
@@ -96,7 +96,8 @@ static int64_t start(struct cpu *cpu, uint32_t mode, uint64_t ends)
 
 /* Takes a range of whole pages, at least one, that does not wrap past the last address. False: the
  * range is neither memory nor, with `devices`, anything a device may have. */
-static bool take_range(struct cpu *cpu, bool devices, uint64_t first, uint64_t bytes, uint64_t cr3)
+static bool set_traced_range(struct cpu *cpu, bool devices, uint64_t first, uint64_t bytes,
+                             uint64_t cr3)
 {
     struct cpu_memory *m = memory_of(cpu);
     uint64_t last = first + (bytes - 1);
@@ -119,15 +120,15 @@ static bool take_range(struct cpu *cpu, bool devices, uint64_t first, uint64_t b
 /* Returns whether the processor may write its own records, of branches (BTS), PEBS or Intel PT. The
  * exit qualification is undefined if it writes them to a closed page. SDM Vol. 3, "Exit
  * Qualification for EPT Violations". */
-static bool processor_writes(struct cpu *cpu)
+static bool may_processor_write_records(struct cpu *cpu)
 {
     uint64_t pebs, pt;
 
     if (!(vmcs_read_64(VMCS_GUEST_IA32_DEBUGCTL) & DEBUGCTL_BTS) &&
-        !(pmu_access(cpu, IA32_PEBS_ENABLE, &pebs, false) && pebs != 0) &&
-        !(pt_access(cpu, IA32_RTIT_CTL, &pt, false) && pt & RTIT_CTL_TRACE_EN))
+        !(pmu_access_register(cpu, IA32_PEBS_ENABLE, &pebs, false) && pebs != 0) &&
+        !(pt_access_register(cpu, IA32_RTIT_CTL, &pt, false) && pt & RTIT_CTL_TRACE_EN))
         return false;
-    if (worth_a_line(cpu))
+    if (may_log_refusal(cpu))
         log_printf(
             "pmuvisor: memory trace: PEBS, BTS or Intel PT is on, wanted all off: their buffer may "
             "be in a closed page; nothing is traced\n");
@@ -136,7 +137,7 @@ static bool processor_writes(struct cpu *cpu)
 
 /* memtrace=all also offers reads and writes, and memtrace=reads also offers writes. Devices are
  * also offered if the maps can deny reads, and pages if the maps can use small pages. */
-static bool is_offered(const struct cpu_memory *m, uint64_t mode)
+static bool is_mode_offered(const struct cpu_memory *m, uint64_t mode)
 {
     bool small = m->most == MEMTRACE_READS || m->most == MEMTRACE_ALL;
 
@@ -156,22 +157,22 @@ int64_t memory_call(struct cpu *cpu)
 
     if (mode != TRACE_ASK && mode > MEMTRACE_PAGES)
         return HYPERCALL_E_ARGUMENT;
-    if (mode != TRACE_ASK && (!is_offered(m, mode) || (cpu->gpr[GPR_RSI] != 0 && !m->by_cr3)))
+    if (mode != TRACE_ASK && (!is_mode_offered(m, mode) || (cpu->gpr[GPR_RSI] != 0 && !m->by_cr3)))
         return HYPERCALL_E_SUPPORT;
     if (mode != TRACE_ASK && was != MEMTRACE_OFF)
-        stop(cpu);
+        stop_trace(cpu);
     if (mode != TRACE_ASK && mode != MEMTRACE_OFF) {
-        if (!take_range(cpu, mode == MEMTRACE_DEVICES, cpu->gpr[GPR_RCX], cpu->gpr[GPR_RDX],
-                        cpu->gpr[GPR_RSI])) {
-            if (worth_a_line(cpu))
+        if (!set_traced_range(cpu, mode == MEMTRACE_DEVICES, cpu->gpr[GPR_RCX], cpu->gpr[GPR_RDX],
+                              cpu->gpr[GPR_RSI])) {
+            if (may_log_refusal(cpu))
                 log_printf("pmuvisor: memory trace of 0x%lx, %lu bytes: no range of memory, which "
                            "ends at 0x%lx; nothing is traced\n",
                            cpu->gpr[GPR_RCX], cpu->gpr[GPR_RDX], cpu->boot->memory_top);
             return HYPERCALL_E_ARGUMENT;
         }
-        if (mode != MEMTRACE_PAGES && processor_writes(cpu))
+        if (mode != MEMTRACE_PAGES && may_processor_write_records(cpu))
             return HYPERCALL_E_STATE;
-        result = start(cpu, (uint32_t)mode, ~0ULL);
+        result = start_trace(cpu, (uint32_t)mode, ~0ULL);
     }
     cpu->gpr[GPR_RBX] = (uint64_t)trace_of(cpu)->ring;
     cpu->gpr[GPR_RCX] = (uint64_t)trace_of(cpu)->end - (uint64_t)trace_of(cpu)->ring;
@@ -191,16 +192,16 @@ static void memory_cr_access(struct cpu *cpu)
         exit_cr_access(cpu);
         return;
     }
-    trace_pass_loads_of(cr_operand(cpu, qualification));
+    trace_set_cr3_targets(cr_operand(cpu, qualification));
     memory_of(cpu)->loads_cr3 = true;
-    vmcs_exit_on(PRIMARY_MONITOR_TRAP_FLAG, true);
-    execute_again();
+    vmcs_set_exiting(PRIMARY_MONITOR_TRAP_FLAG, true);
+    reexecute_instruction();
 }
 
 static void end_load_of_cr3(struct cpu *cpu)
 {
     memory_of(cpu)->loads_cr3 = false;
-    vmcs_exit_on(PRIMARY_MONITOR_TRAP_FLAG, false);
+    vmcs_set_exiting(PRIMARY_MONITOR_TRAP_FLAG, false);
 }
 
 /* The list now holds what is loaded. Any other value exits, even one that was refused before. */
@@ -213,8 +214,8 @@ static void memory_monitor_trap(struct cpu *cpu)
         return;
     }
     end_load_of_cr3(cpu);
-    memory_close(cpu, cr3);
-    trace_pass_loads_of(cr3);
+    memory_select_map(cpu, cr3);
+    trace_set_cr3_targets(cr3);
 }
 
 /* A processor may wait for a SIPI for ever, so it must not keep the others from using another
@@ -222,24 +223,24 @@ static void memory_monitor_trap(struct cpu *cpu)
 static void memory_init(struct cpu *cpu)
 {
     if (!cpu->sipi.taken || vmcs_read_natural(VMCS_GUEST_RIP) != 0)
-        stop(cpu);
+        stop_trace(cpu);
     exit_init(cpu);
 }
 
 /* Lets the next entry resume what the exit interrupted: an event's delivery, or the access. */
-static void go_on(struct cpu *cpu)
+static void resume_event_or_access(struct cpu *cpu)
 {
     uint32_t vectoring = vmcs_read_32(VMCS_IDT_VECTORING_INFORMATION);
 
     if (vectoring & INTERRUPTION_VALID)
-        memory_deliver_again(cpu, vectoring);
+        memory_deliver_event_again(cpu, vectoring);
     else
         memory_keep_nmi_blocked(cpu, vmcs_read_natural(VMCS_EXIT_QUALIFICATION));
 }
 
 /* With memtrace_ms=: traces until the time is up. After that the guest tries the access again, or
  * the event is delivered again. */
-static void timed_violation(struct cpu *cpu)
+static void handle_timed_violation(struct cpu *cpu)
 {
     if (rdtsc() < memory_of(cpu)->ends) {
         if (memory_of(cpu)->mode == MEMTRACE_DEVICES)
@@ -248,18 +249,18 @@ static void timed_violation(struct cpu *cpu)
             memory_violation(cpu);
         return;
     }
-    go_on(cpu);
-    stop(cpu);
+    resume_event_or_access(cpu);
+    stop_trace(cpu);
 }
 
 /* The processor's page-modification log is full. The processor repeats the access that it was about
  * to log. */
-static void pages_full(struct cpu *cpu)
+static void handle_full_page_log(struct cpu *cpu)
 {
-    go_on(cpu);
+    resume_event_or_access(cpu);
     memory_pages_flush(cpu);
     if (rdtsc() >= memory_of(cpu)->ends)
-        stop(cpu);
+        stop_trace(cpu);
 }
 
 static void set_rows(struct cpu *cpu)
@@ -267,12 +268,12 @@ static void set_rows(struct cpu *cpu)
     exit_handler *row = cpu->handlers, *under = trace_of(cpu)->under;
     struct cpu_memory *m = memory_of(cpu);
 
-    trace_rows_off(cpu);
+    trace_remove_rows(cpu);
     row[EXIT_REASON_INIT_SIGNAL] = memory_init;
     if (m->mode == MEMTRACE_PAGES)
-        row[EXIT_REASON_PAGE_MODIFICATION_LOG_FULL] = pages_full;
+        row[EXIT_REASON_PAGE_MODIFICATION_LOG_FULL] = handle_full_page_log;
     else
-        row[EXIT_REASON_EPT_VIOLATION] = m->ends != ~0ULL              ? timed_violation
+        row[EXIT_REASON_EPT_VIOLATION] = m->ends != ~0ULL              ? handle_timed_violation
                                          : m->mode == MEMTRACE_DEVICES ? memory_device_violation
                                                                        : memory_violation;
     if (m->cr3 != 0) {
@@ -290,35 +291,35 @@ static void set_rows(struct cpu *cpu)
 
 /* ---- the start ---- */
 
-static bool tells_busy(const struct vmx_capability *c)
+static bool can_report_busy(const struct vmx_capability *c)
 {
-    return vmx_allows(c, SET_EXIT, EXIT_SECONDARY_CONTROLS) &&
+    return vmx_allows_control(c, SET_EXIT, EXIT_SECONDARY_CONTROLS) &&
            rdmsr(IA32_VMX_EXIT_CTLS2) & EXIT2_PREMATURELY_BUSY;
 }
 
-static bool logs_pages(const struct vmx_capability *c)
+static bool can_log_pages(const struct vmx_capability *c)
 {
-    return vmx_allows(c, SET_SECONDARY, SECONDARY_ENABLE_PML) &&
+    return vmx_allows_control(c, SET_SECONDARY, SECONDARY_ENABLE_PML) &&
            c->ept_vpid & EPT_CAP_ACCESSED_DIRTY;
 }
 
 /* An exit for a full log saves a linear address only if the exit reports a busy shadow stack. */
-static bool logs_safely(const struct vmx_capability *c)
+static bool can_log_pages_safely(const struct vmx_capability *c)
 {
-    return !vmx_allows(c, SET_ENTRY, ENTRY_LOAD_CET) || tells_busy(c);
+    return !vmx_allows_control(c, SET_ENTRY, ENTRY_LOAD_CET) || can_report_busy(c);
 }
 
 /* Returns what is missing; NULL: nothing. */
-static const char *lacking(const struct vmx_capability *c, uint64_t top, bool can_trap)
+static const char *find_missing_feature(const struct vmx_capability *c, uint64_t top, bool can_trap)
 {
     if (top > EPT_COPY_HOST_LIMIT)
         return "memory above 64 TiB";
     if (!can_trap)
         return "no NMI exiting with virtual NMIs";
-    if (ring_options.memory == MEMTRACE_PAGES && !logs_pages(c))
+    if (ring_options.memory == MEMTRACE_PAGES && !can_log_pages(c))
         return "no page-modification logging (IA32_VMX_PROCBASED_CTLS2 bit 49, "
                "IA32_VMX_EPT_VPID_CAP bit 21)";
-    if (ring_options.memory == MEMTRACE_PAGES && !logs_safely(c))
+    if (ring_options.memory == MEMTRACE_PAGES && !can_log_pages_safely(c))
         return "CET without \"prematurely busy shadow stack\" (IA32_VMX_EXIT_CTLS2 bit 3 is 0): "
                "memtrace=writes needs none";
     if (ring_options.memory != MEMTRACE_WRITES && ring_options.memory != MEMTRACE_PAGES &&
@@ -328,7 +329,7 @@ static const char *lacking(const struct vmx_capability *c, uint64_t top, bool ca
     return NULL;
 }
 
-static void start_at_once(struct cpu *cpu)
+static void start_timed_trace(struct cpu *cpu)
 {
     if (memory_options.ms == 0)
         return;
@@ -338,8 +339,9 @@ static void start_at_once(struct cpu *cpu)
                    memory_options.ms);
         return;
     }
-    (void)take_range(cpu, false, 0, 0, 0);
-    if (start(cpu, ring_options.memory, rdtsc() + (uint64_t)memory_options.ms * cpu->tsc_khz) != 0)
+    (void)set_traced_range(cpu, false, 0, 0, 0);
+    if (start_trace(cpu, ring_options.memory,
+                    rdtsc() + (uint64_t)memory_options.ms * cpu->tsc_khz) != 0)
         log_printf("pmuvisor: memtrace_ms=%u: not enough pages for the maps; nothing is traced\n",
                    memory_options.ms);
 }
@@ -352,7 +354,7 @@ static const char *const mode_names[] = {[MEMTRACE_WRITES] = "writes",
 
 void memory_setup(struct cpu *cpu, const struct vmx_capability *c)
 {
-    const char *lack = lacking(c, cpu->boot->memory_top, cpu->nmi.can_trap);
+    const char *lack = find_missing_feature(c, cpu->boot->memory_top, cpu->nmi.can_trap);
     uint64_t targets = (c->misc & VMX_MISC_CR3_TARGETS) >> VMX_MISC_CR3_TARGETS_SHIFT;
     bool first = cpu == processor_cpu(0);
 
@@ -379,12 +381,12 @@ void memory_setup(struct cpu *cpu, const struct vmx_capability *c)
     }
     memory_of(cpu)->most = ring_options.memory;
     memory_of(cpu)->by_cr3 = targets >= CR3_TARGETS;
-    memory_of(cpu)->tells_busy = tells_busy(c);
-    memory_of(cpu)->log = logs_pages(c) && logs_safely(c) ? page_alloc(1) : NULL;
+    memory_of(cpu)->tells_busy = can_report_busy(c);
+    memory_of(cpu)->log = can_log_pages(c) && can_log_pages_safely(c) ? page_alloc(1) : NULL;
     memory_of(cpu)->open = vmcs_read_64(VMCS_EPT_POINTER);
     memory_step_setup();
     for (unsigned i = 0; i < CODE_PAGES; i++)
         memory_of(cpu)->code[i].linear = 1; /* matches no page */
     hypercall_offer(cpu, HYPERCALL_MEMTRACE, memory_call);
-    start_at_once(cpu);
+    start_timed_trace(cpu);
 }

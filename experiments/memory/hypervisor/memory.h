@@ -101,18 +101,18 @@ bool memory_map_setup(const struct cpu *cpu);
 /* Makes the maps for this processor's mode and range, or joins the processors that already use such
  * maps. Returns 0 and sets the map pointers; HYPERCALL_E_STATE: other processors use other maps;
  * HYPERCALL_E_SUPPORT: the maps need more pages than there are. */
-int64_t memory_map_use(struct cpu *cpu);
+int64_t memory_map_join(struct cpu *cpu);
 void memory_map_leave(void);
 /* Returns where root mode has memory that the guest may write. NULL: the guest may not write it. */
-void *memory_of_guest(const struct cpu *cpu, uint64_t physical);
-/* Like memory_of_guest(), for memory that is the guest's because it has just accessed it. */
-static inline void *memory_at(uint64_t physical)
+void *memory_find_guest(const struct cpu *cpu, uint64_t physical);
+/* Like memory_find_guest(), for memory that is the guest's because it has just accessed it. */
+static inline void *memory_host_address(uint64_t physical)
 {
     return (void *)(EPT_COPY_HOST_LIMIT + physical);
 }
 /* Makes the closed map allow reads of the page from now on, because page walks read it. False: the
  * map allowed them before. */
-bool memory_map_let_read(struct cpu *cpu, uint64_t physical);
+bool memory_map_allow_read(struct cpu *cpu, uint64_t physical);
 
 /* ---- memory_record.c ---- */
 
@@ -123,7 +123,7 @@ bool memory_translate(struct cpu *cpu, uint64_t linear, uint64_t *physical, uint
 enum memory_entry { ENTRY_OF_ANOTHER, ENTRY_ON_WAY, ENTRY_LAST };
 enum memory_entry memory_entry_of(struct cpu *cpu, uint64_t linear, uint64_t address);
 /* Returns whether the access lies in the range. */
-static inline bool memory_wanted(const struct cpu *cpu, uint64_t gla, uint64_t gpa)
+static inline bool memory_is_traced(const struct cpu *cpu, uint64_t gla, uint64_t gpa)
 {
     return (memory_of(cpu)->cr3 != 0 ? gla : gpa) - memory_of(cpu)->first < memory_of(cpu)->bytes;
 }
@@ -146,7 +146,7 @@ void memory_exit_setup(struct cpu *cpu);
 #define STEP_EXCEPTIONS (~(uint32_t)(BIT(VECTOR_DB) | BIT(VECTOR_MC)))
 /* Returns whether the exception exits even without a trace. If so, the handler under the trace's
  * handler gets the exception. */
-static inline bool memory_exits_anyway(const struct cpu *cpu, uint32_t information)
+static inline bool memory_always_exits(const struct cpu *cpu, uint32_t information)
 {
     return BIT(information & INTERRUPTION_VECTOR) & memory_of(cpu)->exceptions;
 }
@@ -155,7 +155,7 @@ static inline bool memory_exits_anyway(const struct cpu *cpu, uint32_t informati
 
 /* Gives the guest the closed map, or the open map if the range belongs to one process and CR3 to
  * another. */
-void memory_close(struct cpu *cpu, uint64_t cr3);
+void memory_select_map(struct cpu *cpu, uint64_t cr3);
 exit_function memory_violation;
 /* Records an instruction's own access and begins the step, whose exits `row` handles. `flags`:
  * flags of the record beside those of the access. */
@@ -191,20 +191,20 @@ void memory_pages_stop(struct cpu *cpu);
  * map, and records the event's frame. */
 void memory_event(struct cpu *cpu, uint32_t vectoring, uint64_t gla, uint64_t gpa);
 void memory_event_setup(void); /* call at least once */
-/* Delivers again the event whose delivery this exit interrupted. Does what deliver_again() does,
- * and also frees a shadow stack that the delivery had switched to. */
-void memory_deliver_again(struct cpu *cpu, uint32_t vectoring);
+/* Delivers again the event whose delivery this exit interrupted. Does what deliver_event_again()
+ * does, and also frees a shadow stack that the delivery had switched to. */
+void memory_deliver_event_again(struct cpu *cpu, uint32_t vectoring);
 /* Returns the basic reason of an exit whose reason is past the table because the exit left a shadow
  * stack busy, and frees that stack, except after an exception. Returns EXIT_REASON_COUNT for any
  * other such reason. */
-uint64_t memory_busy_exit(struct cpu *cpu, uint64_t reason);
+uint64_t memory_handle_busy_exit(struct cpu *cpu, uint64_t reason);
 /* Like exit_reason(). */
 static inline uint64_t memory_exit_reason(struct cpu *cpu)
 {
     uint64_t reason = vmcs_read_32(VMCS_EXIT_REASON);
 
     if (__builtin_expect(reason >= EXIT_REASON_COUNT, 0))
-        return memory_busy_exit(cpu, reason);
+        return memory_handle_busy_exit(cpu, reason);
     return reason;
 }
 /* memory_walk.c: handles a page walk's own access to the guest's memory so that the walk can start
@@ -212,4 +212,4 @@ static inline uint64_t memory_exit_reason(struct cpu *cpu)
 bool memory_walk(struct cpu *cpu, uint64_t qualification, uint64_t gla, uint64_t gpa);
 /* memory_chunk.c: if the instruction that was `stepped` was an iteration of a REP, executes the
  * following iterations in the same page at once. `rsi` is RSI before the stepped iteration. */
-void memory_chunk(struct cpu *cpu, const struct trace_memory *stepped, uint64_t rsi);
+void memory_do_string(struct cpu *cpu, const struct trace_memory *stepped, uint64_t rsi);

@@ -85,14 +85,14 @@ static uint64_t elements_left(uint64_t address, uint32_t size)
     return (PAGE_SIZE - address % PAGE_SIZE) / size;
 }
 
-static uint64_t at_most(uint64_t count, uint64_t limit) { return count < limit ? count : limit; }
+static uint64_t minimum(uint64_t count, uint64_t limit) { return count < limit ? count : limit; }
 
-static bool next_in_page(uint64_t now, uint64_t was, uint32_t size)
+static bool is_next_in_page(uint64_t now, uint64_t was, uint32_t size)
 {
     return now == was + size && now / PAGE_SIZE == was / PAGE_SIZE;
 }
 
-void memory_chunk(struct cpu *cpu, const struct trace_memory *stepped, uint64_t rsi)
+void memory_do_string(struct cpu *cpu, const struct trace_memory *stepped, uint64_t rsi)
 {
     struct string s;
     const void *from = NULL;
@@ -100,16 +100,16 @@ void memory_chunk(struct cpu *cpu, const struct trace_memory *stepped, uint64_t 
 
     if (stepped->code_bytes < sizeof(stepped->code) || !decode_string(stepped->code, &s) ||
         stepped->rip != vmcs_read_natural(VMCS_GUEST_RIP) ||
-        !next_in_page(target, stepped->gla, s.size) ||
-        (s.moves ? !next_in_page(source, rsi, s.size) : source != rsi) ||
+        !is_next_in_page(target, stepped->gla, s.size) ||
+        (s.moves ? !is_next_in_page(source, rsi, s.size) : source != rsi) ||
         !guest_in_64_bit_mode() || /* the code page may have been found in that mode */
         vmcs_read_natural(VMCS_GUEST_RFLAGS) & RFLAGS_TF ||
         vmcs_read_natural(VMCS_GUEST_DR7) & DR7_ENABLES)
         return;
-    uint64_t count = at_most(cpu->gpr[GPR_RCX], elements_left(target, s.size));
+    uint64_t count = minimum(cpu->gpr[GPR_RCX], elements_left(target, s.size));
     if (s.moves) {
-        count = at_most(count, elements_left(source, s.size));
-        from = memory_readable(cpu, source);
+        count = minimum(count, elements_left(source, s.size));
+        from = memory_find_readable(cpu, source);
         if (from == NULL)
             return;
     }
@@ -117,7 +117,7 @@ void memory_chunk(struct cpu *cpu, const struct trace_memory *stepped, uint64_t 
         return;
     struct trace_memory *record = memory_record_begin(cpu, TRACE_WRITE | TRACE_CHUNK, target,
                                                       stepped->gpa + s.size);
-    do_string(&s, memory_at(record->gpa), from, count, cpu->gpr[GPR_RAX]);
+    do_string(&s, memory_host_address(record->gpa), from, count, cpu->gpr[GPR_RAX]);
     cpu->gpr[GPR_RCX] -= count;
     cpu->gpr[GPR_RDI] += count * s.size;
     if (s.moves)

@@ -29,7 +29,7 @@ void memory_device_setup(void)
 
 /* Returns whether this is a read or write that the guest may make and only the closed map
  * denies. */
-static bool is_ours(const struct cpu *cpu, uint64_t qualification, uint64_t gpa)
+static bool is_denied_by_map(const struct cpu *cpu, uint64_t qualification, uint64_t gpa)
 {
     uint64_t bytes, entry = ept_lookup(cpu->ept_root, gpa, &bytes);
     uint64_t access = qualification & (EPT_VIOLATION_READ | EPT_VIOLATION_WRITE);
@@ -44,9 +44,9 @@ void memory_device_violation(struct cpu *cpu)
     uint64_t gpa = vmcs_read_64(VMCS_GUEST_PHYSICAL_ADDRESS);
     uint64_t gla = vmcs_read_natural(VMCS_GUEST_LINEAR_ADDRESS);
 
-    if (qualification & EPT_VIOLATION_ASYNCHRONOUS && pt_output_refused(cpu, qualification))
+    if (qualification & EPT_VIOLATION_ASYNCHRONOUS && pt_report_output_error(cpu, qualification))
         return;
-    if (!is_ours(cpu, qualification, gpa))
+    if (!is_denied_by_map(cpu, qualification, gpa))
         exit_ept_violation(cpu);
     else if (vectoring & INTERRUPTION_VALID)
         memory_event(cpu, vectoring, gla, gpa);

@@ -26,7 +26,7 @@ static void free_shadow_stack(struct cpu *cpu, uint64_t push)
     for (uint64_t at = push + WORD; at <= push + SHADOW_WORDS * WORD; at += WORD) {
         uint64_t physical, busy = at | SHADOW_STACK_TOKEN_BUSY;
         uint64_t *token = at % WORD == 0 && memory_translate(cpu, at, &physical, NULL)
-                              ? memory_of_guest(cpu, physical)
+                              ? memory_find_guest(cpu, physical)
                               : NULL;
 
         if (token != NULL && __atomic_compare_exchange_n(token, &busy, at, false, __ATOMIC_SEQ_CST,
@@ -45,7 +45,7 @@ static bool has_switched(uint64_t push)
 }
 
 /* A page fault in a push leaves the stack busy natively, too. */
-uint64_t memory_busy_exit(struct cpu *cpu, uint64_t reason)
+uint64_t memory_handle_busy_exit(struct cpu *cpu, uint64_t reason)
 {
     uint64_t basic = reason & ~EXIT_REASON_PREMATURELY_BUSY;
 
@@ -56,14 +56,14 @@ uint64_t memory_busy_exit(struct cpu *cpu, uint64_t reason)
     return basic;
 }
 
-void memory_deliver_again(struct cpu *cpu, uint32_t vectoring)
+void memory_deliver_event_again(struct cpu *cpu, uint32_t vectoring)
 {
     if (!memory_of(cpu)->tells_busy) {
         uint64_t push = vmcs_read_natural(VMCS_GUEST_LINEAR_ADDRESS);
         if (has_switched(push))
             free_shadow_stack(cpu, push);
     }
-    deliver_again(cpu, vectoring);
+    deliver_event_again(cpu, vectoring);
 }
 
 static void record_piece(struct cpu *cpu, uint64_t at, uint32_t bytes)
@@ -73,7 +73,7 @@ static void record_piece(struct cpu *cpu, uint64_t at, uint32_t bytes)
 
     if ((at ^ m->event_gla) / PAGE_SIZE != 0 && !memory_translate(cpu, at, &gpa, NULL))
         return; /* not reached: the frame was just written here */
-    if (memory_of_guest(cpu, gpa) == NULL || !memory_wanted(cpu, at, gpa))
+    if (memory_find_guest(cpu, gpa) == NULL || !memory_is_traced(cpu, at, gpa))
         return;
     struct trace_memory *record = memory_record_begin(cpu, TRACE_WRITE | TRACE_EVENT, at, gpa);
     record->detail = m->event & (uint32_t)BITS(11, 0);
@@ -129,7 +129,7 @@ static void event_exception(struct cpu *cpu)
     uint32_t information = vmcs_read_32(VMCS_EXIT_INTERRUPTION_INFORMATION);
 
     if (interruption_type(information) == INTERRUPTION_TYPE_NMI ||
-        memory_exits_anyway(cpu, information)) {
+        memory_always_exits(cpu, information)) {
         event_other(cpu);
         return;
     }
@@ -152,6 +152,6 @@ void memory_event(struct cpu *cpu, uint32_t vectoring, uint64_t gla, uint64_t gp
     memory_of(cpu)->event = vectoring;
     memory_of(cpu)->event_gla = gla;
     memory_of(cpu)->event_gpa = gpa;
-    memory_deliver_again(cpu, vectoring);
+    memory_deliver_event_again(cpu, vectoring);
     memory_begin_step(cpu, memory_of(cpu)->open, event_row);
 }

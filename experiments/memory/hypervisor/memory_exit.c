@@ -14,14 +14,14 @@
 #define XSTATE_ALIGNMENT 8 /* the first byte that the XSAVE family writes is aligned to this */
 #define END_OF_PAGE 16
 
-static inline uint64_t field(uint32_t encoding)
+static inline uint64_t read_field(uint32_t encoding)
 {
     uint64_t value;
     __asm__ volatile("vmread %1, %0" : "=r"(value) : "r"((uint64_t)encoding) : "cc");
     return value;
 }
 
-static inline void set_field(uint32_t encoding, uint64_t value)
+static inline void write_field(uint32_t encoding, uint64_t value)
 {
     __asm__ volatile("vmwrite %1, %0" : : "r"((uint64_t)encoding), "r"(value) : "cc", "memory");
 }
@@ -40,23 +40,23 @@ static inline bool has_escape(uint64_t code)
  * map, which allows reads and execution of the page: so the page is memory, and in the range.
  * False: this is another exit, and nothing is done. The record's place may have been written to by
  * then, but it is not part of any record yet. */
-static inline bool begin(struct cpu *cpu)
+static inline bool begin_write_step(struct cpu *cpu)
 {
     struct cpu_memory *m = memory_of(cpu);
     struct trace_memory *record = (struct trace_memory *)trace_of(cpu)->record;
 
-    if (!memory_is_plain_write(field(VMCS_EXIT_QUALIFICATION)) ||
-        field(VMCS_IDT_VECTORING_INFORMATION) & INTERRUPTION_VALID ||
-        field(VMCS_GUEST_RFLAGS) & RFLAGS_TF)
+    if (!memory_is_plain_write(read_field(VMCS_EXIT_QUALIFICATION)) ||
+        read_field(VMCS_IDT_VECTORING_INFORMATION) & INTERRUPTION_VALID ||
+        read_field(VMCS_GUEST_RFLAGS) & RFLAGS_TF)
         return false;
-    uint64_t gpa = field(VMCS_GUEST_PHYSICAL_ADDRESS);
+    uint64_t gpa = read_field(VMCS_GUEST_PHYSICAL_ADDRESS);
     if (gpa % PAGE_SIZE > PAGE_SIZE - END_OF_PAGE)
         return false;
     record->gpa = gpa;
-    uint64_t rip = field(VMCS_GUEST_RIP), cr3 = field(VMCS_GUEST_CR3);
+    uint64_t rip = read_field(VMCS_GUEST_RIP), cr3 = read_field(VMCS_GUEST_CR3);
     const struct code_page *page = memory_code_slot(cpu, cr3, rip);
     memory_record_place_of(record, rip, cr3, TRACE_WRITE);
-    if (!memory_code_known(page, cr3, rip & ~(PAGE_SIZE - 1)) ||
+    if (!memory_is_code_known(page, cr3, rip & ~(PAGE_SIZE - 1)) ||
         rip % PAGE_SIZE > PAGE_SIZE - END_OF_PAGE)
         return false;
     const uint64_t *code = (const uint64_t *)(page->bytes + rip % PAGE_SIZE);
@@ -64,29 +64,29 @@ static inline bool begin(struct cpu *cpu)
         (has_escape(code[0]) && gpa % XSTATE_ALIGNMENT == 0 && memory_is_xstate(code[0])))
         return false;
     memory_record_code(record, code[0], code[1], CODE_BYTES);
-    record->gla = field(VMCS_GUEST_LINEAR_ADDRESS);
+    record->gla = read_field(VMCS_GUEST_LINEAR_ADDRESS);
     memory_record_time(record, true);
-    set_field(VMCS_EPT_POINTER, m->open);
-    set_field(VMCS_PRIMARY_CONTROLS, m->stepping);
-    set_field(VMCS_EXCEPTION_BITMAP, m->step_exceptions);
-    set_field(VMCS_GUEST_INTERRUPTIBILITY_STATE,
-              (cpu->blocking & ~(uint32_t)BLOCKING_BY_STI) | BLOCKING_BY_MOV_SS);
+    write_field(VMCS_EPT_POINTER, m->open);
+    write_field(VMCS_PRIMARY_CONTROLS, m->stepping);
+    write_field(VMCS_EXCEPTION_BITMAP, m->step_exceptions);
+    write_field(VMCS_GUEST_INTERRUPTIBILITY_STATE,
+                (cpu->blocking & ~(uint32_t)BLOCKING_BY_STI) | BLOCKING_BY_MOV_SS);
     m->stage = STAGE_STEPPED;
     return true;
 }
 
-static inline void end(struct cpu *cpu)
+static inline void end_write_step(struct cpu *cpu)
 {
     struct cpu_trace *trace = trace_of(cpu);
     struct cpu_memory *m = memory_of(cpu);
     struct trace_memory *record = (struct trace_memory *)trace->record;
-    const uint64_t *from = memory_at(record->gpa);
+    const uint64_t *from = memory_host_address(record->gpa);
 
     record->value0 = from[0];
     record->value1 = from[1];
-    set_field(VMCS_EPT_POINTER, m->closed);
-    set_field(VMCS_PRIMARY_CONTROLS, m->primary);
-    set_field(VMCS_EXCEPTION_BITMAP, m->exceptions);
+    write_field(VMCS_EPT_POINTER, m->closed);
+    write_field(VMCS_PRIMARY_CONTROLS, m->primary);
+    write_field(VMCS_EXCEPTION_BITMAP, m->exceptions);
     m->stage = STAGE_CLOSED;
     trace->record = (struct trace_record *)(record + 1);
     if (__builtin_expect(trace->record == trace->end, 0))
@@ -99,7 +99,7 @@ static inline void end(struct cpu *cpu)
 }
 
 /* The fast path is not for a processor whose NMIs are trapped, because its controls change from
- * exit to exit. Nor is it for traces that need more checks than begin() makes. */
+ * exit to exit. Nor is it for traces that need more checks than begin_write_step() makes. */
 void memory_exit_setup(struct cpu *cpu)
 {
     struct cpu_memory *m = memory_of(cpu);
@@ -118,7 +118,7 @@ void memory_exit_other(struct cpu *cpu)
 {
     struct cpu_memory *m = memory_of(cpu);
 
-    if (m->stage == STAGE_STEPPED) { /* do what begin() left out */
+    if (m->stage == STAGE_STEPPED) { /* do what begin_write_step() left out */
         m->row = memory_step_row;
         m->begun = 1;
         m->stage = STAGE_WHOLE;
@@ -131,14 +131,14 @@ void memory_exit_other(struct cpu *cpu)
 
 void memory_exit_write(struct cpu *cpu)
 {
-    if (memory_of(cpu)->stage != STAGE_CLOSED || !begin(cpu))
+    if (memory_of(cpu)->stage != STAGE_CLOSED || !begin_write_step(cpu))
         memory_exit_other(cpu);
 }
 
 void memory_exit_trap(struct cpu *cpu)
 {
     if (__builtin_expect(memory_of(cpu)->stage == STAGE_STEPPED, 1))
-        end(cpu);
+        end_write_step(cpu);
     else
         memory_exit_other(cpu);
 }

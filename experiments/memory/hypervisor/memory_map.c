@@ -33,7 +33,7 @@ static bool denies_reads(uint32_t mode)
 }
 /* Small pages are needed because page walks read memory, so its pages open one by one, and because
  * a page-modification log has single pages. */
-static bool in_small_pages(uint32_t mode)
+static bool needs_small_pages(uint32_t mode)
 {
     return mode == MEMTRACE_READS || mode == MEMTRACE_ALL || mode == MEMTRACE_PAGES;
 }
@@ -49,7 +49,7 @@ uint64_t memory_map_pages(const struct boot_info *bi, uint64_t tables)
     if (ring_options.memory == MEMTRACE_OFF)
         return 0;
     uint64_t view = tables + gibs, writes = tables + ends;
-    return view + writes + (in_small_pages(ring_options.memory) ? tables + ends + small : 0);
+    return view + writes + (needs_small_pages(ring_options.memory) ? tables + ends + small : 0);
 }
 
 bool memory_map_setup(const struct cpu *cpu)
@@ -61,7 +61,7 @@ bool memory_map_setup(const struct cpu *cpu)
 
     if (maps.page != NULL) /* another processor has set up the maps */
         return true;
-    uint64_t pages = memory_map_pages(cpu->boot, ept_tables(cpu->ept_root));
+    uint64_t pages = memory_map_pages(cpu->boot, ept_count_tables(cpu->ept_root));
     view.next = page_alloc(pages);
     view.end = maps.end = view.next + pages * TABLE_ENTRIES;
     if (view.next == NULL || !ept_copy_to_host(cpu->ept_root, &view, cpu->host_cr3))
@@ -70,7 +70,7 @@ bool memory_map_setup(const struct cpu *cpu)
     return true;
 }
 
-static uint64_t new_map(const struct cpu *cpu, uint64_t deny, enum ept_copy_as as)
+static uint64_t make_map(const struct cpu *cpu, uint64_t deny, enum ept_copy_as as)
 {
     const struct cpu_memory *m = memory_of(cpu);
     bool linear = m->cr3 != 0;
@@ -92,7 +92,7 @@ static uint64_t new_map(const struct cpu *cpu, uint64_t deny, enum ept_copy_as a
     return root != 0 ? root | EPTP_WALK_4 | EPTP_MEMORY_WB : 0;
 }
 
-static bool new_maps(const struct cpu *cpu)
+static bool make_maps(const struct cpu *cpu)
 {
     uint32_t mode = memory_of(cpu)->mode;
 
@@ -103,19 +103,19 @@ static bool new_maps(const struct cpu *cpu)
     maps.cr3 = memory_of(cpu)->cr3;
     maps.half_open = mode == MEMTRACE_READS || mode == MEMTRACE_DEVICES
                          ? memory_of(cpu)->open
-                         : new_map(cpu, EPT_WRITE, EPT_COPY_AS_IT_IS);
+                         : make_map(cpu, EPT_WRITE, EPT_COPY_AS_IT_IS);
     maps.closed = denies_reads(mode)
-                      ? new_map(cpu, EPT_READ | EPT_WRITE,
-                                in_small_pages(mode) ? EPT_COPY_SMALL : EPT_COPY_AS_IT_IS)
+                      ? make_map(cpu, EPT_READ | EPT_WRITE,
+                                 needs_small_pages(mode) ? EPT_COPY_SMALL : EPT_COPY_AS_IT_IS)
                       : maps.half_open;
     if (mode == MEMTRACE_PAGES) {
-        maps.closed = new_map(cpu, 0, EPT_COPY_SMALL);
+        maps.closed = make_map(cpu, 0, EPT_COPY_SMALL);
         maps.half_open = maps.closed |= maps.closed != 0 ? EPTP_ACCESSED_DIRTY : 0;
     }
     return maps.closed != 0 && maps.half_open != 0;
 }
 
-static bool same_maps(const struct cpu_memory *m)
+static bool has_same_maps(const struct cpu_memory *m)
 {
     return maps.mode == m->mode && maps.cr3 == m->cr3 && maps.first == m->first &&
            maps.bytes == m->bytes;
@@ -129,14 +129,14 @@ static void lock(void)
 
 static void unlock(void) { __atomic_store_n(&maps.lock, 0, __ATOMIC_RELEASE); }
 
-int64_t memory_map_use(struct cpu *cpu)
+int64_t memory_map_join(struct cpu *cpu)
 {
     int64_t result = 0;
 
     lock();
-    if (maps.users != 0 && !same_maps(memory_of(cpu)))
+    if (maps.users != 0 && !has_same_maps(memory_of(cpu)))
         result = HYPERCALL_E_STATE;
-    else if (maps.users == 0 && !new_maps(cpu))
+    else if (maps.users == 0 && !make_maps(cpu))
         result = HYPERCALL_E_SUPPORT;
     else
         __atomic_fetch_add(&maps.users, 1, __ATOMIC_RELAXED);
@@ -150,7 +150,7 @@ int64_t memory_map_use(struct cpu *cpu)
 
 void memory_map_leave(void) { __atomic_fetch_sub(&maps.users, 1, __ATOMIC_RELEASE); }
 
-void *memory_of_guest(const struct cpu *cpu, uint64_t physical)
+void *memory_find_guest(const struct cpu *cpu, uint64_t physical)
 {
     uint64_t bytes;
 
@@ -158,10 +158,10 @@ void *memory_of_guest(const struct cpu *cpu, uint64_t physical)
     if (physical >= cpu->boot->memory_top ||
         !ept_is_memory(ept_lookup(cpu->ept_root, physical, &bytes)))
         return NULL;
-    return memory_at(physical);
+    return memory_host_address(physical);
 }
 
-bool memory_map_let_read(struct cpu *cpu, uint64_t physical)
+bool memory_map_allow_read(struct cpu *cpu, uint64_t physical)
 {
     uint64_t *table = (uint64_t *)(memory_of(cpu)->closed & EPT_ADDRESS);
 

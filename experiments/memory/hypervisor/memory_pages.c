@@ -23,7 +23,7 @@ void memory_pages_flush(struct cpu *cpu)
         uint64_t page = m->log[LAST - i];
         struct trace_memory *record = memory_record_place(cpu, 0);
 
-        if (!memory_wanted(cpu, m->first, page))
+        if (!memory_is_traced(cpu, m->first, page))
             continue;
         memory_record_place_of(record, 0, 0, TRACE_WRITE | TRACE_PAGE);
         memory_record_code(record, 0, 0, 0);
@@ -37,7 +37,7 @@ void memory_pages_flush(struct cpu *cpu)
     restart_log();
 }
 
-static void log_pages(bool on)
+static void set_page_logging(bool on)
 {
     uint32_t secondary = vmcs_read_32(VMCS_SECONDARY_CONTROLS) & ~(uint32_t)SECONDARY_ENABLE_PML;
 
@@ -48,11 +48,11 @@ void memory_pages_start(struct cpu *cpu)
 {
     vmcs_write_raw(VMCS_PML_ADDRESS, (uint64_t)memory_of(cpu)->log);
     restart_log();
-    log_pages(true);
+    set_page_logging(true);
 }
 
 void memory_pages_stop(struct cpu *cpu)
 {
     memory_pages_flush(cpu);
-    log_pages(false);
+    set_page_logging(false);
 }

@@ -26,13 +26,14 @@ static const void *table_entry(void *context, uint64_t address)
 
     tables->last = address;
     tables->met |= address == tables->looked_for;
-    const volatile uint64_t *entry = memory_of_guest(tables->cpu, address);
+    const volatile uint64_t *entry = memory_find_guest(tables->cpu, address);
     tables->entry = entry != NULL ? *entry : 0;
     tables->all &= tables->entry;
     return &tables->entry;
 }
 
-static bool walk(struct cpu *cpu, uint64_t linear, struct tables *tables, uint64_t *physical)
+static bool walk_guest_tables(struct cpu *cpu, uint64_t linear, struct tables *tables,
+                              uint64_t *physical)
 {
     unsigned levels = vmcs_read_natural(VMCS_GUEST_CR4) & CR4_LA57 ? TABLE_LEVELS + 1
                                                                    : TABLE_LEVELS;
@@ -48,7 +49,7 @@ bool memory_translate(struct cpu *cpu, uint64_t linear, uint64_t *physical, uint
 {
     struct tables tables = {0};
 
-    if (!walk(cpu, linear, &tables, physical))
+    if (!walk_guest_tables(cpu, linear, &tables, physical))
         return false;
     if (entry != NULL)
         *entry = tables.last;
@@ -59,7 +60,7 @@ enum memory_entry memory_entry_of(struct cpu *cpu, uint64_t linear, uint64_t add
 {
     struct tables tables = {.looked_for = address};
     uint64_t physical;
-    bool mapped = walk(cpu, linear, &tables, &physical);
+    bool mapped = walk_guest_tables(cpu, linear, &tables, &physical);
 
     return !tables.met                        ? ENTRY_OF_ANOTHER
            : mapped && tables.last == address ? ENTRY_LAST
@@ -68,19 +69,19 @@ enum memory_entry memory_entry_of(struct cpu *cpu, uint64_t linear, uint64_t add
 
 /* Leaves two cases to the processor: a page walk that would set a bit, and protection keys. SDM
  * Vol. 3, "Determination of Access Rights". */
-const void *memory_readable(struct cpu *cpu, uint64_t linear)
+const void *memory_find_readable(struct cpu *cpu, uint64_t linear)
 {
     struct tables tables = {0};
     uint64_t physical, cr4 = vmcs_read_natural(VMCS_GUEST_CR4);
     bool user = guest_cpl() == 3;
 
-    if (!walk(cpu, linear, &tables, &physical) || !(tables.all & PTE_A))
+    if (!walk_guest_tables(cpu, linear, &tables, &physical) || !(tables.all & PTE_A))
         return NULL;
     if (tables.all & PTE_US ? cr4 & CR4_PKE || !(user || !(cr4 & CR4_SMAP) ||
                                                  vmcs_read_natural(VMCS_GUEST_RFLAGS) & RFLAGS_AC)
                             : cr4 & CR4_PKS || user)
         return NULL;
-    return memory_of_guest(cpu, physical);
+    return memory_find_guest(cpu, physical);
 }
 
 /* ---- the code ---- */
@@ -92,17 +93,17 @@ bool memory_find_code(struct cpu *cpu, uint64_t cr3, uint64_t linear, struct cod
     page->linear = 1; /* matches no page */
     if (!memory_translate(cpu, linear, &physical, &entry))
         return false;
-    page->bytes = memory_of_guest(cpu, physical);
+    page->bytes = memory_find_guest(cpu, physical);
     if (page->bytes == NULL)
         return false;
-    page->entry = memory_at(entry);
+    page->entry = memory_host_address(entry);
     page->value = *page->entry;
     page->cr3 = cr3;
     page->linear = linear;
     return true;
 }
 
-unsigned memory_code_over_pages(struct cpu *cpu, uint64_t cr3, uint64_t rip, uint8_t *code)
+unsigned memory_read_code_across_pages(struct cpu *cpu, uint64_t cr3, uint64_t rip, uint8_t *code)
 {
     unsigned count = 0;
 
@@ -131,14 +132,15 @@ void memory_finish_xstate(struct cpu *cpu, struct trace_memory *record)
     record->detail = (uint32_t)cpu->gpr[GPR_RAX];
     if (area % PAGE_SIZE > PAGE_SIZE - XCOMP_BV - sizeof(uint64_t))
         return; /* the header is past the page's end, and may lie anywhere */
-    const uint64_t *bv = memory_at(area + XSTATE_BV), *comp = memory_at(area + XCOMP_BV);
+    const uint64_t *bv = memory_host_address(area + XSTATE_BV),
+                   *comp = memory_host_address(area + XCOMP_BV);
     record->xstate = (*bv & BITS(23, 0)) | (*comp & BITS(22, 0)) << 24 | (*comp >> 63) << 47;
 }
 
 void memory_finish_end_of_page(struct trace_memory *record)
 {
     uint64_t left = PAGE_SIZE - record->gpa % PAGE_SIZE;
-    const uint8_t *from = memory_at(record->gpa);
+    const uint8_t *from = memory_host_address(record->gpa);
     uint64_t value[2] = {0};
 
     for (uint64_t i = 0; i < left; i++)

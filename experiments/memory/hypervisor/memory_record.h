@@ -16,11 +16,11 @@
 /* Returns the memory that the guest reads at this address, with the guest's tables and rights of
  * this moment, valid up to the page's end. NULL: the guest may not read it, or only the processor
  * can tell. */
-const void *memory_readable(struct cpu *cpu, uint64_t linear);
+const void *memory_find_readable(struct cpu *cpu, uint64_t linear);
 /* Finds the page of code. False: the page is not mapped, or is not the guest's memory. */
 bool memory_find_code(struct cpu *cpu, uint64_t cr3, uint64_t linear, struct code_page *page);
 /* Reads code that continues in another page. Returns how many bytes of the code are known. */
-unsigned memory_code_over_pages(struct cpu *cpu, uint64_t cr3, uint64_t rip, uint8_t *code);
+unsigned memory_read_code_across_pages(struct cpu *cpu, uint64_t cr3, uint64_t rip, uint8_t *code);
 /* Stores the value of an access to the last bytes of a page. */
 void memory_finish_end_of_page(struct trace_memory *record);
 void memory_finish_xstate(struct cpu *cpu, struct trace_memory *record);
@@ -49,7 +49,7 @@ static inline struct code_page *memory_code_slot(struct cpu *cpu, uint64_t cr3, 
 }
 
 /* False also if the guest has changed the entry that maps the page: then find the page again. */
-static inline bool memory_code_known(const struct code_page *page, uint64_t cr3, uint64_t linear)
+static inline bool memory_is_code_known(const struct code_page *page, uint64_t cr3, uint64_t linear)
 {
     return page->cr3 == cr3 && page->linear == linear && *page->entry == page->value;
 }
@@ -59,13 +59,14 @@ static inline const struct code_page *memory_code_page(struct cpu *cpu, uint64_t
 {
     struct code_page *page = memory_code_slot(cpu, cr3, linear);
 
-    if (!memory_code_known(page, cr3, linear) && !memory_find_code(cpu, cr3, linear, page))
+    if (!memory_is_code_known(page, cr3, linear) && !memory_find_code(cpu, cr3, linear, page))
         return NULL;
     return page;
 }
 
 /* Reads up to 15 bytes of code at RIP. Returns their number, which is 0 outside IA-32e mode. */
-static inline unsigned memory_code(struct cpu *cpu, uint64_t cr3, uint64_t rip, uint64_t code[2])
+static inline unsigned memory_read_code(struct cpu *cpu, uint64_t cr3, uint64_t rip,
+                                        uint64_t code[2])
 {
     const struct code_page *page = memory_code_page(cpu, cr3, rip & ~(PAGE_SIZE - 1));
     uint64_t offset = rip % PAGE_SIZE;
@@ -74,7 +75,7 @@ static inline unsigned memory_code(struct cpu *cpu, uint64_t cr3, uint64_t rip, 
     if (__builtin_expect(page == NULL, 0))
         return 0;
     if (__builtin_expect(offset > PAGE_SIZE - 2 * sizeof(*code), 0))
-        return memory_code_over_pages(cpu, cr3, rip, (uint8_t *)code);
+        return memory_read_code_across_pages(cpu, cr3, rip, (uint8_t *)code);
     const uint64_t *from = (const uint64_t *)(page->bytes + offset);
     code[0] = from[0];
     code[1] = from[1] & BITS(55, 0);
@@ -129,7 +130,7 @@ static inline struct trace_memory *memory_record_begin(struct cpu *cpu, uint32_t
     struct trace_memory *record = memory_record_place(cpu, memory_of(cpu)->begun++);
     uint64_t cr3 = vmcs_read_natural(VMCS_GUEST_CR3), rip = vmcs_read_natural(VMCS_GUEST_RIP);
     uint64_t code[2];
-    unsigned count = memory_code(cpu, cr3, rip, code);
+    unsigned count = memory_read_code(cpu, cr3, rip, code);
 
     memory_record_place_of(record, rip, cr3, flags);
     memory_record_code(record, code[0], code[1], count);
@@ -151,7 +152,7 @@ static inline bool memory_is_xstate(uint64_t code)
 
 static inline void memory_record_finish(struct cpu *cpu, struct trace_memory *record)
 {
-    const uint64_t *from = memory_at(record->gpa);
+    const uint64_t *from = memory_host_address(record->gpa);
 
     if (__builtin_expect(record->gpa % PAGE_SIZE <= PAGE_SIZE - 2 * sizeof(*from), 1)) {
         record->value0 = from[0];

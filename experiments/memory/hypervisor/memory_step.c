@@ -28,7 +28,7 @@
 exit_handler memory_step_row[EXIT_REASON_COUNT + 1];
 
 /* The controls change only if NMIs are trapped, except for the flag that each step sets. */
-static uint32_t controls(const struct cpu *cpu)
+static uint32_t step_controls(const struct cpu *cpu)
 {
     if (__builtin_expect(cpu->nmi.passthrough, 1))
         return memory_of(cpu)->primary;
@@ -36,7 +36,7 @@ static uint32_t controls(const struct cpu *cpu)
            (memory_of(cpu)->primary & PRIMARY_MONITOR_TRAP_FLAG);
 }
 
-void memory_close(struct cpu *cpu, uint64_t cr3)
+void memory_select_map(struct cpu *cpu, uint64_t cr3)
 {
     const struct cpu_memory *m = memory_of(cpu);
     uint64_t other = m->cr3 == 0 ? 0 : (m->cr3 ^ cr3) & BITS(51, 11);
@@ -51,7 +51,7 @@ void memory_close(struct cpu *cpu, uint64_t cr3)
 /* Makes each event exit that can come at the next instruction. A blocked event would exit, too, and
  * for ever. If NMIs are trapped, they exit anyway. With virtual NMIs, an IRET unblocks NMIs as it
  * does without. SDM Vol. 3, "Interruptibility State"; "Event Blocking". */
-static void events_exit(const struct cpu *cpu, bool on)
+static void set_event_exiting(const struct cpu *cpu, bool on)
 {
     uint32_t pin = vmcs_read_32(VMCS_PIN_BASED_CONTROLS);
     uint32_t blocking = vmcs_read_32(VMCS_GUEST_INTERRUPTIBILITY_STATE);
@@ -69,9 +69,9 @@ static void events_exit(const struct cpu *cpu, bool on)
 void memory_end_step(struct cpu *cpu)
 {
     if (memory_of(cpu)->by_exits)
-        events_exit(cpu, false);
+        set_event_exiting(cpu, false);
     vmcs_write_64(VMCS_EPT_POINTER, memory_of(cpu)->closed);
-    vmcs_write_32(VMCS_PRIMARY_CONTROLS, controls(cpu));
+    vmcs_write_32(VMCS_PRIMARY_CONTROLS, step_controls(cpu));
     vmcs_write_32(VMCS_EXCEPTION_BITMAP, memory_of(cpu)->exceptions);
     memory_of(cpu)->row = trace_of(cpu)->under;
     memory_of(cpu)->stage = memory_of(cpu)->plain ? STAGE_CLOSED : STAGE_WHOLE;
@@ -94,10 +94,10 @@ static void step_trap(struct cpu *cpu)
     memory_step_trapped(cpu);
     memory_record_publish(cpu);
     if (one && record->flags == TRACE_WRITE)
-        memory_chunk(cpu, record, memory_of(cpu)->rsi);
+        memory_do_string(cpu, record, memory_of(cpu)->rsi);
 }
 
-static void give_up(struct cpu *cpu)
+static void abandon_step(struct cpu *cpu)
 {
     const struct trace_memory *record = (const struct trace_memory *)trace_of(cpu)->record;
     bool retired = memory_of(cpu)->begun > 0 && record->rip != vmcs_read_natural(VMCS_GUEST_RIP);
@@ -115,7 +115,7 @@ static void step_other(struct cpu *cpu)
 {
     uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
 
-    give_up(cpu);
+    abandon_step(cpu);
     /* The access was the processor's own, by PEBS, while the guest was in HLT. That state does not
      * allow blocking by MOV SS (SDM Vol. 3, "Checks on Guest Non-Register State"). HLT ends early,
      * and the next instruction is stepped. */
@@ -131,9 +131,9 @@ static void step_other(struct cpu *cpu)
 
 static void step_nmi(struct cpu *cpu)
 {
-    give_up(cpu);
+    abandon_step(cpu);
     if (nmi_claim(cpu, FOUND_IN_ROOT, vmcs_read_natural(VMCS_GUEST_RIP), false) != 0 &&
-        !nmi_guest_merged(cpu))
+        !nmi_has_merged_guest(cpu))
         return;
     pmu_freeze_as_guest(cpu);
     (void)nmi_forward(cpu);
@@ -145,10 +145,10 @@ static void step_exception(struct cpu *cpu)
 
     if (interruption_type(information) == INTERRUPTION_TYPE_NMI) {
         (cpu->nmi.passthrough ? step_nmi : step_other)(cpu);
-    } else if (memory_exits_anyway(cpu, information)) {
+    } else if (memory_always_exits(cpu, information)) {
         step_other(cpu);
     } else {
-        give_up(cpu);
+        abandon_step(cpu);
         deliver_exception(cpu);
     }
 }
@@ -156,13 +156,13 @@ static void step_exception(struct cpu *cpu)
 /* ---- its beginning ---- */
 
 /* `qualification` says whether an IRET had unblocked NMIs before it violated the map. */
-static void block(struct cpu *cpu, uint64_t qualification)
+static void block_events(struct cpu *cpu, uint64_t qualification)
 {
     uint32_t blocking = cpu->blocking & ~(uint32_t)BLOCKING_BY_STI;
 
     if (memory_of(cpu)->by_exits) {
         memory_keep_nmi_blocked(cpu, qualification);
-        events_exit(cpu, true);
+        set_event_exiting(cpu, true);
         return;
     }
     if (qualification & EPT_VIOLATION_NMI_UNBLOCKING)
@@ -173,7 +173,7 @@ static void block(struct cpu *cpu, uint64_t qualification)
 void memory_begin_step(struct cpu *cpu, uint64_t map, const exit_handler *row)
 {
     vmcs_write_64(VMCS_EPT_POINTER, map);
-    vmcs_write_32(VMCS_PRIMARY_CONTROLS, controls(cpu) | PRIMARY_MONITOR_TRAP_FLAG);
+    vmcs_write_32(VMCS_PRIMARY_CONTROLS, step_controls(cpu) | PRIMARY_MONITOR_TRAP_FLAG);
     vmcs_write_32(VMCS_EXCEPTION_BITMAP, memory_of(cpu)->step_exceptions);
     memory_of(cpu)->row = row;
     memory_of(cpu)->stage = STAGE_WHOLE;
@@ -194,15 +194,15 @@ static void step_violation(struct cpu *cpu)
     if (vmcs_read_32(VMCS_IDT_VECTORING_INFORMATION) & INTERRUPTION_VALID ||
         (qualification & (EPT_VIOLATION_TRANSLATED | EPT_VIOLATION_ASYNCHRONOUS)) !=
             EPT_VIOLATION_TRANSLATED ||
-        memory_of_guest(cpu, gpa) == NULL) {
-        give_up(cpu);
+        memory_find_guest(cpu, gpa) == NULL) {
+        abandon_step(cpu);
         memory_violation(cpu);
         return;
     }
-    if (memory_wanted(cpu, gla, gpa))
+    if (memory_is_traced(cpu, gla, gpa))
         memory_record_begin(cpu, (uint32_t)(qualification & memory_of(cpu)->recorded), gla, gpa);
     vmcs_write_64(VMCS_EPT_POINTER, memory_of(cpu)->open);
-    block(cpu, qualification);
+    block_events(cpu, qualification);
 }
 
 void memory_step_instruction(struct cpu *cpu, uint64_t qualification, uint32_t flags, uint64_t gla,
@@ -211,13 +211,13 @@ void memory_step_instruction(struct cpu *cpu, uint64_t qualification, uint32_t f
     struct cpu_memory *m = memory_of(cpu);
     uint32_t recorded = (uint32_t)(qualification & m->recorded);
 
-    if (memory_wanted(cpu, gla, gpa) && recorded != 0)
+    if (memory_is_traced(cpu, gla, gpa) && recorded != 0)
         memory_record_begin(cpu, recorded | flags, gla, gpa);
     m->rsi = cpu->gpr[GPR_RSI];
     m->by_exits = memory_options.exits || flags & TRACE_INEXACT ||
                   !(qualification & EPT_VIOLATION_WRITE) ||
                   vmcs_read_natural(VMCS_GUEST_RFLAGS) & RFLAGS_TF;
-    block(cpu, qualification);
+    block_events(cpu, qualification);
     memory_begin_step(cpu, qualification & EPT_VIOLATION_WRITE ? m->open : m->half_open, row);
 }
 
@@ -230,13 +230,13 @@ void memory_violation(struct cpu *cpu)
     bool walk = !(qualification & EPT_VIOLATION_TRANSLATED);
     uint32_t flags = walk || qualification & EPT_VIOLATION_ASYNCHRONOUS ? TRACE_INEXACT : 0;
 
-    if (qualification & EPT_VIOLATION_ASYNCHRONOUS && pt_output_refused(cpu, qualification)) {
+    if (qualification & EPT_VIOLATION_ASYNCHRONOUS && pt_report_output_error(cpu, qualification)) {
         return;
-    } else if (memory_of_guest(cpu, gpa) == NULL) {
+    } else if (memory_find_guest(cpu, gpa) == NULL) {
         exit_ept_violation(cpu);
     } else if (walk && memory_walk(cpu, qualification, gla, gpa)) {
         if (vectoring & INTERRUPTION_VALID)
-            memory_deliver_again(cpu, vectoring);
+            memory_deliver_event_again(cpu, vectoring);
         else
             memory_keep_nmi_blocked(cpu, qualification);
     } else if (vectoring & INTERRUPTION_VALID) {
@@ -253,7 +253,7 @@ void memory_step_setup(void)
     memory_step_row[EXIT_REASON_MONITOR_TRAP_FLAG] = step_trap;
     memory_step_row[EXIT_REASON_EPT_VIOLATION] = step_violation;
     memory_step_row[EXIT_REASON_EXCEPTION_OR_NMI] = step_exception;
-    memory_step_row[EXIT_REASON_EXTERNAL_INTERRUPT] = give_up;
+    memory_step_row[EXIT_REASON_EXTERNAL_INTERRUPT] = abandon_step;
     memory_event_setup();
     memory_device_setup();
 }

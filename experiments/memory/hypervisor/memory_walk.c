@@ -16,7 +16,7 @@
 
 /* Whether this processor was just here for the same entry, which had A set then. One violation may
  * lie between the two visits: that of the instruction's read, which is done again as well. */
-static bool comes_back(struct cpu *cpu, uint64_t address)
+static bool is_repeated_walk(struct cpu *cpu, uint64_t address)
 {
     struct cpu_memory *m = memory_of(cpu);
     uint64_t count = cpu->exits[EXIT_REASON_EPT_VIOLATION];
@@ -43,10 +43,11 @@ static void record_walk(struct cpu *cpu, uint32_t direction, uint64_t gla, uint6
 
 bool memory_walk(struct cpu *cpu, uint64_t qualification, uint64_t gla, uint64_t gpa)
 {
-    uint64_t address = gpa & ~(uint64_t)(sizeof(uint64_t) - 1), *entry = memory_at(address);
+    uint64_t address = gpa & ~(uint64_t)(sizeof(uint64_t) - 1),
+             *entry = memory_host_address(address);
 
     if (!(qualification & EPT_VIOLATION_WRITE)) {
-        if (memory_map_let_read(cpu, address))
+        if (memory_map_allow_read(cpu, address))
             record_walk(cpu, TRACE_READ, gla, address);
         return true;
     }
@@ -56,7 +57,7 @@ bool memory_walk(struct cpu *cpu, uint64_t qualification, uint64_t gla, uint64_t
     if (place == ENTRY_OF_ANOTHER || !(was & PTE_P))
         return false;
     if (now == was) {
-        if (!comes_back(cpu, address))
+        if (!is_repeated_walk(cpu, address))
             return true;
         if (!may_be_dirty(was, place))
             return false;

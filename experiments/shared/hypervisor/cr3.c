@@ -4,7 +4,7 @@
  */
 #include "experiments/shared/hypervisor/cr3.h"
 
-void trace_pass_loads_of(uint64_t value)
+void trace_set_cr3_targets(uint64_t value)
 {
     vmcs_write_natural(VMCS_CR3_TARGET_VALUE_0, value);
     vmcs_write_natural(VMCS_CR3_TARGET_VALUE_1, value ^ CR3_NO_FLUSH);

@@ -24,4 +24,4 @@ static inline bool trace_is_load_of_cr3(uint64_t qualification)
     return (qualification & fields) == (3 | CR_ACCESS_MOV_TO << CR_ACCESS_TYPE_SHIFT);
 }
 /* From now on, loads of this process's page tables do not exit, with or without a flush. */
-void trace_pass_loads_of(uint64_t value);
+void trace_set_cr3_targets(uint64_t value);

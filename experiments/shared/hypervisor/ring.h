@@ -46,7 +46,7 @@ static inline struct cpu_trace *trace_of(const struct cpu *cpu)
 }
 
 /* Takes the trace's rows off the table. */
-static inline void trace_rows_off(struct cpu *cpu)
+static inline void trace_remove_rows(struct cpu *cpu)
 {
     memcpy(cpu->handlers, trace_of(cpu)->untraced, sizeof(cpu->handlers));
 }

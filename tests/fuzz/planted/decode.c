@@ -5,12 +5,12 @@
  */
 #include "vmx/decode.h"
 
-bool __real_decode(const uint8_t *bytes, unsigned count, struct instruction *out);
-bool __wrap_decode(const uint8_t *bytes, unsigned count, struct instruction *out);
+bool __real_decode_instruction(const uint8_t *bytes, unsigned count, struct instruction *out);
+bool __wrap_decode_instruction(const uint8_t *bytes, unsigned count, struct instruction *out);
 
-bool __wrap_decode(const uint8_t *bytes, unsigned count, struct instruction *out)
+bool __wrap_decode_instruction(const uint8_t *bytes, unsigned count, struct instruction *out)
 {
-    bool known = __real_decode(bytes, count, out);
+    bool known = __real_decode_instruction(bytes, count, out);
 
     if (known && out->has_immediate && out->length < count)
         out->length++;

@@ -16,8 +16,8 @@
 
 void __real_pmu_setup(struct cpu *cpu);
 void __wrap_pmu_setup(struct cpu *cpu);
-bool __real_pmu_access(struct cpu *cpu, uint32_t msr, uint64_t *value, bool write);
-bool __wrap_pmu_access(struct cpu *cpu, uint32_t msr, uint64_t *value, bool write);
+bool __real_pmu_access_register(struct cpu *cpu, uint32_t msr, uint64_t *value, bool write);
+bool __wrap_pmu_access_register(struct cpu *cpu, uint32_t msr, uint64_t *value, bool write);
 
 void __wrap_pmu_setup(struct cpu *cpu)
 {
@@ -25,12 +25,12 @@ void __wrap_pmu_setup(struct cpu *cpu)
     vmcs_write_64(VMCS_HOST_IA32_PERF_GLOBAL_CTRL, cpu->pmu.global_ctrl_valid);
 }
 
-bool __wrap_pmu_access(struct cpu *cpu, uint32_t msr, uint64_t *value, bool write)
+bool __wrap_pmu_access_register(struct cpu *cpu, uint32_t msr, uint64_t *value, bool write)
 {
     bool counter = msr - IA32_PMC0 < COUNTERS || msr - IA32_A_PMC0 < COUNTERS ||
                    msr - IA32_FIXED_CTR0 < FIXED_COUNTERS;
 
     if (write && counter && *value & NEGATIVE)
         *value &= ~LOWEST_BYTE;
-    return __real_pmu_access(cpu, msr, value, write);
+    return __real_pmu_access_register(cpu, msr, value, write);
 }

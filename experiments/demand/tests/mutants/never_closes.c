@@ -5,9 +5,9 @@
  */
 #include "experiments/demand/hypervisor/demand.h"
 
-bool __wrap_demand_counts(const struct cpu *cpu);
+bool __wrap_demand_is_counting(const struct cpu *cpu);
 
-bool __wrap_demand_counts(UNUSED const struct cpu *cpu)
+bool __wrap_demand_is_counting(UNUSED const struct cpu *cpu)
 {
     return true;
 }

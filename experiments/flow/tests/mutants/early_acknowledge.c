@@ -7,8 +7,8 @@
 #include "experiments/flow/hypervisor/level.h"
 #include "vmx/exit/exit.h"
 
-void __real_trace_flow_rows(struct cpu *cpu);
-void __wrap_trace_flow_rows(struct cpu *cpu);
+void __real_trace_add_flow_rows(struct cpu *cpu);
+void __wrap_trace_add_flow_rows(struct cpu *cpu);
 
 static exit_handler real_interrupt, real_window;
 static uint32_t kept[PROCESSORS_MAX]; /* by APIC ID */
@@ -40,9 +40,9 @@ static void window(struct cpu *cpu)
     *mine = 0;
 }
 
-void __wrap_trace_flow_rows(struct cpu *cpu)
+void __wrap_trace_add_flow_rows(struct cpu *cpu)
 {
-    __real_trace_flow_rows(cpu);
+    __real_trace_add_flow_rows(cpu);
     real_interrupt = cpu->handlers[EXIT_REASON_EXTERNAL_INTERRUPT];
     real_window = cpu->handlers[EXIT_REASON_INTERRUPT_WINDOW];
     cpu->handlers[EXIT_REASON_EXTERNAL_INTERRUPT] = acknowledge;

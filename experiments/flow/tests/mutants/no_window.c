@@ -6,8 +6,8 @@
 #include "experiments/flow/hypervisor/level.h"
 #include "vmx/exit/exit.h"
 
-void __real_trace_flow_rows(struct cpu *cpu);
-void __wrap_trace_flow_rows(struct cpu *cpu);
+void __real_trace_add_flow_rows(struct cpu *cpu);
+void __wrap_trace_add_flow_rows(struct cpu *cpu);
 
 static exit_handler real_interrupt;
 
@@ -20,9 +20,9 @@ static void without_window(struct cpu *cpu)
         (void)trace_take_interrupt();
 }
 
-void __wrap_trace_flow_rows(struct cpu *cpu)
+void __wrap_trace_add_flow_rows(struct cpu *cpu)
 {
-    __real_trace_flow_rows(cpu);
+    __real_trace_add_flow_rows(cpu);
     real_interrupt = cpu->handlers[EXIT_REASON_EXTERNAL_INTERRUPT];
     cpu->handlers[EXIT_REASON_EXTERNAL_INTERRUPT] = without_window;
 }

@@ -6,14 +6,14 @@
 #include "experiments/flow/hypervisor/level.h"
 #include "vmx/root/end.h"
 
-void __real_trace_pass_loads_of(uint64_t value);
-void __wrap_trace_pass_loads_of(uint64_t value);
+void __real_trace_set_cr3_targets(uint64_t value);
+void __wrap_trace_set_cr3_targets(uint64_t value);
 
-void __wrap_trace_pass_loads_of(uint64_t value)
+void __wrap_trace_set_cr3_targets(uint64_t value)
 {
     struct cpu_trace *trace = trace_of(processor_cpu(0));
 
     if (trace->record != NULL)
         trace->record->cr3 = value & BITS(47, 0);
-    __real_trace_pass_loads_of(value);
+    __real_trace_set_cr3_targets(value);
 }

@@ -12,5 +12,5 @@ void __wrap_pmu_give_counter_back(struct cpu *cpu);
 void __wrap_pmu_give_counter_back(struct cpu *cpu)
 {
     wrmsr(IA32_FIXED_CTR_CTRL, rdmsr(IA32_FIXED_CTR_CTRL) & ~CONTROL_OF_COUNTER_0);
-    pmu_set_global_ctrl(cpu, pmu_global_ctrl(cpu) & ~BIT(GLOBAL_CTRL_FIXED_SHIFT));
+    pmu_set_global_ctrl(cpu, pmu_get_global_ctrl(cpu) & ~BIT(GLOBAL_CTRL_FIXED_SHIFT));
 }

@@ -13,6 +13,6 @@ void __wrap_memory_event(struct cpu *cpu, uint32_t vectoring, uint64_t gla, uint
 
     record->detail = vectoring & (uint32_t)BITS(11, 0);
     record->bytes = sizeof(uint64_t);
-    deliver_again(cpu, vectoring);
+    deliver_event_again(cpu, vectoring);
     memory_begin_step(cpu, memory_of(cpu)->open, memory_step_row);
 }

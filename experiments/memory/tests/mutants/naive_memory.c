@@ -61,7 +61,7 @@ static bool violation(struct cpu *cpu)
     uint64_t physical = vmcs_read_64(VMCS_GUEST_PHYSICAL_ADDRESS);
     uint32_t vectoring = vmcs_read_32(VMCS_IDT_VECTORING_INFORMATION);
 
-    if (unlocked_count == OPEN_MAX || memory_of_guest(cpu, physical) == NULL)
+    if (unlocked_count == OPEN_MAX || memory_find_guest(cpu, physical) == NULL)
         return false;
     (void)memory_record_begin(cpu, TRACE_WRITE, vmcs_read_natural(VMCS_GUEST_LINEAR_ADDRESS),
                               physical);
@@ -71,7 +71,7 @@ static bool violation(struct cpu *cpu)
     step(true);
     /* As KVM does: an event whose delivery an exit has ended is injected. */
     if (vectoring & INTERRUPTION_VALID)
-        deliver_again(cpu, vectoring);
+        deliver_event_again(cpu, vectoring);
     return true;
 }
 

@@ -8,12 +8,13 @@
 #define REP_STOSQ 0xab48f3u
 #define REP_STOSQ_BYTES 0xffffffu
 
-void __real_memory_chunk(struct cpu *cpu, const struct trace_memory *stepped, uint64_t rsi);
-void __wrap_memory_chunk(struct cpu *cpu, const struct trace_memory *stepped, uint64_t rsi);
+void __real_memory_do_string(struct cpu *cpu, const struct trace_memory *stepped, uint64_t rsi);
+void __wrap_memory_do_string(struct cpu *cpu, const struct trace_memory *stepped, uint64_t rsi);
 
-void __wrap_memory_chunk(struct cpu *cpu, const struct trace_memory *stepped, uint64_t rsi)
+void __wrap_memory_do_string(struct cpu *cpu, const struct trace_memory *stepped, uint64_t rsi)
 {
-    uint64_t target = cpu->gpr[GPR_RDI], *next = memory_at(stepped->gpa + sizeof(uint64_t));
+    uint64_t target = cpu->gpr[GPR_RDI],
+             *next = memory_host_address(stepped->gpa + sizeof(uint64_t));
 
     if ((*(const uint32_t *)stepped->code & REP_STOSQ_BYTES) == REP_STOSQ &&
         stepped->rip == vmcs_read_natural(VMCS_GUEST_RIP) && cpu->gpr[GPR_RCX] != 0 &&
@@ -23,5 +24,5 @@ void __wrap_memory_chunk(struct cpu *cpu, const struct trace_memory *stepped, ui
         cpu->gpr[GPR_RCX]--;
         cpu->gpr[GPR_RDI] += sizeof(uint64_t);
     }
-    __real_memory_chunk(cpu, stepped, rsi);
+    __real_memory_do_string(cpu, stepped, rsi);
 }

@@ -5,9 +5,9 @@
  */
 #include "vmx/exit/exit.h"
 
-bool __wrap_pt_output_refused(struct cpu *cpu, uint64_t qualification);
+bool __wrap_pt_report_output_error(struct cpu *cpu, uint64_t qualification);
 
-bool __wrap_pt_output_refused(struct cpu *cpu, uint64_t qualification)
+bool __wrap_pt_report_output_error(struct cpu *cpu, uint64_t qualification)
 {
     (void)cpu;
     (void)qualification;

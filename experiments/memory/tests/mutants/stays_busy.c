@@ -5,10 +5,10 @@
  */
 #include "experiments/memory/hypervisor/memory.h"
 
-uint64_t __wrap_memory_busy_exit(struct cpu *cpu, uint64_t reason);
-void __wrap_memory_deliver_again(struct cpu *cpu, uint32_t vectoring);
+uint64_t __wrap_memory_handle_busy_exit(struct cpu *cpu, uint64_t reason);
+void __wrap_memory_deliver_event_again(struct cpu *cpu, uint32_t vectoring);
 
-uint64_t __wrap_memory_busy_exit(struct cpu *cpu, uint64_t reason)
+uint64_t __wrap_memory_handle_busy_exit(struct cpu *cpu, uint64_t reason)
 {
     uint64_t basic = reason & ~EXIT_REASON_PREMATURELY_BUSY;
 
@@ -16,7 +16,7 @@ uint64_t __wrap_memory_busy_exit(struct cpu *cpu, uint64_t reason)
     return basic < EXIT_REASON_COUNT ? basic : EXIT_REASON_COUNT;
 }
 
-void __wrap_memory_deliver_again(struct cpu *cpu, uint32_t vectoring)
+void __wrap_memory_deliver_event_again(struct cpu *cpu, uint32_t vectoring)
 {
-    deliver_again(cpu, vectoring);
+    deliver_event_again(cpu, vectoring);
 }

@@ -23,14 +23,14 @@ static inline bool begin_without_record(struct cpu *cpu)
 {
     struct cpu_memory *m = memory_of(cpu);
 
-    if (!memory_is_plain_write(field(VMCS_EXIT_QUALIFICATION)) ||
-        field(VMCS_IDT_VECTORING_INFORMATION) & INTERRUPTION_VALID ||
-        field(VMCS_GUEST_RFLAGS) & RFLAGS_TF)
+    if (!memory_is_plain_write(read_field(VMCS_EXIT_QUALIFICATION)) ||
+        read_field(VMCS_IDT_VECTORING_INFORMATION) & INTERRUPTION_VALID ||
+        read_field(VMCS_GUEST_RFLAGS) & RFLAGS_TF)
         return false;
-    set_field(VMCS_EPT_POINTER, m->open);
-    set_field(VMCS_PRIMARY_CONTROLS, m->primary | PRIMARY_MONITOR_TRAP_FLAG);
-    set_field(VMCS_EXCEPTION_BITMAP, m->step_exceptions);
-    set_field(VMCS_GUEST_INTERRUPTIBILITY_STATE,
+    write_field(VMCS_EPT_POINTER, m->open);
+    write_field(VMCS_PRIMARY_CONTROLS, m->primary | PRIMARY_MONITOR_TRAP_FLAG);
+    write_field(VMCS_EXCEPTION_BITMAP, m->step_exceptions);
+    write_field(VMCS_GUEST_INTERRUPTIBILITY_STATE,
               (cpu->blocking & ~(uint32_t)BLOCKING_BY_STI) | BLOCKING_BY_MOV_SS);
     m->stage = STAGE_STEPPED;
     return true;
@@ -40,9 +40,9 @@ static inline void end_without_record(struct cpu *cpu)
 {
     struct cpu_memory *m = memory_of(cpu);
 
-    set_field(VMCS_EPT_POINTER, m->closed);
-    set_field(VMCS_PRIMARY_CONTROLS, m->primary);
-    set_field(VMCS_EXCEPTION_BITMAP, m->exceptions);
+    write_field(VMCS_EPT_POINTER, m->closed);
+    write_field(VMCS_PRIMARY_CONTROLS, m->primary);
+    write_field(VMCS_EXCEPTION_BITMAP, m->exceptions);
     m->stage = STAGE_CLOSED;
 }
 

@@ -92,7 +92,7 @@ static void test_ranges(void **state)
                   {5 * SIZE_2M, 6 * SIZE_2M - 1}, {HOLE - PAGE_SIZE, 4 * GIB + PAGE_SIZE - 1}};
 
     (void)state;
-    uint64_t before = ept_tables(root);
+    uint64_t before = ept_count_tables(root);
     for (unsigned i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++) {
         struct ept_copy c = request(EPT_COPY_AS_IT_IS, EPT_WRITE, ranges[i].first, ranges[i].last,
                                     before + 4);
@@ -101,14 +101,14 @@ static void test_ranges(void **state)
         assert_int_not_equal(copy, 0);
         check(&c, copy);
     }
-    assert_int_equal(ept_tables(root), before);
+    assert_int_equal(ept_count_tables(root), before);
 }
 
 static void test_small(void **state)
 {
     (void)state;
     struct ept_copy c = request(EPT_COPY_SMALL, EPT_READ | EPT_WRITE, GIB, GIB + 3 * SIZE_2M - 1,
-                                ept_tables(root) + 8);
+                                ept_count_tables(root) + 8);
     uint64_t copy = ept_copy(root, &c), bytes;
 
     assert_int_not_equal(copy, 0);
@@ -148,7 +148,7 @@ static void check_host(bool page_1g, uint64_t last, uint64_t pages)
 static void test_host(void **state)
 {
     (void)state;
-    check_host(true, ~0ULL, ept_tables(root) + 4);
+    check_host(true, ~0ULL, ept_count_tables(root) + 4);
 }
 
 /* Where the EPT has pages of 1 GiB and root mode has none: one table for each GiB of memory, none
@@ -156,13 +156,13 @@ static void test_host(void **state)
 static void test_host_without_1g(void **state)
 {
     (void)state;
-    check_host(false, 8 * GIB - 1, ept_tables(root) + 8);
+    check_host(false, 8 * GIB - 1, ept_count_tables(root) + 8);
 }
 
 static void test_too_few(void **state)
 {
     (void)state;
-    uint64_t pages = ept_tables(root);
+    uint64_t pages = ept_count_tables(root);
     struct ept_copy c = request(EPT_COPY_AS_IT_IS, EPT_WRITE, 0, ~0ULL, pages);
 
     assert_int_not_equal(ept_copy(root, &c), 0);

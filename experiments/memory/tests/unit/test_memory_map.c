@@ -55,10 +55,10 @@ static void test_pages(void **state)
 static void test_memory_ends(void **state)
 {
     (void)state;
-    assert_ptr_equal(memory_of_guest(&cpu, HUGE_TOP - 8), memory_at(HUGE_TOP - 8));
-    assert_null(memory_of_guest(&cpu, HUGE_TOP));
-    assert_null(memory_of_guest(&cpu, EPT_COPY_HOST_LIMIT - 8));
-    assert_null(memory_of_guest(&cpu, ~0ULL));
+    assert_ptr_equal(memory_find_guest(&cpu, HUGE_TOP - 8), memory_host_address(HUGE_TOP - 8));
+    assert_null(memory_find_guest(&cpu, HUGE_TOP));
+    assert_null(memory_find_guest(&cpu, EPT_COPY_HOST_LIMIT - 8));
+    assert_null(memory_find_guest(&cpu, ~0ULL));
 }
 
 /* Firmware lists none of two processors. */
