@@ -263,6 +263,18 @@ static void handle_full_page_log(struct cpu *cpu)
         stop_trace(cpu);
 }
 
+/* An exit that left a shadow stack busy was counted past the table. */
+static void exit_past_table(struct cpu *cpu)
+{
+    uint64_t basic = vmcs_read_32(VMCS_EXIT_REASON) & ~EXIT_REASON_PREMATURELY_BUSY;
+
+    if (basic < EXIT_REASON_COUNT) {
+        cpu->exits[EXIT_REASON_COUNT]--;
+        cpu->exits[basic]++;
+    }
+    memory_exit_other(cpu);
+}
+
 static void set_rows(struct cpu *cpu)
 {
     exit_handler *row = cpu->handlers, *under = trace_of(cpu)->under;
@@ -285,6 +297,7 @@ static void set_rows(struct cpu *cpu)
         under[reason] = row[reason];
         row[reason] = memory_exit_other;
     }
+    row[EXIT_REASON_COUNT] = exit_past_table;
     row[EXIT_REASON_EPT_VIOLATION] = memory_exit_write;
     row[EXIT_REASON_MONITOR_TRAP_FLAG] = memory_exit_trap;
 }

@@ -10,6 +10,9 @@
 
 #include <string.h>
 
+#include "console/log.h"
+#include "hypercall.h"
+#include "vmx.h"
 #include "x86.h"
 
 #define PAGE MEMORY_PAGE
@@ -101,5 +104,8 @@ void test_smp_memory_cet(const struct job *job)
         good &= pushes(mode, word);
         good &= walks(mode, word);
     }
+    if (mode != MEMTRACE_OFF)
+        log_printf("memory-cet: violations=%ld\n",
+                   hypercall(HYPERCALL_STATISTICS, EXIT_REASON_EPT_VIOLATION));
     tap_result(good, job->name, NULL);
 }
