@@ -36,8 +36,7 @@ void end_instruction(const struct cpu *cpu)
         pend_debug_traps(0);
 }
 
-/* In the shadow of STI or MOV SS, a VM entry requires a single step to be pending. */
-static void pend_step_in_shadow(void)
+void pend_step_in_shadow(void)
 {
     if (vmcs_read_32(VMCS_GUEST_INTERRUPTIBILITY_STATE) & BLOCKING_BY_STI_OR_MOV_SS)
         pend_debug_traps(0);

@@ -50,6 +50,10 @@ static inline void skip_instruction(const struct cpu *cpu)
  * Vol. 3, "Single-Stepping on Branches". */
 bool single_step_due(void);
 
+/* In the shadow of STI or MOV SS, makes a single step pending if one is due, as a VM entry
+ * requires. SDM Vol. 3, "Checks on Guest Non-Register State". */
+void pend_step_in_shadow(void);
+
 /* Makes the guest execute the instruction that exited again, in the same shadow of STI or MOV SS.
  * SDM Vol. 3, "Saving RIP, RSP, RFLAGS, and SSP", footnote: an exit that the instruction itself
  * causes saves RF as 0. The instruction's breakpoint, which came before the exit, would then come

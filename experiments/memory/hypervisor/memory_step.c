@@ -162,6 +162,9 @@ static void block_events(struct cpu *cpu, uint64_t qualification)
 
     if (memory_of(cpu)->by_exits) {
         memory_keep_nmi_blocked(cpu, qualification);
+        /* The exit may have saved no single step. An entry that fails for it ends the step. */
+        if (cpu->blocking & BLOCKING_BY_STI_OR_MOV_SS)
+            pend_step_in_shadow();
         set_event_exiting(cpu, true);
         return;
     }

@@ -308,6 +308,13 @@ def test_halted_step(lab):
     expect_ok(boot, ["memory-writes"])
 
 
+def test_unsaid_step(lab):
+    """A store behind MOV SS whose exit saves no single step: it is stepped once, not for ever."""
+    boot = kernel.run(lab, "memory-unsaid-step", Plan(TSC).add(*EVENTS), config="memtrace=writes",
+                      limit=LIMIT, efi=path("build", "mutants", "unsaid_step.efi"))
+    expect_ok(boot, EVENTS)
+
+
 @pytest.mark.parametrize("step", ["blocked", "exits"], ids=lambda step: f"exceptions_{step}")
 def test_exceptions(lab, step):
     """Exceptions that another experiment lets exit do so during a trace too, in its steps and between."""
