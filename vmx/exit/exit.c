@@ -91,7 +91,7 @@ static bool wrap_eip(uint32_t reason)
  * due (SDM Vol. 3, "Checks on Guest Non-Register State"). An exit between two instructions need not
  * save it so while MOV SS blocks ("Saving Non-Register State"). Handled here, so that no exit pays
  * for it. After this write, the entry cannot fail for BS again. */
-static bool single_step_missed(uint32_t reason)
+static bool correct_single_step(uint32_t reason)
 {
     uint64_t pending = vmcs_read_natural(VMCS_GUEST_PENDING_DEBUG_EXCEPTIONS);
     bool halted = vmcs_read_32(VMCS_GUEST_ACTIVITY_STATE) == ACTIVITY_HLT;
@@ -108,7 +108,7 @@ void exit_unexpected(struct cpu *cpu)
 {
     uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
 
-    if (wrap_eip(reason) || single_step_missed(reason))
+    if (wrap_eip(reason) || correct_single_step(reason))
         return;
     report_guest(cpu);
     /* A machine check during the entry (SDM Vol. 3, "Machine-Check Events During VM Entry") may
