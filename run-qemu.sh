@@ -6,7 +6,7 @@
 set -euo pipefail
 
 usage() {
-    cat <<'USAGE'
+    cat << 'USAGE'
 usage: run-qemu.sh [options]
   --backend auto|kvm|emulator  where to run; auto (default) takes kvm where it works
                                (tcg: QEMU without VMX, where PMUvisor refuses to start; for tests)
@@ -20,16 +20,17 @@ usage: run-qemu.sh [options]
   --program "FILE WORDS"       a program of your own, linked statically, is what the guest runs; the
                                files that it leaves in its folder come out with --files
                                (docs/program.md)
-  --perf "WORDS"               with --program: it runs under Debian's perf, by these words of that, such
-                               as "record -e cycles:u -c 10007"; perf.data is one of its files then
+  --perf "WORDS"               with --program: it runs under Debian's perf, by these words of that,
+                               such as "record -e cycles:u -c 10007"; perf.data is then one of its
+                               files
   --files DIR                  the folder for the guest's files (emulator only)
-  --model NAME                 the processor, a model of Bochs such as sapphire_rapids (emulator only;
-                               testbed/README.md)
-  --serve SOCKET               boot up to the guest's init, print "ready", and wait there until this is
-                               ended, for runs --from it (emulator only)
-  --from SOCKET                go on from there: seconds in place of a boot. --append has words for the
-                               guest's init then, such as "pmv.args=3,4" (docs/program.md); machine,
-                               disk and knobs are the server's
+  --model NAME                 the processor, a model of Bochs such as sapphire_rapids (emulator
+                               only; testbed/README.md)
+  --serve SOCKET               boot up to the guest's init, print "ready", and wait there until this
+                               is ended, for runs --from it (emulator only)
+  --from SOCKET                go on from there: seconds in place of a boot. --append has words for
+                               the guest's init then, such as "pmv.args=3,4" (docs/program.md);
+                               machine, disk and knobs are the server's
   --append S                   added to the kernel command line "console=ttyS0 quiet ..."
                                (own initramfs: pmv.run=a1,report and pmv.end=poweroff|reboot;
                                the test kernel: tests=TESTS)
@@ -61,20 +62,33 @@ backend=auto native=0 guest=disk probe=0 disk='' kernel='' initrd='' append='' c
 program='' perf='' files=''
 cpus=1 memory=512 timeout=600 model='' serve='' from='' serve_limit=20000
 serial='' ledger='' knobs='' knob_lines=() efi='' firmware=/usr/share/ovmf/OVMF.fd
-# Linux's last words after a panic, unless a crash kernel takes over or it resets the machine (panic=N).
+# Linux's last words after a panic, unless a crash kernel takes over or it resets the machine
+# (panic=N).
 panic_end='---[ end Kernel panic - not syncing'
 # fred=off is the menu's for native, too. Linux 6.1 hands a word that it does not know to init's
 # environment, which a program's start reads: both sides have it.
 base_append='console=ttyS0,115200 quiet cryptomgr.notests=1 fred=off'
 while [ $# -gt 0 ]; do
     case $1 in
-        -h | --help) usage; exit 0 ;;
-        --native) native=1; shift; continue ;;
-        --probe) probe=1; shift; continue ;;
+        -h | --help)
+            usage
+            exit 0
+            ;;
+        --native)
+            native=1
+            shift
+            continue
+            ;;
+        --probe)
+            probe=1
+            shift
+            continue
+            ;;
         --backend | --guest | --disk | --kernel | --initrd | --append | --config | --cpus | \
             --memory | --timeout | --serial | --ledger | --knobs | --knob | --efi | --firmware | \
             --qemu | --program | --perf | --files | --model | --serve | --from)
-            [ $# -ge 2 ] || fail "$1 wants a value (see --help)" ;;
+            [ $# -ge 2 ] || fail "$1 wants a value (see --help)"
+            ;;
         *) fail "unknown option '$1' (see --help)" ;;
     esac
     case $1 in
@@ -105,8 +119,9 @@ while [ $# -gt 0 ]; do
     shift 2
 done
 # Before a boot, which would end at such an option; an image of the user's own may have others.
-[ -n "$efi$disk" ] || [ -z "$config" ] || fault=$(/usr/bin/python3 -B "$top/docs/options.py" --check \
-    "$config" 2>&1) || fail "--config: $fault"
+[ -n "$efi$disk" ] || [ -z "$config" ] ||
+    fault=$(/usr/bin/python3 -B "$top/docs/options.py" --check "$config" 2>&1) ||
+    fail "--config: $fault"
 : "${efi:=$("$top/testbed/image.sh" "$config")}"
 for number in "--cpus $cpus" "--memory $memory" "--timeout $timeout"; do
     [[ $number =~ \ [1-9][0-9]*$ ]] || fail "bad value: $number, wanted a positive number"
@@ -158,7 +173,8 @@ case $backend in
             say_backend emulator "$obstacle"
         elif [ -n "$ledger$files${knob_lines[*]}$model$serve$from" ]; then
             backend=emulator
-            say_backend emulator "only it has --ledger, --files, --knob, --model, --serve and --from"
+            say_backend emulator \
+                "only it has --ledger, --files, --knob, --model, --serve and --from"
         else
             backend=kvm
             say_backend kvm "/dev/kvm opens, the processor has VMX and nested VMX is on"
@@ -219,8 +235,8 @@ find_files() {
     fi
 }
 
-# The user's program and what it is to run under, for the guest's job `program`: an archive of its own in
-# front of the image's, which may be compressed.
+# The user's program and what it is to run under, for the guest's job `program`: an archive of its
+# own in front of the image's, which may be compressed.
 add_program() {
     local -a words perf_words
     local root=$work/root file

@@ -25,8 +25,8 @@ value_of() { # value_of SECTION NAME
     table_rows "$1" | sed -n "s/^$2 //p"
 }
 
-# Peers, configurations and parts with an image of their own are the emulator's: no menu has them, and no
-# bare machine measures them.
+# Peers, configurations and parts with an image of their own are the emulator's: no menu has them,
+# and no bare machine measures them.
 column_rows() { # NAME ON OPTIONS TITLE, a line each
     table_rows columns | sed '/^[^ ]* peer /d'
     table_rows parts | sed '/^[^ ]* [^ ]* [^ ]*image=/d'

@@ -47,8 +47,8 @@ write_guard() { # write_guard VALUE
         fail "cannot write '$grubenv'; is '$esp' mounted, and writable by you?"
 }
 
-# Leaf 0x40000000, by the kernel's driver: a read at the leaf's number gives EAX, EBX, ECX, EDX. With
-# hypervisor_bit=off /proc/cpuinfo does not say it.
+# Leaf 0x40000000, by the kernel's driver: a read at the leaf's number gives EAX, EBX, ECX, EDX.
+# With hypervisor_bit=off /proc/cpuinfo does not say it.
 under_pmuvisor() {
     [ -e "$root/dev/cpu/0/cpuid" ] || modprobe -q cpuid || true
     [ "$(dd if="$root/dev/cpu/0/cpuid" iflag=skip_bytes skip=$((0x40000000)) bs=16 count=1 \

@@ -106,7 +106,8 @@ if [ -n "$key" ]; then
 fi
 if [ -n "$bench" ]; then
     for name in vmlinuz initrd.img kernel.bzImage build.txt; do
-        [ -r "$bench/$name" ] || fail "cannot read '$bench/$name'; build it: make build/auto/stock/build.txt"
+        [ -r "$bench/$name" ] ||
+            fail "cannot read '$bench/$name'; build it: make build/auto/stock/build.txt"
         sources+=("$bench/$name")
         names+=("bench/$name")
     done
@@ -218,11 +219,11 @@ fi
 sync -f "$target"
 
 [ $quiet -eq 0 ] || exit 0
-cat <<END
+cat << END
 Installed in $target (kernel: $kernel, initrd: $initrd).
 Kernel command line and options: $target/pmuvisor.cfg and local.cfg.
 END
-[ -z "$key" ] || cat <<END
+[ -z "$key" ] || cat << END
 The image is signed. Where Secure Boot is on, the machine has to know its key, once:
     mokutil --import $target/pmuvisor.cer
 or the firmware's setup; docs/metal.md, "Secure Boot", says how.
@@ -258,7 +259,7 @@ else
         "make usb."
 fi
 if [ $auto -eq 1 ]; then
-    cat <<END
+    cat << END
 Then restart: each boot measures one column, and after the last one this machine's own menu is back.
 A power cut loses nothing; $target/bench/NAME.txt are the results.
 To see them as tables and plots, also before all are there:

@@ -1,13 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 # What a stick needs to start where Secure Boot is on, besides files that its owner signs: Debian's
-# shim, which Microsoft signed, and MokManager. GRUB takes nothing to be signed there but what shim's
-# protocol says is (GRUB manual, "UEFI secure boot and shim support"; "Lockdown"), and
-# --disable-shim-lock alone has it refuse everything. shim in turn takes no GRUB without SBAT
-# (shim, SBAT.md): ours has that of Debian's signed GRUB, which has the same modules.
-# Prints a folder with shimx64.efi, mmx64.efi and grub.sbat. Installed packages are taken as they
-# are; others are fetched into the cache and not installed, for shim's would change how this machine
-# starts.
+# shim, which Microsoft signed, and MokManager. GRUB takes nothing to be signed there but what
+# shim's protocol says is (GRUB manual, "UEFI secure boot and shim support"; "Lockdown"), and
+# --disable-shim-lock alone has it refuse everything. shim in turn takes no GRUB without SBAT (shim,
+# SBAT.md): ours has that of Debian's signed GRUB, which has the same modules. Prints a folder with
+# shimx64.efi, mmx64.efi and grub.sbat. Installed packages are taken as they are; others are fetched
+# into the cache and not installed, for shim's would change how this machine starts.
 # Usage: shim.sh
 set -euo pipefail
 

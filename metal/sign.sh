@@ -4,8 +4,8 @@
 # with a passphrase sbsign asks on the terminal, for each program.
 # Usage: sign.sh KEY CERT                     says in one line what stands against it
 #        sign.sh KEY CERT PROGRAM OUT [OLD]   OUT is PROGRAM with one signature more
-# A signature has its time in it. So where OLD is PROGRAM with this key's signature, OUT is OLD: what
-# is installed twice stays the same.
+# A signature has its time in it. So where OLD is PROGRAM with this key's signature, OUT is OLD:
+# what is installed twice stays the same.
 set -euo pipefail
 
 fail() {

@@ -6,7 +6,8 @@
 # measurements, and pmuvisor-check where it is built. Replaces TREE and IMG.
 set -euo pipefail
 
-usage="usage: usb.sh [--auto] [--key KEY --cert CERT] --bench DIR --tree TREE --out IMG EFI [KERNEL INITRD]
+usage="usage: usb.sh [--auto] [--key KEY --cert CERT] --bench DIR --tree TREE --out IMG
+              EFI [KERNEL INITRD]
   --bench DIR     that of \`make build/auto/stock/build.txt\`; its kernel and initramfs are the
                   stick's own, unless others are named
   --key, --cert   all that starts is signed with them, and the stick begins with Debian's shim
@@ -75,12 +76,13 @@ check=$here/../build/pmuvisor-check
 secure_boot=', Secure Boot off.'
 [ -z "$key" ] || secure_boot='. Where Secure Boot is on, the first start asks for
 the key: docs/metal.md, "Secure Boot".'
-cat <<END
-The stick's image: $out ($(($(stat -c %s "$out") >> 20)) MiB). All that is on the stick will be lost:
+mib=$(($(stat -c %s "$out") >> 20))
+cat << END
+The stick's image: $out ($mib MiB). All that is on the stick will be lost:
     dd if=$out of=/dev/STICK bs=4M conv=fsync
 or copy $tree/EFI to a stick with FAT. In the firmware's setup: VT-x on$secure_boot
 END
-[ ${#auto[@]} -eq 0 ] || cat <<END
+[ ${#auto[@]} -eq 0 ] || cat << END
 Each start from the stick measures one column. Afterwards, with the stick's partition mounted:
     make collect ESP=DIR
 END

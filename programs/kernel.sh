@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # Fetches Debian's kernel package for the guest into the cache and prints two lines: the path of
 # vmlinuz and the path of its modules folder. The suite's own kernel is taken, unmodified.
-# Usage: kernel.sh [--suite NAME] [--update] [--headers] [cloud|stock|rt]   (default: $GUEST, else cloud)
-# --suite: another one of Debian's than this machine's: bookworm, trixie, trixie-backports. Its lists
-# are in the cache; the machine's own are not touched.
-# --headers: prints the folder of the same kernel's headers instead, for building modules.
+# Usage: kernel.sh [--suite NAME] [--update] [--headers] [cloud|stock|rt]   (default: $GUEST, else
+# cloud) --suite: another one of Debian's than this machine's: bookworm, trixie, trixie-backports.
+# Its lists are in the cache; the machine's own are not touched. --headers: prints the folder of the
+# same kernel's headers instead, for building modules.
 set -euo pipefail
 
 fail() {
@@ -24,7 +24,10 @@ while [[ ${1:-} == --* ]]; do
             wanted_suite=${2:-}
             case $wanted_suite in
                 bookworm | trixie | trixie-backports) ;;
-                *) fail "unknown suite '$wanted_suite', wanted bookworm, trixie or trixie-backports" ;;
+                *)
+                    fail "unknown suite '$wanted_suite'," \
+                        "wanted bookworm, trixie or trixie-backports"
+                    ;;
             esac
             shift
             ;;

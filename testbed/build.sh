@@ -54,7 +54,7 @@ fetch_tarball() {
     while read -r uri; do
         echo "testbed: fetching $tarball with apt" >&2
         if /usr/lib/apt/apt-helper download-file "${uri%/}/$pool_path" "$target.part" \
-            "SHA256:$tarball_sha256" >/dev/null 2>&1; then
+            "SHA256:$tarball_sha256" > /dev/null 2>&1; then
             mv "$target.part" "$target"
             return
         fi
@@ -75,7 +75,7 @@ prepare_tree() {
     for patch in "$here"/patches/*.patch; do
         # Without fuzz: a patch that only seems to fit is an error.
         patch --strip=1 --fuzz=0 --batch --directory="$work/source" --input="$patch" \
-            >>"$work/patch.log" 2>&1 ||
+            >> "$work/patch.log" 2>&1 ||
             die "$(basename "$patch") does not apply: see $work/patch.log"
     done
     mkdir -p "$work/source/$library"
@@ -83,7 +83,7 @@ prepare_tree() {
     mv "$work" "$tree"
     echo "testbed: configuring Bochs 3.0" >&2
     (cd "$tree/build" && CFLAGS=$compiler_flags CXXFLAGS=$compiler_flags \
-        ../source/configure "${configure_flags[@]}") >"$tree/configure.log" 2>&1 ||
+        ../source/configure "${configure_flags[@]}") > "$tree/configure.log" 2>&1 ||
         die "configure of Bochs failed: see $tree/configure.log"
     touch "$tree/configured"
 }
@@ -91,7 +91,7 @@ prepare_tree() {
 # Makes bochs in the tree $1; after each tenth of the files a line says how far that is.
 compile() {
     local build=$1/build log=$1/build.log total
-    total=$(make --dry-run --directory "$build" bochs 2>/dev/null | grep -c ' -c ') || true
+    total=$(make --dry-run --directory "$build" bochs 2> /dev/null | grep -c ' -c ') || true
     make --directory "$build" --jobs "$(nproc)" bochs 2>&1 | tee "$log" | awk -v total="$total" '
         / -c / && total > 20 && ++files % int(total / 10) == 0 {
             print "testbed: " files " of " total " files of Bochs are compiled" >"/dev/stderr"
@@ -99,27 +99,31 @@ compile() {
 }
 
 for tool in g++ patch; do
-    command -v "$tool" >/dev/null ||
+    command -v "$tool" > /dev/null ||
         die "$tool not found: install the packages that testbed/deps.sh lists"
 done
-tree_key=$( (echo "$tarball_sha256 ${configure_flags[*]} $compiler_flags"
+tree_key=$( (
+    echo "$tarball_sha256 ${configure_flags[*]} $compiler_flags"
     g++ --version | sed -n 1p
     cat "$here/instrument/instrument.h" "$here/instrument/Makefile.in"
-    cat "$here"/patches/*.patch) | sha256sum | cut -c 1-16)
+    cat "$here"/patches/*.patch
+) | sha256sum | cut -c 1-16)
 # What experiments have of the library.
 shopt -s nullglob
 added=("$here"/../experiments/*/emulator/*.{cc,h})
 rows=("$here"/../experiments/*/emulator/parts.inc)
 shopt -u nullglob
-key=$( (echo "$tree_key"
+key=$( (
+    echo "$tree_key"
     cat /dev/null "${added[@]}" "${rows[@]}"
-    cd "$here/instrument" && sha256sum -- *.cc *.h) | sha256sum | cut -c 1-16)
+    cd "$here/instrument" && sha256sum -- *.cc *.h
+) | sha256sum | cut -c 1-16)
 tree=$cache/bochs-tree-$tree_key
 out=$cache/bochs-$key
 
 if [ ! -x "$out/bochs" ]; then
     mkdir -p "$cache"
-    exec 9>"$cache/bochs.lock"
+    exec 9> "$cache/bochs.lock"
     flock 9
     if [ ! -x "$out/bochs" ]; then
         [ -e "$tree/configured" ] || prepare_tree "$tree"
@@ -128,7 +132,7 @@ if [ ! -x "$out/bochs" ]; then
         find "$here/instrument" -maxdepth 1 -name '*.[ch]*' ! -name instrument.h \
             -exec cp {} "$tree/source/$library/" ';'
         [ ${#added[@]} -eq 0 ] || cp "${added[@]}" "$tree/source/$library/"
-        cat /dev/null "${rows[@]}" >"$tree/source/$library/parts.inc"
+        cat /dev/null "${rows[@]}" > "$tree/source/$library/parts.inc"
         rm -f "$tree/build/$library"/*.o
         echo "testbed: building Bochs 3.0 with the instrumentation library" >&2
         # The archive's rule in Bochs looks at no source file.

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # Installs the Debian packages that PMUvisor's build, runs and tests need and that are missing.
 # Usage: deps.sh [--ask] [build] [run] [kvm] [check] [full] [bench] [trace] [docs] [lint] [sign]
-# Default: build run. --ask: not before somebody at the terminal says so. Either way a line says first
-# how many packages that is, and their size.
-# When nothing is missing this only asks dpkg. Without root or sudo it prints the command and fails.
-# Elsewhere than on Debian it says what is needed, and what is missing will say so itself.
+# Default: build run. --ask: not before somebody at the terminal says so. Either way a line says
+# first how many packages that is, and their size. When nothing is missing this only asks dpkg.
+# Without root or sudo it prints the command and fails. Elsewhere than on Debian it says what is
+# needed, and what is missing will say so itself.
 set -euo pipefail
 
 declare -A group=(
@@ -20,8 +20,8 @@ lz4 zstd python3 patch"
     # The tests' frame, unit tests, the QEMU tests and their disks, the model checker, the fuzz
     # targets, static analysis, traces in CTF, operands of traced instructions, pictures of a trace,
     # the browser that opens the traces' pages, signatures, the decoder of Intel PT.
-    [check]="libcmocka-dev python3-pytest babeltrace2 python3-bt2 python3-capstone python3-matplotlib
-        qemu-system-x86 e2fsprogs sbsigntool openssl spin clang libipt-dev
+    [check]="libcmocka-dev python3-pytest babeltrace2 python3-bt2 python3-capstone
+        python3-matplotlib qemu-system-x86 e2fsprogs sbsigntool openssl spin clang libipt-dev
         libclang-rt-dev
         clang-tidy clang-format-19 cppcheck
         chromium"

@@ -6,7 +6,7 @@
 set -euo pipefail
 
 usage() {
-    cat <<'USAGE'
+    cat << 'USAGE'
 usage: disk.sh --out IMG --efi FILE --kernel FILE --initrd FILE [options]
   --entry ID         menu entry to boot: native or a policy (default: msr+nmi)
   --append S         the guest's kernel command line
@@ -40,11 +40,19 @@ menu=$top/testbed/grub.cfg
 added=()
 while [ $# -gt 0 ]; do
     case $1 in
-        -h | --help) usage; exit 0 ;;
-        --gpt) gpt=1; shift; continue ;;
+        -h | --help)
+            usage
+            exit 0
+            ;;
+        --gpt)
+            gpt=1
+            shift
+            continue
+            ;;
         --out | --efi | --kernel | --initrd | --entry | --append | --config | --acpi | --cpus | \
             --menu | --add | --tree | --size | --volume | --grub | --columns)
-            [ $# -ge 2 ] || fail "$1 wants a value (see --help)" ;;
+            [ $# -ge 2 ] || fail "$1 wants a value (see --help)"
+            ;;
         *) fail "unknown option '$1' (see --help)" ;;
     esac
     case $1 in
@@ -85,7 +93,8 @@ done
 work=$(mktemp -d "${TMPDIR:-/tmp}/pmuvisor-disk.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 
-# The same files make the same image: a run repeats exactly. mtools takes the files' dates from here.
+# The same files make the same image: a run repeats exactly. mtools takes the files' dates from
+# here.
 export SOURCE_DATE_EPOCH=1704067200 TZ=UTC0
 
 # What goes onto the volume.
@@ -116,8 +125,9 @@ fill_folder() {
         echo "set append='$append'"
         # An experiment's policy has no entry: it wins over the one that the entry names.
         [[ " $config " =~ \ (policy=[^\ ]*)\  ]] && echo "set pmv_args='${BASH_REMATCH[1]}'"
-        # Nobody is there to choose another entry: where the first one fails, the run ends in a reset.
-        # GRUB's fallback is a number; this entry is the first: the menu sources this file first.
+        # Nobody is there to choose another entry: where the first one fails, the run ends in a
+        # reset. GRUB's fallback is a number; this entry is the first: the menu sources this file
+        # first.
         echo "set fallback=0"
         echo "menuentry 'reset the machine' --id failed { reboot }"
     } > "$folder/local.cfg"
@@ -175,7 +185,8 @@ else
 fi
 [ -z "$volume" ] || format+=(-R "$volume")
 if [ -n "$size" ]; then
-    [ "$bytes" -le $((size << 20)) ] || fail "--size: $size MiB are too few for $((bytes >> 20)) MiB"
+    [ "$bytes" -le $((size << 20)) ] ||
+        fail "--size: $size MiB are too few for $((bytes >> 20)) MiB"
     truncate -s $(((size - 2 * gpt) << 20)) "$image"
 else
     truncate -s $((cylinders * cylinder - gpt * (2 << 20))) "$image"

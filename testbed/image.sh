@@ -9,8 +9,8 @@ set -euo pipefail
 top=$(cd "$(dirname "$0")/.." && pwd)
 shopt -s nullglob
 tables=("$top"/experiments/*/hypervisor/{options.h,experiment.c})
-keys=" $(sed -n 's/^ *OPTION(\([a-z0-9_]*\),.*/\1/p; s/^ *\.policy = {"\([a-z0-9_+-]*\)".*/policy=\1/p' \
-    /dev/null "${tables[@]}" | tr '\n' ' ')"
+keys=" $(sed -n -e 's/^ *OPTION(\([a-z0-9_]*\),.*/\1/p' \
+    -e 's/^ *\.policy = {"\([a-z0-9_+-]*\)".*/policy=\1/p' /dev/null "${tables[@]}" | tr '\n' ' ')"
 image=pmuvisor.efi
 while read -ra words; do
     for word in "${words[@]}"; do

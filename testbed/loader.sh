@@ -3,8 +3,8 @@
 # Makes GRUB as a removable medium has it, \EFI\BOOT\BOOTX64.EFI: it finds EFI/pmuvisor/grub.cfg and
 # hands over to it. Needs GRUB's modules for x86_64-efi. UEFI, "Removable Media Boot Behavior".
 # Usage: loader.sh OUT [MODULES [SBAT]]
-# MODULES, or $GRUB_MODULES: another GRUB's than this machine's. SBAT: a file, without which shim does
-# not start it (metal/shim.sh).
+# MODULES, or $GRUB_MODULES: another GRUB's than this machine's. SBAT: a file, without which shim
+# does not start it (metal/shim.sh).
 set -euo pipefail
 
 fail() {
@@ -25,7 +25,7 @@ mkdir -p "$work/memdisk/boot/grub"
 {
     # Its own volume's menu, not the one that an installation on another disk has: where GRUB was
     # loaded from is like "(hd0,gpt1)/EFI/BOOT". 2.06 has it in cmdpath, Debian's 2.12 in fw_path.
-    cat <<'END'
+    cat << 'END'
 regexp --set=1:root '^[(]([^)]+)[)]' "$cmdpath$fw_path"
 if [ ! -f /EFI/pmuvisor/grub.cfg ]; then
     search --no-floppy --set=root --file /EFI/pmuvisor/grub.cfg
@@ -35,5 +35,6 @@ END
 } > "$work/memdisk/boot/grub/grub.cfg"
 (cd "$work/memdisk" && tar --format=ustar --sort=name --mtime="@${SOURCE_DATE_EPOCH:-1704067200}" \
     -cf "$work/memdisk.tar" ./*)
-grub-mkimage -O x86_64-efi ${folder:+-d "$folder"} ${sbat:+--sbat "$sbat"} -o "$out" -p '(memdisk)/boot/grub' \
+grub-mkimage -O x86_64-efi ${folder:+-d "$folder"} ${sbat:+--sbat "$sbat"} -o "$out" -p \
+    '(memdisk)/boot/grub' \
     -m "$work/memdisk.tar" "${modules[@]}"

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# Prints columns.cfg, what GRUB's menu has to know of the columns (bench/measurements.ini): their names,
-# a function that finds what belongs to one, and the entry `safe`. Usage: menu.sh > columns.cfg
+# Prints columns.cfg, what GRUB's menu has to know of the columns (bench/measurements.ini): their
+# names, a function that finds what belongs to one, and the entry `safe`. Usage: menu.sh >
+# columns.cfg
 set -euo pipefail
 
 top=$(cd "$(dirname "$0")/.." && pwd)
@@ -44,7 +45,7 @@ while read -r name on options title; do
 "
 done < <(column_rows)
 
-cat <<CFG
+cat << CFG
 # Written by menu.sh from bench/measurements.ini, and read by grub.cfg beside it.
 
 set columns="$(column_names | paste -s -d ' ')"

@@ -38,22 +38,24 @@ cpus=1 memory=512 knobs='' model=corei7_skylake_x panic=fatal
 firmware=${FIRMWARE:-/usr/share/ovmf/OVMF.fd}
 while [ $# -gt 0 ]; do
     case $1 in
-    -h | --help)
-        echo "$usage"
-        exit 0
-        ;;
-    --disk | --ledger | --serial | --timeout | --limit | --until | --after | --cpus | --memory | \
-        --knobs | --model | --panic | --firmware | --serve | --own | --at | --from | --words)
-        [ $# -ge 2 ] || die "$1: no value given (see --help)"
-        [[ $1 != --@(cpus|memory|model|panic|firmware) ]] || machine=$1
-        printf -v "${1#--}" '%s' "$2"
-        shift 2
-        ;;
-    *) die "unknown argument '$1' (see --help)" ;;
+        -h | --help)
+            echo "$usage"
+            exit 0
+            ;;
+        --disk | --ledger | --serial | --timeout | --limit | --until | --after | --cpus | \
+            --memory | --knobs | --model | --panic | --firmware | --serve | --own | --at | \
+            --from | --words)
+            [ $# -ge 2 ] || die "$1: no value given (see --help)"
+            [[ $1 != --@(cpus|memory|model|panic|firmware) ]] || machine=$1
+            printf -v "${1#--}" '%s' "$2"
+            shift 2
+            ;;
+        *) die "unknown argument '$1' (see --help)" ;;
     esac
 done
 [ -z "$from" ] || [ -z "${machine:-}" ] || die "--from: $machine is the server's"
-[ -z "$own" ] || { [ -n "$serve" ] && [[ $own =~ ^[0-9]{1,12}\+[1-9][0-9]{0,11}(\+[0-9]{1,3})?$ ]]; } ||
+sectors='^[0-9]{1,12}\+[1-9][0-9]{0,11}(\+[0-9]{1,3})?$'
+[ -z "$own" ] || { [ -n "$serve" ] && [[ $own =~ $sectors ]]; } ||
     die "--own: found '$own', wanted FIRST+COUNT or FIRST+COUNT+PEEK, sectors, with --serve"
 [ -z "$at" ] || { [ "$at" = init ] && [ -n "$serve" ] && [ -z "$own" ]; } ||
     die "--at: found '$at', wanted init, with --serve and without --own"
@@ -74,9 +76,9 @@ in_range "$memory" 64 2048 || die "--memory: found '$memory', wanted 64 to 2048 
 [[ $model =~ ^[a-z0-9_]+$ ]] || die "--model: found '$model', wanted a processor model of Bochs"
 # Errors are what a guest did wrong; one that does wrong all the time would fill the log with them.
 case $panic in
-fatal) error=report ;;
-report) error=ignore ;;
-*) die "--panic: found '$panic', wanted fatal or report" ;;
+    fatal) error=report ;;
+    report) error=ignore ;;
+    *) die "--panic: found '$panic', wanted fatal or report" ;;
 esac
 [ -z "$knobs" ] || [ -r "$knobs" ] || die "--knobs: cannot read '$knobs'"
 
@@ -87,8 +89,8 @@ trap 'rm -rf "$work"' EXIT
 
 # Without its tables, which the disk's menu loads, the machine seems to have one processor.
 if [ "$cpus" -gt 1 ] && [ -n "$disk" ]; then
-    menu=$(MTOOLS_SKIP_CHECK=1 mtype -i "$disk" ::/EFI/pmuvisor/grub.cfg 2>/dev/null) || true
-    [ -z "$menu" ] || grep -q '^acpi ' <<<"$menu" ||
+    menu=$(MTOOLS_SKIP_CHECK=1 mtype -i "$disk" ::/EFI/pmuvisor/grub.cfg 2> /dev/null) || true
+    [ -z "$menu" ] || grep -q '^acpi ' <<< "$menu" ||
         die "--cpus $cpus: '$disk' has no ACPI tables that list them; make it with" \
             "testbed/disk.sh --cpus $cpus"
 fi
@@ -107,7 +109,7 @@ if [ -n "$serve" ]; then
     disk=$work/disk
 fi
 if [ -n "$disk" ]; then
-    exec 8<"$disk"
+    exec 8< "$disk"
     flock --nonblock 8 || die "--disk: '$disk' is in use by another run"
 else
     disk=$work/disk
@@ -122,7 +124,7 @@ configure() {
     bochs=$("$here/build.sh")/bochs
     # Not by a pipe: grep leaves at its first match, and Bochs' end by SIGPIPE would count.
     # A bad knob is not for this call to find.
-    grep -qxF "$model" <(env -u TB_KNOBS "$bochs" -help cpu 2>&1 </dev/null) ||
+    grep -qxF "$model" <(env -u TB_KNOBS "$bochs" -help cpu 2>&1 < /dev/null) ||
         die "--model: Bochs has no processor model '$model' (its list: $bochs -help cpu)"
 
     # In Bochs each MONITOR ends the MWAIT of every processor: idle ones wake each other for ever.
@@ -137,7 +139,7 @@ configure() {
     fi
     # Within an expansion a here-document's quotes would be the shell's.
     [ -z "$exclude" ] || exclude=", exclude_features=\"$exclude\""
-    cat >"$work/bochsrc" <<END
+    cat > "$work/bochsrc" << END
 config_interface: textconfig
 display_library: nogui
 cpu: model=$model, count=$cpus, ips=$ips, quantum=$quantum, reset_on_triple_fault=1
@@ -170,11 +172,11 @@ export TB_SERIAL_FD=3 TB_LIMIT=$limit$million TB_UNTIL_TICKS=$after$million
 [ -z "$until" ] || export TB_UNTIL=$until
 [ -z "$words" ] || export TB_WORDS=$words
 if [ -n "$serial" ]; then
-    : 2>/dev/null >"$serial" || die "--serial: cannot write '$serial'"
+    : 2> /dev/null > "$serial" || die "--serial: cannot write '$serial'"
     export TB_SERIAL_FILE=$serial
 fi
 if [ -n "$ledger" ]; then
-    : 2>/dev/null >"$ledger" || die "--ledger: cannot write '$ledger'"
+    : 2> /dev/null > "$ledger" || die "--ledger: cannot write '$ledger'"
     export TB_LEDGER=$ledger
 fi
 if [ -n "$knobs" ]; then
@@ -183,7 +185,7 @@ fi
 
 if [ -n "$from" ]; then
     run=("$here/fork_client.py" "$from" "TB_FOLDER=$PWD" "TB_DISK=$(realpath "$disk")"
-        "TB_LOG=$work/log" "TB_OUT=$work/out" "TB_LIMIT=$TB_LIMIT" "TB_UNTIL_TICKS=$TB_UNTIL_TICKS")
+    "TB_LOG=$work/log" "TB_OUT=$work/out" "TB_LIMIT=$TB_LIMIT" "TB_UNTIL_TICKS=$TB_UNTIL_TICKS")
     for name in TB_SERIAL_FILE TB_LEDGER TB_KNOBS TB_UNTIL TB_WORDS; do
         [ -z "${!name:-}" ] || run+=("$name=${!name}")
     done
@@ -193,7 +195,7 @@ else
 fi
 # Bochs' own last complaint.
 panic_line() {
-    grep -ahF '>>PANIC<<' "$work/log" "$work/out" 2>/dev/null | tail -n 1
+    grep -ahF '>>PANIC<<' "$work/log" "$work/out" 2> /dev/null | tail -n 1
 }
 
 if [ -n "$serve" ]; then
@@ -201,7 +203,7 @@ if [ -n "$serve" ]; then
     export TB_SERVER=$serve TB_SERVER_DISK=$disk TB_SERVER_LOG=$work/log
     [ -z "$own" ] || export TB_SERVER_OWN=$own
     [ -z "$at" ] || export TB_SERVER_AT=$at TB_SERVER_UNUSED=$work/unused
-    "${run[@]}" 3>&1 4<&0 >"$work/out" 2>&1 </dev/null 8<&- ||
+    "${run[@]}" 3>&1 4<&0 > "$work/out" 2>&1 < /dev/null 8<&- ||
         die "the server ended: $(grep -a testbed: "$work/out" | head -n 1) $(panic_line)"
     exit 0
 fi
@@ -211,20 +213,21 @@ ignored='^testbed: ignored: '
 status=0
 # In the foreground, so that Ctrl-C reaches Bochs.
 timeout --foreground --signal=TERM --kill-after="$kill_after" "$timeout" \
-    "${run[@]}" 3>&1 >"$work/out" 2>&1 </dev/null || status=$?
+    "${run[@]}" 3>&1 > "$work/out" 2>&1 < /dev/null || status=$?
 rm -f "$disk.lock"
 sed -n "s/$ignored/testbed\\/run.sh: ignored: /p" "$work/out" >&2
 case $status in
-0 | 3 | 5 | 6 | 124) ;;
-137) die "Bochs did not stop $kill_after s after the timeout and was killed" ;;
-*)
-    # The library's own line, else Bochs' last complaint, else the last thing that it said.
-    {
-        grep -aE '^testbed: ' "$work/out" | grep -av "$ignored" | head -n 1 | sed 's/^testbed: //'
-        panic_line
-        grep -avE "^=*$|$ignored" "$work/out" | tail -n 1
-    } >"$work/line" 2>/dev/null || true
-    die "Bochs ended with status $status: $(head -n 1 "$work/line")"
-    ;;
+    0 | 3 | 5 | 6 | 124) ;;
+    137) die "Bochs did not stop $kill_after s after the timeout and was killed" ;;
+    *)
+        # The library's own line, else Bochs' last complaint, else the last thing that it said.
+        {
+            grep -aE '^testbed: ' "$work/out" | grep -av "$ignored" | head -n 1 |
+                sed 's/^testbed: //'
+            panic_line
+            grep -avE "^=*$|$ignored" "$work/out" | tail -n 1
+        } > "$work/line" 2> /dev/null || true
+        die "Bochs ended with status $status: $(head -n 1 "$work/line")"
+        ;;
 esac
 exit "$status"

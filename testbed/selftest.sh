@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # Builds the emulator's self-test (an EFI application), boots it in the emulator without any
-# operating system, once more with a skid, once with another PMU, and once with Intel PT. Looks at the
-# files and words of the first boot, too. Touches only a temporary folder. Exit status 0: every
+# operating system, once more with a skid, once with another PMU, and once with Intel PT. Looks at
+# the files and words of the first boot, too. Touches only a temporary folder. Exit status 0: every
 # check holds.
 set -euo pipefail
 
@@ -49,7 +49,7 @@ objcopy -j .text -j .sdata -j .data -j .rodata -j .dynamic -j .dynsym -j '.rel*'
 # 64 cylinders of 16 heads and 63 sectors, which the emulator's ATA disk wants.
 PATH=$PATH:/usr/sbin:/sbin
 truncate -s $((64 * 16 * 63 * 512)) "$work/disk.img"
-mkfs.fat -g 16/63 "$work/disk.img" >/dev/null
+mkfs.fat -g 16/63 "$work/disk.img" > /dev/null
 export MTOOLS_SKIP_CHECK=1
 mmd -i "$work/disk.img" ::/EFI ::/EFI/BOOT
 mcopy -i "$work/disk.img" "$work/BOOTX64.EFI" ::/EFI/BOOT/BOOTX64.EFI
@@ -59,8 +59,8 @@ mcopy -i "$work/disk.img" "$work/BOOTX64.EFI" ::/EFI/BOOT/BOOTX64.EFI
 boot() {
     local status=0
     "$top/testbed/run.sh" --disk "$work/disk.img" --limit "$limit" --knobs "$2" "${@:3}" \
-        --serial "$work/$1.serial" >/dev/null || status=$?
-    tr -d '\r' <"$work/$1.serial" | sed -n 's/^.*selftest: //p' >"$work/$1"
+        --serial "$work/$1.serial" > /dev/null || status=$?
+    tr -d '\r' < "$work/$1.serial" | sed -n 's/^.*selftest: //p' > "$work/$1"
     sed 's/^/  /' "$work/$1"
     [ "$status" -eq 0 ] || die "$1: the run ended with status $status"
     grep -qE '^passed 0x0*[1-9a-f][0-9a-f]* failed 0x0+$' "$work/$1" || die "$1: a check failed"
@@ -70,10 +70,10 @@ position() {
     sed -n 's/^nmi position \(0x[0-9a-f]*\)$/\1/p' "$work/$1" | sed -n 1p
 }
 
-echo "guest_files $work/files" >"$work/plain_knobs"
-echo "pmi_skid $skid" >"$work/skid_knobs"
-printf 'pmu_version 6\npmu_general_mask 0xcf\npmu_fixed_mask 0x2b\n' >"$work/shape_knobs"
-boot plain "$work/plain_knobs" --words "some words" 2>"$work/ignored"
+echo "guest_files $work/files" > "$work/plain_knobs"
+echo "pmi_skid $skid" > "$work/skid_knobs"
+printf 'pmu_version 6\npmu_general_mask 0xcf\npmu_fixed_mask 0x2b\n' > "$work/shape_knobs"
+boot plain "$work/plain_knobs" --words "some words" 2> "$work/ignored"
 echo "ok plain"
 grep -qx "words 'some words'" "$work/plain" || die "words: $(grep words "$work/plain")"
 echo "ok words"
@@ -90,7 +90,7 @@ echo "ok skid"
 boot shape "$work/shape_knobs" --model sapphire_rapids
 echo "ok shape"
 for pt in on ptwrite; do
-    echo "pt $pt" >"$work/pt_knobs"
+    echo "pt $pt" > "$work/pt_knobs"
     boot "pt_$pt" "$work/pt_knobs"
 done
 echo "ok pt"

@@ -6,14 +6,14 @@
 set -euo pipefail
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-pure=(events exit_paths floating guest_files platform pmu pmu_cpuid lbr arch_lbr ds pebs bts microarch
-    topdown ledger ledger_json lines inject knobs pt pt_msrs pt_output pt_packets pt_time)
+pure=(events exit_paths floating guest_files platform pmu pmu_cpuid lbr arch_lbr ds pebs bts
+    microarch topdown ledger ledger_json lines inject knobs pt pt_msrs pt_output pt_packets pt_time)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 shopt -s nullglob
 # What experiments have of the library, less what knows Bochs (part.h), and of its tests.
-cat /dev/null "$top"/experiments/*/emulator/parts.inc >"$work/parts.inc"
+cat /dev/null "$top"/experiments/*/emulator/parts.inc > "$work/parts.inc"
 sources=("$top"/tests/unit/testbed/*.cc "$top"/experiments/*/tests/emulator/*.cc)
 for source in "$top"/experiments/*/emulator/*.cc; do
     [[ $source == *_part.cc ]] || sources+=("$source")

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 # Packs an initramfs: the same bytes for the same files. programs/images.mk calls it.
-# Usage: pack.sh IMAGE MODULES PACKAGES WORD...   MODULES: the folder of a kernel's modules; PACKAGES:
-# the one that fetch.sh printed. Each word is something in the guest's root; of two at one place the
-# later one, and a word that was there before is nothing new:
+# Usage: pack.sh IMAGE MODULES PACKAGES WORD...   MODULES: the folder of a kernel's modules;
+# PACKAGES: the one that fetch.sh printed. Each word is something in the guest's root; of two at one
+# place the later one, and a word that was there before is nothing new:
 #   PLACE=FILE   a file; of a folder all that is in it
 #   PLACE@NAME   a link
 #   PLACE/       an empty folder
@@ -42,7 +42,8 @@ depends() { # depends FILE.ko
     grep -azo '^depends=.*' "$1" | tr '\0,' '[\n*]' | sed 's/^depends=//'
 }
 
-# The name of a module may be written with - or _. One that the kernel lacks or has built in is left out.
+# The name of a module may be written with - or _. One that the kernel lacks or has built in is left
+# out.
 declare -A added=()
 add_with_needs() { # add_with_needs NAME
     local name=${1//-/_} file need

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # shellcheck shell=bash
-# parts.sh: what images of the guest's root are made of. Sourced; wants the function fail. Writes only in
-# the folders it is given.
+# parts.sh: what images of the guest's root are made of. Sourced; wants the function fail. Writes
+# only in the folders it is given.
 
 # The kernel's own module, uncompressed. One that the kernel has built in is simply not there.
 add_module() { # add_module ROOT MODULES NAME

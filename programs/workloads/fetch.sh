@@ -92,8 +92,9 @@ mkdir "$work/archives" "$work/root"
 if ! download; then
     refresh_lists || true
     rm -f "$work"/archives/*
-    download || fail "cannot download ${packages[*]} and their libraries; check the network, or as" \
-        "root run: apt-get update (Debian 12 or 13 is needed)"
+    download ||
+        fail "cannot download ${packages[*]} and their libraries; check the network, or as" \
+            "root run: apt-get update (Debian 12 or 13 is needed)"
 fi
 for archive in "$work"/archives/*.deb; do
     dpkg-deb -x "$archive" "$work/root"

@@ -7,8 +7,8 @@
 # Words of the kernel's command line, with what is taken without them:
 #   pmv.nginx_ms=2000        how long wrk runs: whole seconds, or below 1000 hundreds, because wrk
 #                            looks ten times a second whether it is to end; rounded up
-#   pmv.nginx_runs=30        how often, alone and sampled by turns; 10 where a run is no second, each
-#                            with a region of its own. The thesis has one run of 30 seconds
+#   pmv.nginx_runs=30        how often, alone and sampled by turns; 10 where a run is no second,
+#                            each with a region of its own. The thesis has one run of 30 seconds
 #   pmv.nginx_delay_us=1     what is waited before the first run
 #   pmv.nginx_freq=4000      samples a second
 #   pmv.nginx_bytes=80700    size of the page: with its header the thesis's bytes per request

@@ -39,7 +39,8 @@ try() { # try NAME REGION RECORD...
         give_up "$name: $(tail -n 1 $log)"
     after=$(pmis)
     grep '^pt:' $log
-    perf stat -x , -o $stat -e instructions:u perf script -i $data --itrace=be -F $fields > $list 2> $log ||
+    perf stat -x , -o $stat -e instructions:u perf script -i $data --itrace=be -F $fields > $list \
+        2> $log ||
         give_up "$name: $(tail -n 1 $log)"
     errors=$(grep -c 'instruction trace error' $log)
     echo "pt: case=$name branches=$(grep -c . $list) errors=$errors pmis=$((after - before))" \

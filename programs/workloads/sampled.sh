@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# sampled.sh: the job `sampled`, the measurement `sampled`: Listing 2 alone, and while perf samples all
-# processors by six and by ten events, as KVM's mediated vPMU was measured (bench/published.py, MEDIATED).
-# Ten are more than there are counters, so they take turns. Run by busybox sh in the guest.
+# sampled.sh: the job `sampled`, the measurement `sampled`: Listing 2 alone, and while perf samples
+# all processors by six and by ten events, as KVM's mediated vPMU was measured (bench/published.py,
+# MEDIATED). Ten are more than there are counters, so they take turns. Run by busybox sh in the
+# guest.
 #
 # Words of the kernel's command line, with what is taken without them:
 #   pmv.sampled_iter=50000000  ITER of Listing 2
@@ -29,7 +30,8 @@ run() { # run ITEM REGION [COMMAND...]
 sampled() { # sampled ITEM REGION EVENTS
     events=$(yes instructions | head -n "$3" | paste -s -d , -)
     run "$1" "$2" perf record -F "$frequency" -e "$events" -a --overwrite -o $data --
-    perf report -i $data --stats > /tmp/sampled.stats 2>&1 || give_up "$(tail -n 1 /tmp/sampled.stats)"
+    perf report -i $data --stats > /tmp/sampled.stats 2>&1 ||
+        give_up "$(tail -n 1 /tmp/sampled.stats)"
     value "$1" samples count "$(events /tmp/sampled.stats SAMPLE)"
 }
 

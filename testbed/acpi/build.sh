@@ -86,15 +86,15 @@ cpus=$2
 if ! [[ $cpus =~ ^[1-9][0-9]?$ ]] || [ "$cpus" -gt "$max_cpus" ]; then
     die "CPUS: found '$cpus', wanted 1 to $max_cpus"
 fi
-command -v iasl >/dev/null || die "iasl not found: install the packages that testbed/deps.sh lists"
+command -v iasl > /dev/null || die "iasl not found: install the packages that testbed/deps.sh lists"
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 mkdir -p "$out"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cp "$here"/dsdt.asl "$here"/facp.asl "$here"/hpet.asl "$work/"
-apic_asl "$cpus" >"$work/apic.asl"
+apic_asl "$cpus" > "$work/apic.asl"
 for table in dsdt facp apic hpet; do
-    (cd "$work" && iasl -va -p "$table" "$table.asl") >"$work/$table.log" 2>&1 ||
+    (cd "$work" && iasl -va -p "$table" "$table.asl") > "$work/$table.log" 2>&1 ||
         die "$table.asl: iasl says:" \
             "$(grep -m 1 Error "$work/$table.log" || tail -n 1 "$work/$table.log")"
     mv "$work/$table.aml" "$out/"

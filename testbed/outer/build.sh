@@ -97,9 +97,13 @@ put() { # put FILE SECTOR: into the image
 
 fill_root "$work/root"
 fill_initramfs "$work/initramfs"
-key=$( (key_of "$work/root"; key_of "$work/initramfs"; cat "$here"/*.sh
+key=$( (
+    key_of "$work/root"
+    key_of "$work/initramfs"
+    cat "$here"/*.sh
     echo "${kernel[0]} $cpus $words"
-    cat "$top"/testbed/{disk.sh,loader.sh,gpt.py,acpi/*}) | sha256sum | cut -c 1-16)
+    cat "$top"/testbed/{disk.sh,loader.sh,gpt.py,acpi/*}
+) | sha256sum | cut -c 1-16)
 image=$out/outer-$cpus${words:+-$(sha256sum <<< "$words" | cut -c 1-8)}.img
 if [ ! -e "$image" ] || [ "$(cat "$image.key" 2> /dev/null)" != "$key" ]; then
     truncate -s $((outer_root_sectors * 512)) "$work/ext4"

@@ -1,14 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 # Proves the NMI bookkeeping: spin explores nmi.pml with the hypervisor's own C in it. Whole, every
-# reachable state must hold (states are told apart by a hash of theirs, spin's HC4). With one line of the C, or of the model's hardware, changed, the expected
-# assertion must be violated. One line for each, PASS or FAIL; without spin, one SKIP and status 77.
+# reachable state must hold (states are told apart by a hash of theirs, spin's HC4). With one line
+# of the C, or of the model's hardware, changed, the expected assertion must be violated. One line
+# for each, PASS or FAIL; without spin, one SKIP and status 77.
 # Usage: run.sh [word]: only those whose name has the word. FULL=1: all combinations whole, too.
 set -euo pipefail
 
 SECONDS_MAX=21600 # of one check: a far backstop; the number of states is what bounds it
-DEPTH=3000000    # longest path; one that is longer makes the check fail
-HASH=24          # bits
+DEPTH=3000000     # longest path; one that is longer makes the check fail
+HASH=24           # bits
 
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -25,8 +26,8 @@ flags=(-O1 -std=gnu11 -w -fno-pie "-I$root/include" "-I$root" "-I$root/nmi" "-I$
 # Small frames without dead values make fewer states that differ in nothing.
 hooked=(-Os -fno-inline -ffunction-sections -fdata-sections -fsanitize=thread
     --param tsan-instrument-func-entry-exit=0 -include "$here/hardware.h")
-files=(nmi/bookkeeping.c nmi/host_work.c nmi/nmi.c nmi/source.c nmi/exit.c vmx/exit/exit.c vmx/vmcs.c
-    tests/model/stay.c)
+files=(nmi/bookkeeping.c nmi/host_work.c nmi/nmi.c nmi/source.c nmi/exit.c vmx/exit/exit.c
+    vmx/vmcs.c tests/model/stay.c)
 
 object() { # SOURCE OUT
     "$cc" "${flags[@]}" "${hooked[@]}" -c -o "$2" "$1"
@@ -40,8 +41,10 @@ search() { # SWITCHES FOLDER OUT
     flock 9
     if [ "$2" != "$here" ] || [ ! -f "$kept" ]; then
         # shellcheck disable=SC2086 # words
-        (cd "$(mktemp -d -p "$work")" && cp "$2"/*.pml "$here"/events.h . && spin $1 -a nmi.pml > spin.out &&
-            "$cc" "${flags[@]}" -DSAFETY -DNOFAIR -DHC4 -DVECTORSZ=4096 -DMEMLIM=16000 -c -o "$3" pan.c)
+        (cd "$(mktemp -d -p "$work")" && cp "$2"/*.pml "$here"/events.h . &&
+            spin $1 -a nmi.pml > spin.out &&
+            "$cc" "${flags[@]}" -DSAFETY -DNOFAIR -DHC4 -DVECTORSZ=4096 -DMEMLIM=16000 -c \
+                -o "$3" pan.c)
         [ "$2" != "$here" ] || cp "$3" "$kept"
     else
         cp "$kept" "$3"
@@ -49,8 +52,8 @@ search() { # SWITCHES FOLDER OUT
     exec 9>&-
 }
 
-# check NAME EXPECTED SWITCHES [FILE SED]: EXPECTED is "holds", or part of the assertion that must be
-# violated, here in FILE as SED changes it.
+# check NAME EXPECTED SWITCHES [FILE SED]: EXPECTED is "holds", or part of the assertion that must
+# be violated, here in FILE as SED changes it.
 check() {
     local name=$1 wanted=$2 switches=$3 file=${4:-} change=${5:-} output verdict=FAIL reason states
     local dir objects=() model=$here
@@ -60,13 +63,19 @@ check() {
         model=$dir
         cp "$here"/*.pml "$dir"
         sed -i "$change" "$file"
-        ! cmp -s "$file" "$here/$file" || { echo "FAIL model: $name (changes nothing)"; return 1; }
+        ! cmp -s "$file" "$here/$file" || {
+            echo "FAIL model: $name (changes nothing)"
+            return 1
+        }
     fi
     for f in "${files[@]}"; do
         if [ "$f" = "$file" ]; then
             sed "$change" "$root/$f" > "$(basename "$f")"
             ! cmp -s "$(basename "$f")" "$root/$f" ||
-                { echo "FAIL model: $name (changes nothing)"; return 1; }
+                {
+                    echo "FAIL model: $name (changes nothing)"
+                    return 1
+                }
             object "$(basename "$f")" changed.o
             objects+=(changed.o)
         else
@@ -117,7 +126,8 @@ holds 'passthrough, unblocked lazily' '-DLAZY'
 holds 'passthrough, host work' '-DWORK -DNO_HOST'
 holds 'passthrough, host work, frozen as before version 4' '-DWORK -DNO_HOST -DLEGACY'
 holds 'passthrough, host work beside requests' '-DWORK -DNO_PMU'
-holds 'passthrough, host work, any guest NMI that has been taken once' '-DWORK -DNO_HOST -DGUEST_IPI -DKNOWN_ONLY'
+holds 'passthrough, host work, any guest NMI that has been taken once' \
+    '-DWORK -DNO_HOST -DGUEST_IPI -DKNOWN_ONLY'
 holds 'passthrough, host work beside the platform' '-DWORK -DPLATFORM -DNO_HOST -DNO_PMU'
 holds 'passthrough, unblocked lazily, host work' '-DWORK -DLAZY -DNO_PMU'
 holds 'passthrough, two sources' '-DPLATFORM -DNO_PMU -DLAZY'
@@ -133,7 +143,8 @@ holds 'the same, host work' '-DSTRICT -DNO_PMU -DUNAWARE -DWORK'
 if [ "${FULL:-0}" = 1 ]; then
     holds 'any guest NMI that has been taken once stays' '-DGUEST_IPI -DKNOWN_ONLY -DNO_PMU'
     holds 'a guest without the module' '-DUNAWARE'
-    holds 'passthrough, host work beside requests, frozen as before version 4' '-DWORK -DNO_PMU -DLEGACY'
+    holds 'passthrough, host work beside requests, frozen as before version 4' \
+        '-DWORK -DNO_PMU -DLEGACY'
     holds 'whole: passthrough, host work' '-DWORK'
     holds 'whole: passthrough, unblocked lazily, host work' '-DWORK -DLAZY'
     holds 'whole: passthrough, two sources' '-DPLATFORM'
@@ -159,21 +170,26 @@ changed 'nor that this was just now' nmi_why '-DGUEST_IPI -DKNOWN_ONLY -DNO_PMU'
     's/NOTE_FORWARDED | NOTE_FRESH, __ATOMIC_RELAXED/NOTE_FORWARDED, __ATOMIC_RELAXED/'
 
 f=nmi/source.c
-changed 'a request is answered late while it is being sent' '8|16' '-DSTRICT -DNO_PMU -DUNAWARE' $f \
+changed 'a request is answered late while it is being sent' '8|16' '-DSTRICT -DNO_PMU -DUNAWARE' \
+    $f \
     's/ || (found == FOUND_LATE \&\& now \& sending)//'
 changed 'hypercall 15 waits until a request is sent' returned '' $f \
     's/found == FOUND_LATE \&\&/found != FOUND_IN_ROOT \&\&/'
 changed 'nothing is noted for hypercall 15' returned '' $f \
     's/^.*fetch_or(&cpu->nmi.notes, NOTE_OWED.*$/;/'
 changed 'a request is taken away without a look at what came meanwhile' quiet '' $f \
-    's/while (!__atomic_compare_exchange_n(&cpu->nmi.notes, &now, now & ~asked, false,/while (cpu->nmi.notes = now \& ~asked, false \&\& !__atomic_compare_exchange_n(\&cpu->nmi.notes, \&now, now, false,/'
+    '/while (!__atomic_compare_exchange_n(&cpu->nmi.notes, &now, now & ~asked, false,/{
+        s/!__atomic/cpu->nmi.notes = now \& ~asked, false \&\& !__atomic/
+        s/now & ~asked, false,/now, false,/
+    }'
 
 f=nmi/bookkeeping.c
 changed 'the sender takes its request back' returned '-DNO_PMU' $f \
     's/sent ? ~sending : ~(asked | sending)/~(asked | sending)/'
 changed 'the request is noted as sent before it is' '8|16' '-DSTRICT -DNO_PMU -DUNAWARE' $f \
     's/fetch_or(&target->nmi.notes, asked | sending,/fetch_or(\&target->nmi.notes, asked,/'
-changed 'notes are struck out in the stay that made them' nmi_why '-DGUEST_IPI -DKNOWN_ONLY -DNO_PMU' $f \
+changed 'notes are struck out in the stay that made them' nmi_why \
+    '-DGUEST_IPI -DKNOWN_ONLY -DNO_PMU' $f \
     's/__ATOMIC_ACQ_REL) & NOTE_FRESH)/__ATOMIC_ACQ_REL) \& 0)/'
 changed 'notes are struck out although an NMI came' nmi_why '-DGUEST_IPI -DKNOWN_ONLY -DNO_PMU' $f \
     's/if (now & NOTE_FRESH)/if (false)/'
@@ -185,11 +201,15 @@ changed 'the host'"'"'s NMI is forgotten while the guest is in its handler' retu
 changed 'nothing is struck out' quiet '-DNO_HOST' $f 's/^ *clear_finished_notes(cpu);/;/'
 changed 'hypercall 15 looks too early at what is owed' returned \
     '-DGUEST_IPI -DKNOWN_ONLY -DNO_PMU' $f \
-    '/^int64_t nmi_claim_returned/,/^}/{s/unsigned claimed/uint32_t notes = cpu->nmi.notes; unsigned claimed/;s/__atomic_load_n(&cpu->nmi.notes, __ATOMIC_RELAXED)/notes/}'
+    '/^int64_t nmi_claim_returned/,/^}/{
+        s/unsigned claimed/uint32_t notes = cpu->nmi.notes; unsigned claimed/
+        s/__atomic_load_n(&cpu->nmi.notes, __ATOMIC_RELAXED)/notes/
+    }'
 changed 'the exit looks for nothing lost' must '-DNO_PMU' $f 's/^.*notes_mask |= NOTES_ASKED;/;/'
 changed 'nothing lost is looked for while NMIs are trapped' must '-DSWITCH -DNO_PMU' $f \
     's/if (o->bookkeeping & BOOKKEEPING_LOST)/if (nmi->passthrough)/'
-changed 'an NMI exit'"'"'s own NMI is taken for lost' '8|16' '-DSTRICT -DNO_PMU -DUNAWARE -DTRAPPED' $f \
+changed 'an NMI exit'"'"'s own NMI is taken for lost' '8|16' \
+    '-DSTRICT -DNO_PMU -DUNAWARE -DTRAPPED' $f \
     's/reason == EXIT_REASON_EXCEPTION_OR_NMI/false/'
 changed 'what waits behind a blocked root mode is taken for lost' '8|16' \
     '-DSTRICT -DNO_PMU -DUNAWARE -DLAZY' $f 's/nmi->unblock_mask != 0)/true)/'
@@ -205,48 +225,60 @@ changed 'an NMI exit does not look for a merged PMI' exit_why '-DTRAPPED' $f \
 changed 'an NMI is injected into a guest that blocks' bit3 '-DTRAPPED -DNO_HOST' $f \
     's/if (cpu->blocking & (BLOCKING_BY_NMI.*/if (false) {/'
 changed 'a virtual NMI is not noted' exit_why '-DTRAPPED -DNO_HOST' $f 's/cpu->nmi.due = true;.*/;/'
-changed 'no window is asked for' window '-DTRAPPED -DNO_HOST' $f 's/vmcs_set_exiting(PRIMARY_NMI_WINDOW_EXITING, true);//'
+changed 'no window is asked for' window '-DTRAPPED -DNO_HOST' $f \
+    's/vmcs_set_exiting(PRIMARY_NMI_WINDOW_EXITING, true);//'
 changed 'a window leaves the NMI due' window '-DTRAPPED -DNO_HOST' $f \
     '/^void exit_nmi_window/,/^}/s/cpu->nmi.due = false;//'
 changed 'what is due is dropped at a switch' due_why '-DSWITCH -DNO_HOST' $f \
     's/(void)nmi_forward(cpu);//'
 
-changed 'root mode stays blocked' '8|16' '-DSTRICT -DNO_PMU -DUNAWARE' vmx/exit/exit.c 's/nmi_unblock();//'
+changed 'root mode stays blocked' '8|16' '-DSTRICT -DNO_PMU -DUNAWARE' vmx/exit/exit.c \
+    's/nmi_unblock();//'
 changed 'the exit does not call the bookkeeping' quiet '-DNO_PMU' vmx/exit/exit.c \
     's/if (__builtin_expect(nmi_has_exit_work(cpu), 0))/if (false)/'
 
 # Host work: its PMIs, and the NMIs beside them.
 f=nmi/nmi.c
-changed 'host work is not paused' machine.counting '-DWORK -DNO_HOST' $f 's/host_work_pause(cpu) ?/false ?/'
+changed 'host work is not paused' machine.counting '-DWORK -DNO_HOST' $f \
+    's/host_work_pause(cpu) ?/false ?/'
 f=nmi/source.c
 changed 'the pause lets the counter run' counting '-DWORK -DNO_PMU' $f \
     '/^bool host_work_pause/,/^}/s/wrmsr(IA32_PERF_GLOBAL_CTRL, 0);//'
 changed 'a PMI of host work is dropped' 128 '-DWORK -DNO_HOST' $f \
     's/return status & STATUS_COUNTER_0;/return false;/'
-changed 'another NMI claims the overflow before the PMI comes' 'pending_why)&4' '-DWORK -DNO_PMU' $f \
+changed 'another NMI claims the overflow before the PMI comes' 'pending_why)&4' '-DWORK -DNO_PMU' \
+    $f \
     's/ || !(apic_lvtpc_read() & LVT_MASKED)//'
 changed 'one NMI is claimed by host work and by another source' '8|16' \
     '-DSTRICT -DNO_PMU -DUNAWARE -DWORK' $f 's/if (s == SOURCE_HOST_PMI)/if (false)/'
-changed 'a late PMI of the guest'"'"'s stops the counter for good' counting '-DWORK -DNO_HOST -DGUEST_IPI -DKNOWN_ONLY' $f \
-    's/^ *wrmsr(IA32_PERF_GLOBAL_STATUS_RESET, status);/if (!(status \& STATUS_COUNTER_0)) return false; &/'
-changed 'the handler of a late PMI starts the counter again after its end' counting '-DWORK -DNO_HOST' \
+changed 'a late PMI of the guest'"'"'s stops the counter for good' counting \
+    '-DWORK -DNO_HOST -DGUEST_IPI -DKNOWN_ONLY' $f \
+    '/^ *wrmsr(IA32_PERF_GLOBAL_STATUS_RESET, status);/{
+        s/^/if (!(status \& STATUS_COUNTER_0)) return false;/
+    }'
+changed 'the handler of a late PMI starts the counter again after its end' counting \
+    '-DWORK -DNO_HOST' \
     $f 's/return work->counting;/return true;/'
 f=nmi/host_work.c
 # Of two assertions that it violates, the code that the compiler makes decides which comes first.
 first='!(unclaimed)'
 [[ $("$cc" -dumpversion) != 14* ]] || first='pending_why)&4'
-changed 'a late PMI of the guest'"'"'s comes before host work is noted' "$first" '-DWORK -DNO_HOST -DGUEST_IPI -DKNOWN_ONLY' $f \
-    '/^    cpu->pmu.host_work = work;/d;s/^    count_branches(work);/    cpu->pmu.host_work = work;\n&/'
+changed 'a late PMI of the guest'"'"'s comes before host work is noted' "$first" \
+    '-DWORK -DNO_HOST -DGUEST_IPI -DKNOWN_ONLY' $f \
+    '/^    cpu->pmu.host_work = work;/d
+    s/^    count_branches(work);/    cpu->pmu.host_work = work;\n&/'
 changed 'host work does not wait for its last PMI' unclaimed '-DWORK -DNO_HOST' $f \
     '/^static void count_branches(/,/^}/s/i < LATE_PMI_READS/false/'
 changed 'host work does not wait for the guest'"'"'s PMI' 'pending_why)&4' '-DWORK -DNO_HOST' $f \
     '/^static uint32_t read_guest_lvtpc/,/^}/s/i < LATE_PMI_READS/false/'
-changed 'host work leaves its LVTPC' lvtpc_masked '-DWORK -DNO_HOST' $f 's/apic_lvtpc_write(lvtpc);/;/'
+changed 'host work leaves its LVTPC' lvtpc_masked '-DWORK -DNO_HOST' $f \
+    's/apic_lvtpc_write(lvtpc);/;/'
 changed 'host work'"'"'s counter is not stopped' counting '-DWORK -DNO_HOST' $f \
     's/^    wrmsr(IA32_PERF_GLOBAL_CTRL, 0);//'
 
 # ---- one line of the model's hardware changed: the C relies on it ----
-changed 'an entry unblocks' in_handler '-DNO_HOST' nmi.pml 's/:: PASSED -> blocked = bit3$/:: PASSED -> blocked = false/'
+changed 'an entry unblocks' in_handler '-DNO_HOST' nmi.pml \
+    's/:: PASSED -> blocked = bit3$/:: PASSED -> blocked = false/'
 changed 'blocking does not block' in_handler '-DNO_HOST' world.pml \
     's/^#define NMI_TAKEN .*/#define NMI_TAKEN pending/'
 changed 'an exit unblocks' in_handler '-DNO_HOST' nmi.pml \
@@ -257,7 +289,10 @@ queue 'limit: the NMI of a request handled before reaches the guest' '8|16' '-DS
 queue 'limit: a guest NMI that is no PMI merges with a host NMI' nmi_why '-DGUEST_IPI'
 queue 'limit: an NMI on its way after its delivery status is idle' returned '-DIN_FLIGHT'
 
-[ $ran -gt 0 ] || { echo "run.sh: no check has '$only' in its name" >&2; exit 1; }
+[ $ran -gt 0 ] || {
+    echo "run.sh: no check has '$only' in its name" >&2
+    exit 1
+}
 while [ $running -gt 0 ]; do
     wait -n || failed=1
     running=$((running - 1))

@@ -4,7 +4,10 @@
 # Usage: build.sh OUTDIR   makes OUTDIR/plugin.so and OUTDIR/native
 set -euo pipefail
 
-[ $# -eq 1 ] || { echo "usage: experiments/memory/translate/build.sh OUTDIR" >&2; exit 2; }
+[ $# -eq 1 ] || {
+    echo "usage: experiments/memory/translate/build.sh OUTDIR" >&2
+    exit 2
+}
 here=$(cd "$(dirname "$0")" && pwd)
 out=$1
 mkdir -p "$out"

@@ -6,18 +6,19 @@
 # each address had; and the shares of the functions of /br_instr. Run by busybox sh in the guest.
 #
 # Words of the kernel's command line:
-#   pmv.pebs=few|some|all    few: instructions alone, which all that have PEBS sample; all: also branch records,
-#                        call chains, data accesses of all kinds, BTS
+#   pmv.pebs=few|some|all
+#                        few: instructions alone, which all that have PEBS sample; all: also branch
+#                        records, call chains, data accesses of all kinds, BTS
 #   pmv.rounds=40000     of /br_instr
 set -u
 export job=pebs
 # shellcheck source=programs/workloads/common.sh
 . /workloads/common.sh
 
-region_record=2400   # around the whole perf record of /br_instr
-region_plain=2401    # /br_instr's own, without perf
-region_large=2402    # sampled, the buffer emptied where it is full
-region_each=2403     # sampled with a PMI for each record
+region_record=2400 # around the whole perf record of /br_instr
+region_plain=2401  # /br_instr's own, without perf
+region_large=2402  # sampled, the buffer emptied where it is full
+region_each=2403   # sampled with a PMI for each record
 data=/tmp/pebs.data
 log=/tmp/pebs.log
 list=/tmp/pebs.list
@@ -40,7 +41,8 @@ try() { # try NAME FIELDS RECORD...
         "digest=$(md5sum < $list | cut -c 1-16)"
 }
 
-# timed ITEM COMMAND...: what it took, perf's start and end with it; for machines: in the emulator it is no time.
+# timed ITEM COMMAND...: what it took, perf's start and end with it; for machines: in the emulator
+# it is no time.
 timed() {
     item=$1
     shift
@@ -65,10 +67,14 @@ esac
 rounds=$(whole pmv.rounds 40000) || exit 1
 # The letter's report has the kernel's functions, too: those of a program that hardly leaves it.
 if [ "$which" = all ]; then
-    perf record -N -o $data -e instructions:ppp -c 2003 dd if=/dev/zero of=/dev/null bs=4096 count=4000 \
-        > $log 2>&1 || give_up "kernel: $(tail -n 1 $log)"
+    perf record -N -o $data -e instructions:ppp -c 2003 \
+        dd if=/dev/zero of=/dev/null bs=4096 count=4000 > $log 2>&1 ||
+        give_up "kernel: $(tail -n 1 $log)"
     perf report -i $data --stdio --sort symbol -F overhead,symbol --percent-limit 1 2> /dev/null |
-        awk '$1 ~ /%$/ { sub(/%/, "", $1); print "pebs: case=kernel mode=" $2 " function=" $3 " share=" $1 }' |
+        awk '$1 ~ /%$/ {
+            sub(/%/, "", $1)
+            print "pebs: case=kernel mode=" $2 " function=" $3 " share=" $1
+        }' |
         tr -d '[]'
 fi
 hide_kernel_symbols
@@ -93,10 +99,12 @@ awk -v of_event="$shares:" '$1 == of_event { n++; of[$3]++ }
         for (f in of)
             printf "pebs: case=br_instr function=%s share=%.2f\n", f, 100 * of[f] / n
     }' $list | sort
-[ "$which" = few ] || timed each try each event,ip -b -m 1024 -e instructions:uppp -c 10007 /br_instr "$rounds" $region_each
+[ "$which" = few ] || timed each try each event,ip -b -m 1024 -e instructions:uppp -c 10007 \
+    /br_instr "$rounds" $region_each
 
 # IA32_PEBS_ENABLE, where a hypervisor refuses a counter that it offers.
-dmesg | sed -n 's/.*unchecked MSR access error: WRMSR to 0x3f1 (tried to write \(0x[0-9a-f]*\)).*/pebs: refused=\1/p'
+write='unchecked MSR access error: WRMSR to 0x3f1 (tried to write'
+dmesg | sed -n "s/.*$write \(0x[0-9a-f]*\)).*/pebs: refused=\1/p"
 if [ "$which" = all ]; then
     try brstack ip,brstack -b -e instructions:uppp -c 100003 /br_instr "$rounds"
     try prec_dist event,ip -e cpu/event=0xc0,umask=1/uppp -c 10007 /br_instr "$rounds"

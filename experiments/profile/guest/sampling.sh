@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# sampling.sh: the job `sampling`: loads, each sampled in several ways by Debian's own perf; the load `closed`
-# besides by an interrupt with a vector. Hands over each list of samples, with the mappings of the
-# programs before it. Run by busybox sh in the guest.
+# sampling.sh: the job `sampling`: loads, each sampled in several ways by Debian's own perf; the
+# load `closed` besides by an interrupt with a vector. Hands over each list of samples, with the
+# mappings of the programs before it. Run by busybox sh in the guest.
 #
 # Words of the kernel's command line:
-#   pmv.loads=listing2:nmi+pebs,...  loads, and of each the ways: nmi, pebs, lbr (with the branch records), pt
-#                                    (Intel PT); of `closed` nmi and vector
+#   pmv.loads=listing2:nmi+pebs,...  loads, and of each the ways: nmi, pebs, lbr (with the branch
+#                                    records), pt (Intel PT); of `closed` nmi and vector
 #   pmv.periods=LOAD:211,...         instructions from sample to sample, of each load
 #   pmv.iter=LOAD:5000,...           rounds, of a load that has them; of nginx requests
 set -u

@@ -19,7 +19,8 @@ fi
 cd "$work/data"
 # The guest has no files of time zones.
 TZ=GMT LD_LIBRARY_PATH=$packages/usr/lib/x86_64-linux-gnu:$packages/lib/x86_64-linux-gnu \
-    "${other[@]}" "$work/root/usr/lib/postgresql/15/bin/initdb" --no-sync --locale=C --encoding=UTF8 \
+    "${other[@]}" "$work/root/usr/lib/postgresql/15/bin/initdb" --no-sync --locale=C \
+    --encoding=UTF8 \
     --auth=trust --username=www-data --wal-segsize=1 -D "$work/data" > "$work/log" 2>&1 || {
     cat "$work/log" >&2
     exit 1

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# examples.sh: compiles libpfm4's examples from the sources that libpfm4-dev has, without a change. They want
-# a header that the package lacks, and the C library's of that name will do.
+# examples.sh: compiles libpfm4's examples from the sources that libpfm4-dev has, without a change.
+# They want a header that the package lacks, and the C library's of that name will do.
 # Usage: examples.sh FOLDER PACKAGES   debian.sh calls it
 set -euo pipefail
 folder=$1 packages=$2

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# others.sh: cases of tools.ini of tools beside perf, and of servers and a JIT compiler under perf record.
+# others.sh: cases of tools.ini of tools beside perf, and of servers and a JIT compiler under perf
+# record.
 # Usage: others.sh CASE. Run by busybox sh as the guest's root; prints what the tool printed.
 set -eu
 here=/tool
@@ -110,21 +111,23 @@ case $case in
         ;;
     nginx-load)
         start_nginx
-        perf record -N -F 4000 -e cycles:u -o $data -p "$worker" -- wrk -t1 -c16 -d1s -s /workloads/wrk.lua \
+        perf record -N -F 4000 -e cycles:u -o $data -p "$worker" -- \
+            wrk -t1 -c16 -d1s -s /workloads/wrk.lua \
             http://127.0.0.1:80/ > $log 2>&1
         kill $server
         grep '^requests=' $log
         table --sort comm,dso
         ;;
     postgres-single)
-        sampled su -s /bin/sh www-data -c "$postgres/postgres --single -D /postgres template1 < $here/single.sql"
+        sampled su -s /bin/sh www-data -c \
+            "$postgres/postgres --single -D /postgres template1 < $here/single.sql"
         table --sort comm,dso -n
         ;;
     postgres-server)
         loopback
         log=/tmp/postgres.log
-        as_postgres "$postgres/postgres -D /postgres -c listen_addresses=127.0.0.1 -c unix_socket_directories=/tmp" \
-            > $log 2>&1 &
+        as_postgres "$postgres/postgres -D /postgres -c listen_addresses=127.0.0.1" \
+            -c unix_socket_directories=/tmp > $log 2>&1 &
         until_it_does as_postgres "psql -h 127.0.0.1 -c 'select 1' template1"
         log=/tmp/others.log
         sampled -a -- su -s /bin/sh www-data -c "psql -h 127.0.0.1 -f $here/server.sql template1"
@@ -133,7 +136,8 @@ case $case in
         table --sort dso --comms postgres -n
         ;;
     jit-*)
-        options='-n -d zend_extension=opcache -d opcache.enable_cli=1 -d opcache.jit_buffer_size=16M'
+        options='-n -d zend_extension=opcache -d opcache.enable_cli=1'
+        options+=' -d opcache.jit_buffer_size=16M'
         # 16: /tmp/perf-PID.map
         # shellcheck disable=SC2086 # words
         sampled php8.2 $options -d opcache.jit="${case#jit-}" -d opcache.jit_debug=16 $here/jit.php

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# perf.sh: the cases of Debian's perf in tools.ini: perf as its user calls it, on loads of fixed work, sampled
-# every so many branches of user mode, so that a sample is at the same place wherever it is taken.
+# perf.sh: the cases of Debian's perf in tools.ini: perf as its user calls it, on loads of fixed
+# work, sampled every so many branches of user mode, so that a sample is at the same place wherever
+# it is taken.
 # Usage: perf.sh CASE. Run by busybox sh as the guest's root; prints what perf printed.
 set -eu
 case=$1
@@ -67,9 +68,10 @@ case $case in
         ;;
     record-branches)
         record -b -e branches:u -c $period /listing2 $work 0
-        # perf report of these ends with a segmentation fault, here and elsewhere. What was predicted is left out:
-        # the predictor has seen the kernel's branches, too.
-        perf script -i "$data" -F brstack 2> "$log" | tr ' ' '\n' | cut -d / -f 1-2 | grep / | sort | uniq -c |
+        # perf report of these ends with a segmentation fault, here and elsewhere. What was
+        # predicted is left out: the predictor has seen the kernel's branches, too.
+        perf script -i "$data" -F brstack 2> "$log" | tr ' ' '\n' | cut -d / -f 1-2 | grep / |
+            sort | uniq -c |
             sort -k 1,1nr -k 2 | head -n 30
         ;;
     record-two)
@@ -161,7 +163,8 @@ case $case in
     test)
         umount /proc/kallsyms
         tracing
-        # Not these: they take thousands of millions of instructions, for all of the kernel's symbols or events.
+        # Not these: they take thousands of millions of instructions, for all of the kernel's
+        # symbols or events.
         perf test -s 10,26,31,74 2>&1
         ;;
     test-events)

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# tree.sh: makes a folder anew with real programs, for the guest's root: Debian's, out of the folder of
-# its packages, with symbols and inputs. Usage: tree.sh FOLDER PACKAGES NAME...
+# tree.sh: makes a folder anew with real programs, for the guest's root: Debian's, out of the folder
+# of its packages, with symbols and inputs. Usage: tree.sh FOLDER PACKAGES NAME...
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# prepare.sh: what rr wants of a machine: terminals for its tracees, files in memory, a loopback, and counters
-# for all. Run by busybox sh as the guest's root, once, before the cases (tool.sh).
+# prepare.sh: what rr wants of a machine: terminals for its tracees, files in memory, a loopback,
+# and counters for all. Run by busybox sh as the guest's root, once, before the cases (tool.sh).
 set -e
 mkdir -p /dev/pts /dev/shm /tmp /rr/in
 mount -t devpts devpts /dev/pts

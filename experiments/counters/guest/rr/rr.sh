@@ -1,16 +1,17 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# rr.sh: one case: records a program with rr and replays it, and says whether both printed the same. Run
-# by busybox sh as the guest's root, with the case's name in CASE.
+# rr.sh: one case: records a program with rr and replays it, and says whether both printed the same.
+# Run by busybox sh as the guest's root, with the case's name in CASE.
 # Usage: rr.sh [OPTION OF rr record ...] -- PROGRAM [WORD ...]
-# With the word pmv.rr=leave of the kernel's command line the recording is left with the emulator as rr-CASE.tar;
-# with pmv.rr=replay nothing is recorded: what is replayed lies in /rr/in, where another boot has recorded it.
-# What a program prints is printed, then "rr: recorded=STATUS replayed=STATUS same=yes|no".
+# With the word pmv.rr=leave of the kernel's command line the recording is left with the emulator as
+# rr-CASE.tar; with pmv.rr=replay nothing is recorded: what is replayed lies in /rr/in, where
+# another boot has recorded it. What a program prints is printed, then "rr: recorded=STATUS
+# replayed=STATUS same=yes|no".
 job=rr
 # shellcheck source=programs/workloads/common.sh
 . /workloads/common.sh
-# All files are in memory here, which rr takes for files that come and go, and would compress each library into
-# each recording.
+# All files are in memory here, which rr takes for files that come and go, and would compress each
+# library into each recording.
 export RR_TRUST_TEMP_FILES=1
 trace=/tmp/rr-$CASE
 kept=/tmp/kept
@@ -19,7 +20,8 @@ seconds=5 # of Linux's, each many instructions in the emulator: what diverges ma
 record() { # record [OPTION...] -- PROGRAM [WORD...]
     recorded=0
     # Linux decides by the terminal whether a program's output is of lines; neither has one.
-    timeout -s KILL $seconds rr record -o "$trace" "$@" > /tmp/recorded 2> /tmp/record.log || recorded=$?
+    timeout -s KILL $seconds rr record -o "$trace" "$@" > /tmp/recorded 2> /tmp/record.log ||
+        recorded=$?
     cat /tmp/recorded
     grep -v '^rr: Saving execution to trace directory' /tmp/record.log
 }

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# tree.sh: makes a folder anew with Debian's rr, for the guest's root, and what it records: our programs, linked
-# as rr likes them and statically, and some of Debian's. Usage: tree.sh FOLDER PACKAGES
+# tree.sh: makes a folder anew with Debian's rr, for the guest's root, and what it records: our
+# programs, linked as rr likes them and statically, and some of Debian's. Usage: tree.sh FOLDER
+# PACKAGES
 set -euo pipefail
 
 fail() {
@@ -39,7 +40,8 @@ chmod 755 "$root"/lib/x86_64-linux-gnu/* "$root"/usr/lib/rr/*
 
 flags=(-std=gnu11 -O1 -Wall -Wextra -Werror -pthread)
 "$cc" "${flags[@]}" -o "$root/rr/programs" "$here"/*.c || fail "cannot compile the programs"
-"$cc" "${flags[@]}" -static -o "$root/rr/static" "$here"/*.c || fail "cannot compile the static programs"
+"$cc" "${flags[@]}" -static -o "$root/rr/static" "$here"/*.c ||
+    fail "cannot compile the static programs"
 mkdir "$root/rr/inputs"
 /usr/bin/python3 -B "$here/../real/inputs.py" 1 "$root/rr/inputs"
 cp "$here"/{rr,script}.sh "$root/rr/"

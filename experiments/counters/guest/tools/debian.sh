@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 # debian.sh: makes a folder anew with programs of Debian's as they are, for the guest's root.
-# Usage: debian.sh FOLDER PACKAGES WORD...   PACKAGES: the folder that programs/workloads/fetch.sh printed.
-# A word is the path of a program, which comes with its libraries; data:PATH is a file or a folder without;
-# also:SCRIPT is called as SCRIPT FOLDER PACKAGES, and puts more there.
+# Usage: debian.sh FOLDER PACKAGES WORD...   PACKAGES: the folder that programs/workloads/fetch.sh
+# printed. A word is the path of a program, which comes with its libraries; data:PATH is a file or a
+# folder without; also:SCRIPT is called as SCRIPT FOLDER PACKAGES, and puts more there.
 set -euo pipefail
 
 fail() {

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# likwid.sh: puts into a folder what of likwid is no program: its other programs are scripts for Lua, which load
-# its library by its path, and its groups of events are of many processors. Usage: likwid.sh FOLDER PACKAGES
+# likwid.sh: puts into a folder what of likwid is no program: its other programs are scripts for
+# Lua, which load its library by its path, and its groups of events are of many processors. Usage:
+# likwid.sh FOLDER PACKAGES
 set -euo pipefail
 
 root=$1 packages=$2

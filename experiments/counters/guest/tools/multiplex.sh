@@ -4,10 +4,10 @@
 # counters, so that Linux lets them take turns and scales what they counted. The load has phases, so
 # that a scaled count depends on whose turn it was when; the runs begin at different offsets of the
 # turns. Before, the same events in groups that fit: what they would count alone. Run by busybox sh.
-# A turn is one millisecond, the least that Linux has, and the load is some thousand of them: a scaled
-# count is off by a part of a turn for each change of phase.
-# Prints "multiplex: run=OFFSET event=NAME count=COUNT running=PERCENT"; the offset "alone" is the
-# runs in groups. All events are of user mode.
+# A turn is one millisecond, the least that Linux has, and the load is some thousand of them: a
+# scaled count is off by a part of a turn for each change of phase. Prints "multiplex: run=OFFSET
+# event=NAME count=COUNT running=PERCENT"; the offset "alone" is the runs in groups. All events are
+# of user mode.
 PATH=/bin:/usr/bin
 export PATH
 output=/tmp/multiplex

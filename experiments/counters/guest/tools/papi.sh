@@ -76,7 +76,8 @@ while read -r name source _ arguments seconds when _; do
     before=$(awk '{ print $1 }' /proc/uptime)
     status=0
     # shellcheck disable=SC2046 # words
-    timeout -s KILL "${limit:-$seconds}" "$program" $(echo "$arguments" | tr ',' ' ') > "$output" 2>&1 \
+    timeout -s KILL "${limit:-$seconds}" \
+        "$program" $(echo "$arguments" | tr ',' ' ') > "$output" 2>&1 \
         < /dev/null || status=$?
     [ $status -ne 137 ] || end_the_rest
     is=$(result $status)

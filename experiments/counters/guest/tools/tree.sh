@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# tree.sh: makes a folder anew with Debian's PAPI, for the guest's root: its utilities as they are, its own
-# tests compiled from the sources of papi-examples, and threads.c. Usage: tree.sh FOLDER PACKAGES
+# tree.sh: makes a folder anew with Debian's PAPI, for the guest's root: its utilities as they are,
+# its own tests compiled from the sources of papi-examples, and threads.c. Usage: tree.sh FOLDER
+# PACKAGES
 set -euo pipefail
 
 fail() {

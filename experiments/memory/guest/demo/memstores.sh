@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# memstores.sh: the job `memstores`: memtrace --stores samples the stores of the program `matrix`, and
-# the samples are printed as perf script has them. Run by busybox sh in the guest, with perf in it.
+# memstores.sh: the job `memstores`: memtrace --stores samples the stores of the program `matrix`,
+# and the samples are printed as perf script has them. Run by busybox sh in the guest, with perf in
+# it.
 set -u
 export job=memstores
 # shellcheck source=programs/workloads/common.sh
