@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # conftest.py: what the project's tests have of their own beside pytest's. A test that takes `lab`,
-# and parameters, names boots and reads them (testbed/lab.py): before pytest runs the first test, all
-# such tests are asked for their boots. What a test returns is shown with its result.
+# and parameters, names boots and reads them (testbed/lab.py): before pytest runs the first test,
+# all such tests are asked for their boots. What a test returns is shown with its result.
 #
 #   pytest -k "WORD or WORD"     tests with a word in their file's name, their name or parameters
 #   pytest --boots               which boots the tests want, and which of them would be made now
@@ -19,8 +19,9 @@ TOP = os.path.dirname(os.path.abspath(__file__))
 for part in ("tests", "analysis"):
     sys.path += sorted(glob.glob(os.path.join(TOP, "experiments", "*", part)))
 # Helpers of the e2e tests that assert.
-pytest.register_assert_rewrite("guest", "host", "inner", "kernel", "kernels", "native", "policies",
-                               "scripts")
+pytest.register_assert_rewrite(
+    "guest", "host", "inner", "kernel", "kernels", "native", "policies", "scripts"
+)
 
 LAB, CALL, SAID, OUTCOMES = (pytest.StashKey() for _ in range(4))
 SAID_MAX = 600
@@ -28,10 +29,13 @@ KEEP = os.path.join(TOP, "build", "e2e")
 
 
 def pytest_addoption(parser):
-    parser.addoption("--jobs", type=int, metavar="N",
-                     help="boots at once; default: the processors")
-    parser.addoption("--keep", default=KEEP, metavar="DIR",
-                     help="where consoles and ledgers are shown, by the names of their boots")
+    parser.addoption("--jobs", type=int, metavar="N", help="boots at once; default: the processors")
+    parser.addoption(
+        "--keep",
+        default=KEEP,
+        metavar="DIR",
+        help="where consoles and ledgers are shown, by the names of their boots",
+    )
     parser.addoption("--boots", action="store_true", help="name the boots, and make none")
 
 
@@ -45,7 +49,8 @@ def pytest_collection_modifyitems(config, items):
 
 
 def wants_boots(item):
-    """Whether it can be asked beforehand: it has `lab`, parameters, and nothing else of pytest's."""
+    """Whether it can be asked beforehand: it has `lab`, parameters, and nothing else of
+    pytest's."""
     if not isinstance(item, pytest.Function) or item.cls is not None:
         return False
     given = set(item.callspec.params) if hasattr(item, "callspec") else set()
@@ -56,8 +61,9 @@ def wants_boots(item):
 def function_of(item, lab):
     given = item.callspec.params if hasattr(item, "callspec") else {}
     names = inspect.signature(item.obj).parameters
-    return functools.partial(item.obj, **{name: lab if name == "lab" else given[name]
-                                          for name in names})
+    return functools.partial(
+        item.obj, **{name: lab if name == "lab" else given[name] for name in names}
+    )
 
 
 def pass_again(item, outcomes):
@@ -70,11 +76,14 @@ def pass_again(item, outcomes):
             item.stash[SAID] = outcomes.said[item.nodeid]
             return
         run()
-        if getattr(item, "_excinfo", None):  # where pytest keeps what a unittest.TestCase has raised
+        if getattr(
+            item, "_excinfo", None
+        ):  # where pytest keeps what a unittest.TestCase has raised
             return
         call = item.stash.get(CALL, None)
         if call.repeats if call else "lab" not in item.fixturenames:
             outcomes.said[item.nodeid] = item.stash.get(SAID, "")
+
     item.runtest = runtest
 
 
@@ -84,16 +93,21 @@ def pytest_runtestloop(session):
         return
     from lab import Lab
     from outcomes import Outcomes, tree
+
     option = session.config.option
     # make passes it on; as after Ctrl-C, pytest_sessionfinish() ends what runs.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     lab = session.config.stash[LAB] = Lab(option.keep, option.jobs)
     # Who wants consoles and ledgers in another folder wants all of them there.
     outcomes = session.config.stash[OUTCOMES] = Outcomes(
-        lab.store, tree() if option.keep == KEEP else [])
+        lab.store, tree() if option.keep == KEEP else []
+    )
     # Tests without boots first: meanwhile there are boots.
-    items = [item for item in session.items if wants_boots(item) and
-             (option.boots or item.nodeid not in outcomes.said)]
+    items = [
+        item
+        for item in session.items
+        if wants_boots(item) and (option.boots or item.nodeid not in outcomes.said)
+    ]
     ahead = set(items)
     session.items.sort(key=lambda item: item in ahead)
     calls = lab.plan([function_of(item, lab) for item in items], start=not option.boots)
@@ -117,11 +131,15 @@ def lab(request):
 def pytest_pyfunc_call(pyfuncitem):
     """The outcome, where the test was called before."""
     import machine
+
     call = pyfuncitem.stash.get(CALL, None)
     names = pyfuncitem._fixtureinfo.argnames
     try:
-        said = call.future.result() if call and not pyfuncitem.config.option.usepdb else \
-            pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names})
+        said = (
+            call.future.result()
+            if call and not pyfuncitem.config.option.usepdb
+            else pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names})
+        )
     except machine.Skip as reason:
         pytest.skip(str(reason))
     pyfuncitem.stash[SAID] = " ".join(str(said or "").split())[:SAID_MAX]
@@ -148,8 +166,13 @@ def pytest_report_teststatus(report):
 def pytest_sessionfinish(session, exitstatus):
     """A run in which nothing passed has failed."""
     terminal = session.config.pluginmanager.getplugin("terminalreporter")
-    if terminal and exitstatus == pytest.ExitCode.OK and not session.config.option.boots and \
-            not session.config.option.collectonly and not terminal.stats.get("passed"):
+    if (
+        terminal
+        and exitstatus == pytest.ExitCode.OK
+        and not session.config.option.boots
+        and not session.config.option.collectonly
+        and not terminal.stats.get("passed")
+    ):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
     if OUTCOMES in session.config.stash:
         session.config.stash[OUTCOMES].keep()

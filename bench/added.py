@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# added.py: what experiments bring to the measurements. bench/ names none of them: each that is there
-# has its part in experiments/*/analysis/, in files of these names:
+# added.py: what experiments bring to the measurements. bench/ names none of them: each that is
+# there has its part in experiments/*/analysis/, in files of these names:
 #   bench_tables.py   SECTIONS: sections of the report
 # and in experiments/*/tests/
 #   report_tables.py  MEASURED: tables that are made of boots, and kept in the results (kept.py)
@@ -19,41 +19,46 @@ TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 @dataclass
 class OnPage:
     """A table or a text that the page has, and the console has not."""
+
     what: object
     style: str = ""
 
 
 @dataclass
 class Drawn:
-    """A figure, for the page alone. `draw` makes of a prefix for its key a plots.Figure, or None where
-    its data is missing."""
+    """A figure, for the page alone. `draw` makes of a prefix for its key a plots.Figure, or None
+    where its data is missing."""
+
     draw: Callable
 
 
 @dataclass
 class Section:
     """One section of the report."""
+
     key: str
     title: str
-    before: str        # the key of the section that follows it on the page; of the report's own: ""
+    before: str  # the key of the section that follows it on the page; of the report's own: ""
     # machine -> tables, texts, facts, OnPage and Drawn, in their order
     parts: Callable
     # machine -> [(name, sentence)] for the top of the page
     sentences: Callable = lambda machine: []
     sources: tuple = ()  # as published.py has them: who published what the section quotes
-    short: str = ""      # its name in the contents; default: its title
+    short: str = ""  # its name in the contents; default: its title
 
 
 @dataclass
 class Measured:
     """A table of an experiment that is made of boots."""
+
     key: str
     title: str
-    command: str           # what shows it by itself
-    # (testbed/lab.py's Lab, cells.Machine of the measurements) -> cells.Table; AssertionError: why not
+    command: str  # what shows it by itself
+    # (testbed/lab.py's Lab, cells.Machine of the measurements) -> cells.Table; AssertionError: why
+    # not
     table: Callable
-    quick: bool = True     # whether a quick run has it that was not asked for it by name
-    experiment: str = ""   # its folder; filled in here
+    quick: bool = True  # whether a quick run has it that was not asked for it by name
+    experiment: str = ""  # its folder; filled in here
     # -> the same of what results/answers/ has, without a boot; None: it keeps nothing there
     kept: Callable | None = None
 
@@ -64,10 +69,14 @@ NEEDED = ("experiments/*/tests", "experiments/*/analysis", "tests/e2e", "testbed
 
 @functools.lru_cache(None)
 def modules(name, part="analysis"):
-    """The files of this name in that folder of each experiment, in the order of the experiments' names."""
+    """The files of this name in that folder of each experiment, in the order of the experiments'
+    names."""
     for pattern in NEEDED:
-        sys.path += [folder for folder in sorted(glob.glob(os.path.join(TOP, pattern)))
-                     if folder not in sys.path]
+        sys.path += [
+            folder
+            for folder in sorted(glob.glob(os.path.join(TOP, pattern)))
+            if folder not in sys.path
+        ]
     found = []
     for path in sorted(glob.glob(os.path.join(TOP, "experiments", "*", part, f"{name}.py"))):
         folder = os.path.dirname(path)
@@ -81,11 +90,18 @@ def modules(name, part="analysis"):
 
 def sections(before=None):
     """All of them, or those before the section of this key."""
-    return [section for module in modules("bench_tables") for section in module.SECTIONS
-            if before in (None, section.before)]
+    return [
+        section
+        for module in modules("bench_tables")
+        for section in module.SECTIONS
+        if before in (None, section.before)
+    ]
 
 
 def measured():
     """All tables that are made of boots."""
-    return [replace(one, experiment=os.path.basename(os.path.dirname(os.path.dirname(module.__file__))))
-            for module in modules("report_tables", "tests") for one in module.MEASURED]
+    return [
+        replace(one, experiment=os.path.basename(os.path.dirname(os.path.dirname(module.__file__))))
+        for module in modules("report_tables", "tests")
+        for one in module.MEASURED
+    ]

@@ -8,7 +8,7 @@ from results import COLUMNS
 
 NOT_RUN = "not run"
 NONE = "-"
-EXACT_RATIO = (0.9, 1.1)   # ratios this near to 1 are shown with four places
+EXACT_RATIO = (0.9, 1.1)  # ratios this near to 1 are shown with four places
 
 
 def number(value):
@@ -62,29 +62,31 @@ def points(value, places=2):
 @dataclass
 class Cell:
     text: str
-    kind: str = "value"       # value, missing, ratio, range or published
-    note: int = 0             # of the table's notes, from 1; 0: none
+    kind: str = "value"  # value, missing, ratio, range or published
+    note: int = 0  # of the table's notes, from 1; 0: none
 
 
 @dataclass
 class Row:
     label: str
     cells: list
-    kind: str = "main"        # main, sub (derived from the row above) or group (a heading)
+    kind: str = "main"  # main, sub (derived from the row above) or group (a heading)
 
 
 @dataclass
 class Table:
     key: str
     title: str
-    unit: str                 # what the measured columns are counted in
-    heads: list               # of the columns after the label
-    groups: list              # (text, number of columns) above the heads
+    unit: str  # what the measured columns are counted in
+    heads: list  # of the columns after the label
+    groups: list  # (text, number of columns) above the heads
     rows: list = field(default_factory=list)
     notes: list = field(default_factory=list)
-    reading: list = field(default_factory=list)   # sentences above the table
-    theirs: list = field(default_factory=list)    # columns of ours beside which something was published
-    command: str = ""         # what makes it
+    reading: list = field(default_factory=list)  # sentences above the table
+    theirs: list = field(
+        default_factory=list
+    )  # columns of ours beside which something was published
+    command: str = ""  # what makes it
 
     def add(self, label, cells, kind="main"):
         """A row; where cells lack at its end they are empty, as nothing was published."""
@@ -117,8 +119,10 @@ class Machine:
         for entry in results["measurements"]:
             cell = (entry["column"], entry["experiment"], entry["item"])
             self.by_cell.setdefault(cell, {})[entry["metric"]] = entry
-        self.skips = {(entry["column"], entry["experiment"], entry["item"]): entry["why"]
-                      for entry in results["skipped"]}
+        self.skips = {
+            (entry["column"], entry["experiment"], entry["item"]): entry["why"]
+            for entry in results["skipped"]
+        }
 
     def entry(self, column, experiment, item, metric):
         return self.by_cell.get((column, experiment, item), {}).get(metric)
@@ -145,8 +149,11 @@ class Machine:
         """Why a cell is empty: its own reason, else its experiment's, else its column's."""
         if (column, experiment, item) in self.skips:
             return self.skips[(column, experiment, item)]
-        others = {why for (there, name, _), why in self.skips.items()
-                  if (there, name) == (column, experiment)}
+        others = {
+            why
+            for (there, name, _), why in self.skips.items()
+            if (there, name) == (column, experiment)
+        }
         if len(others) == 1 and not self.items(experiment, column):
             return others.pop()
         if not self.ran(experiment):

@@ -12,6 +12,7 @@ IMAGE = "image"
 
 class Row(NamedTuple):
     """One column, one part of a column, or one configuration of it."""
+
     name: str
     on: str
     options: str  # as pmuvisor.cfg has them, without those of the column that a part belongs to
@@ -24,18 +25,25 @@ class Row(NamedTuple):
 
 
 def rows_of(section, places, table):
-    """{name: Row} of a section whose rows are on one of these places. ValueError: a row that is not."""
+    """{name: Row} of a section whose rows are on one of these places. ValueError: a row that is
+    not."""
     found = {}
     for name, text in table.sections.get(section, {}).items():
         words = text.split(maxsplit=2)
         if len(words) != 3 or words[0] not in places:
-            raise ValueError(f"measurements.ini: [{section}]: found '{name} = {text}', wanted one of "
-                             f"{', '.join(places)}, options, title")
+            raise ValueError(
+                f"measurements.ini: [{section}]: found '{name} = {text}', wanted one of "
+                f"{', '.join(places)}, options, title"
+            )
         options = [] if words[1] == "-" else words[1].split("/")
         images = [word.partition("=")[2] for word in options if word.startswith(f"{IMAGE}=")]
-        found[name] = Row(name, words[0], " ".join(word for word in options
-                                                   if not word.startswith(f"{IMAGE}=")),
-                          words[2], *(f"mutants/{image}.efi" for image in images))
+        found[name] = Row(
+            name,
+            words[0],
+            " ".join(word for word in options if not word.startswith(f"{IMAGE}=")),
+            words[2],
+            *(f"mutants/{image}.efi" for image in images),
+        )
     return found
 
 

@@ -6,8 +6,13 @@ from results import Trouble, check_unit
 
 # Of values that a program prints: quotients of a time, which do not repeat from machine to machine.
 RATES = ("rate", "transfer")
-ROOT_COUNTERS = (("vmread", "vmread"), ("vmwrite", "vmwrite"), ("root_rdmsr", "rdmsr"),
-                 ("root_wrmsr", "wrmsr"), ("root_listed", "listed"))
+ROOT_COUNTERS = (
+    ("vmread", "vmread"),
+    ("vmwrite", "vmwrite"),
+    ("root_rdmsr", "rdmsr"),
+    ("root_wrmsr", "wrmsr"),
+    ("root_listed", "listed"),
+)
 
 
 def per_operation(total, ops):
@@ -22,8 +27,10 @@ def region_totals(ledger, number):
     try:
         return totals_of(ledger, number)
     except (AttributeError, KeyError, TypeError) as trouble:
-        raise Trouble(f"region {number}: this is no ledger of testbed/run.sh: "
-                      f"{type(trouble).__name__} {trouble}") from None
+        raise Trouble(
+            f"region {number}: this is no ledger of testbed/run.sh: "
+            f"{type(trouble).__name__} {trouble}"
+        ) from None
 
 
 def totals_of(ledger, number):
@@ -32,13 +39,16 @@ def totals_of(ledger, number):
         raise Trouble(f"region {number}: not in the ledger; the program never marked it")
     if region["begins"] != 1 or region["open"]:
         ended = "never ended" if region["open"] else "ended"
-        raise Trouble(f"region {number}: begun {region['begins']} times and {ended}, wanted once "
-                      "and ended")
+        raise Trouble(
+            f"region {number}: begun {region['begins']} times and {ended}, wanted once " "and ended"
+        )
     root, nonroot = region["root"]["instructions"], region["nonroot"]["instructions"]
-    totals = {("instructions", "instructions"): root + nonroot,
-              ("root_instructions", "instructions"): root,
-              ("nonroot_instructions", "instructions"): nonroot,
-              ("exits", "count"): sum(entry["count"] for entry in region["exits"].values())}
+    totals = {
+        ("instructions", "instructions"): root + nonroot,
+        ("root_instructions", "instructions"): root,
+        ("nonroot_instructions", "instructions"): nonroot,
+        ("exits", "count"): sum(entry["count"] for entry in region["exits"].values()),
+    }
     for metric, key in ROOT_COUNTERS:
         totals[metric, "count"] = region["root"][key]
     for entry in region["exits"].values():
@@ -61,16 +71,26 @@ class Converter:
         return {"column": self.column, "experiment": line.experiment, "item": line.item}
 
     def add(self, line, metric, unit, value, exact, n=1, **spread):
-        self.measurements.append({**self.cell(line), "metric": metric, "unit": unit, "value": value,
-                                  "exact": exact, "n": n, **spread})
+        self.measurements.append(
+            {
+                **self.cell(line),
+                "metric": metric,
+                "unit": unit,
+                "value": value,
+                "exact": exact,
+                "n": n,
+                **spread,
+            }
+        )
 
     def base_of(self, line, has):
         """The line of this line's base that has what is subtracted, or None."""
         if line.base is None:
             return None
         if (line.experiment, line.base) in self.why:
-            raise Trouble(f"its base {line.base} was left out: "
-                          f"{self.why[line.experiment, line.base]}")
+            raise Trouble(
+                f"its base {line.base} was left out: " f"{self.why[line.experiment, line.base]}"
+            )
         for other in self.lines:
             if (other.experiment, other.item) == (line.experiment, line.base) and has(other):
                 if other.ops != line.ops:
@@ -84,8 +104,13 @@ class Converter:
         less = region_totals(self.ledger, base.region) if base else {}
         for metric, unit in {**totals, **less}:
             value = totals.get((metric, unit), 0) - less.get((metric, unit), 0)
-            self.add(line, metric, unit, per_operation(value, line.ops),
-                     line.experiment not in NOT_REPEATED)
+            self.add(
+                line,
+                metric,
+                unit,
+                per_operation(value, line.ops),
+                line.experiment not in NOT_REPEATED,
+            )
 
     def from_tsc(self, line):
         base = self.base_of(line, lambda other: other.metric == line.metric and other.n is not None)
@@ -93,17 +118,36 @@ class Converter:
         emulated = self.kind == "emulator"
         # There the TSC counts instructions; runs that are all alike have no noise in them.
         exact = emulated and line.min == line.p95 and (base is None or base.min == base.p95)
-        self.add(line, line.metric, "instructions" if emulated else "cycles",
-                 per_operation(line.median - less, ops), exact, line.n,
-                 min=per_operation(line.min - less, ops), p95=per_operation(line.p95 - less, ops))
+        self.add(
+            line,
+            line.metric,
+            "instructions" if emulated else "cycles",
+            per_operation(line.median - less, ops),
+            exact,
+            line.n,
+            min=per_operation(line.min - less, ops),
+            p95=per_operation(line.p95 - less, ops),
+        )
 
     def from_value(self, line):
         check_unit(line.metric, line.unit, "unit", self.kind)
-        exact = self.kind == "emulator" and line.unit in ("count", "bytes") and \
-            line.metric not in RATES and line.experiment not in NOT_REPEATED
+        exact = (
+            self.kind == "emulator"
+            and line.unit in ("count", "bytes")
+            and line.metric not in RATES
+            and line.experiment not in NOT_REPEATED
+        )
         if line.n is not None:
-            self.add(line, line.metric, line.unit, line.median, exact and line.min == line.p95,
-                     line.n, min=line.min, p95=line.p95)
+            self.add(
+                line,
+                line.metric,
+                line.unit,
+                line.median,
+                exact and line.min == line.p95,
+                line.n,
+                min=line.min,
+                p95=line.p95,
+            )
         else:
             self.add(line, line.metric, line.unit, line.value, exact)
 

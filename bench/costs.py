@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# costs.py: what one operation costs, of what boots of the tests have left in a folder: a console and
-# a ledger for each column, PREFIX-COLUMN.console and .json. nested_costs.py, and experiments, say
-# which boots and which operations.
+# costs.py: what one operation costs, of what boots of the tests have left in a folder: a console
+# and a ledger for each column, PREFIX-COLUMN.console and .json. nested_costs.py, and experiments,
+# say which boots and which operations.
 import json
 import os
 import sys
@@ -27,16 +27,18 @@ def left(folder, prefix, column):
 
 
 def measured(folder, prefix, column):
-    """The measurements of a column's boot, by (experiment, item), each a dictionary by metric; None:
-    there was no such boot. ValueError: a line or a ledger that is not understood."""
+    """The measurements of a column's boot, by (experiment, item), each a dictionary by metric;
+    None: there was no such boot. ValueError: a line or a ledger that is not understood."""
     boot = left(folder, prefix, column)
     if boot is None:
         return None
     found, errors = lines.parse(boot[0])
     got = convert.convert(found, boot[1], column, "emulator")
     if errors or got.errors or not got.measurements:
-        raise ValueError(f"{os.path.join(folder, prefix + column)}: "
-                         f"{(errors + got.errors + ['no measurement'])[0]}")
+        raise ValueError(
+            f"{os.path.join(folder, prefix + column)}: "
+            f"{(errors + got.errors + ['no measurement'])[0]}"
+        )
     out = {}
     for entry in got.measurements:
         out.setdefault((entry["experiment"], entry["item"]), {})[entry["metric"]] = entry["value"]
@@ -59,16 +61,24 @@ def of_operation(found, experiment, item, less, metrics):
 
 def table(key, title, reading, columns, rows, metrics, cost):
     """The table; without heads where there is no boot. `columns`: {column: its head} of the boots
-    that are there; `rows`: (label, experiment, item, less); `cost`: (column, experiment, item, less)
-    -> what of_operation() gives."""
-    made = Table(key, title, "count", [head for _ in columns for _, head in metrics],
-                 [(head, len(metrics)) for head in columns.values()], reading=[reading])
+    that are there; `rows`: (label, experiment, item, less); `cost`: (column, experiment, item,
+    less) -> what of_operation() gives."""
+    made = Table(
+        key,
+        title,
+        "count",
+        [head for _ in columns for _, head in metrics],
+        [(head, len(metrics)) for head in columns.values()],
+        reading=[reading],
+    )
     for label, *what in rows:
         cells = []
         for column in columns:
             found = cost(column, *what)
-            cells += [Cell("-", "missing") if found is None else Cell(number(round(found[metric], 1)))
-                      for metric, _ in metrics]
+            cells += [
+                Cell("-", "missing") if found is None else Cell(number(round(found[metric], 1)))
+                for metric, _ in metrics
+            ]
         made.rows.append(Row(label, cells))
     return made
 
@@ -79,8 +89,10 @@ def main(make, program, prefix, command):
     try:
         made = make(folder)
     except ValueError as trouble:  # a ledger that a boot has not written yet is one
-        sys.exit(f"{program}: {folder}: found {trouble}, wanted consoles and ledgers of boots that "
-                 f"ended; make them again: {command}")
+        sys.exit(
+            f"{program}: {folder}: found {trouble}, wanted consoles and ledgers of boots that "
+            f"ended; make them again: {command}"
+        )
     if not made.heads:
         sys.exit(f"{program}: no {prefix}* in {folder}; make them: {command}")
     print("\n".join(textpage.lines_of(made)))

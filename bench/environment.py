@@ -16,10 +16,16 @@ MEMINFO = "/proc/meminfo"
 BIOS = "/sys/class/dmi/id/bios_version"
 MODULES = "/sys/module"
 # As programs/payload/kvm.c says them of the emulator's KVM.
-KVM_SETTINGS = ("kvm/parameters/enable_pmu", "kvm_intel/parameters/enable_apicv",
-                "kvm_intel/parameters/flexpriority", "kvm_intel/parameters/ept",
-                "kvm_intel/parameters/nested", "kvm_intel/parameters/unrestricted_guest",
-                "kvm_intel/parameters/vmentry_l1d_flush", "kvm_intel/parameters/vpid")
+KVM_SETTINGS = (
+    "kvm/parameters/enable_pmu",
+    "kvm_intel/parameters/enable_apicv",
+    "kvm_intel/parameters/flexpriority",
+    "kvm_intel/parameters/ept",
+    "kvm_intel/parameters/nested",
+    "kvm_intel/parameters/unrestricted_guest",
+    "kvm_intel/parameters/vmentry_l1d_flush",
+    "kvm_intel/parameters/vpid",
+)
 BOOT_KIB = 800 * 1024  # one boot in the emulator: the guest's 512 MiB, and the emulator's own
 
 
@@ -39,8 +45,14 @@ def cpuinfo(key, text=None):
 
 def probe():
     """What run-qemu.sh would take here, and its reason."""
-    done = subprocess.run([path("run-qemu.sh"), "--probe"], stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True, timeout=3600, check=False)
+    done = subprocess.run(
+        [path("run-qemu.sh"), "--probe"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=3600,
+        check=False,
+    )
     reason = done.stderr.strip().splitlines() or ["run-qemu.sh: no reason given"]
     return done.stdout.strip(), re.sub(r"^run-qemu\.sh: backend \w+: ", "", reason[-1])
 
@@ -51,8 +63,10 @@ def detect(flags=None, probed=None):
     backend, reason = probed or probe()
     notes = []
     if "vmx" in flags and "hypervisor" not in flags:
-        notes.append("bench: this is a bare machine with VMX, which is not rebooted from here: for "
-                     "its cycles run `make install ESP=DIR BENCH=auto` and boot its menu")
+        notes.append(
+            "bench: this is a bare machine with VMX, which is not rebooted from here: for "
+            "its cycles run `make install ESP=DIR BENCH=auto` and boot its menu"
+        )
     if backend == "kvm":
         notes.append(f"bench: environment nested: {reason}; the outer KVM is in every figure")
         return "nested", notes
@@ -72,16 +86,23 @@ def host_kvm_obstacle():
     if not os.path.exists("/dev/kvm"):
         return ""
     if "vmx" not in cpuinfo("flags").split():
-        return "bench: /dev/kvm is there, but not by VMX, which this processor does not offer: " \
-               "refused for the column kvm"
+        return (
+            "bench: /dev/kvm is there, but not by VMX, which this processor does not offer: "
+            "refused for the column kvm"
+        )
     return ""
 
 
 def version_of(program, unknown):
     """The first line of what a program says of its version; `unknown` where it is not there."""
     try:
-        done = subprocess.run([program, "--version"], stdout=subprocess.PIPE,
-                              stderr=subprocess.DEVNULL, text=True, check=False)
+        done = subprocess.run(
+            [program, "--version"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            check=False,
+        )
     except OSError:
         return unknown
     return (done.stdout.splitlines() or [unknown])[0]
@@ -120,13 +141,21 @@ def frequency():
 def collect(kind, kernel, model, mitigations):
     """The environment of a run on this machine, but for what its consoles say."""
     found = {
-        "kind": kind, "tick": 0, "mitigations": mitigations,
+        "kind": kind,
+        "tick": 0,
+        "mitigations": mitigations,
         "root_mitigations": root_mitigations([]),
-        "kvm": "", "compiler": compiler(),
+        "kvm": "",
+        "compiler": compiler(),
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "kernel": f"Linux {kernel}" if kernel else "", "turbo": "", "frequency": "",
+        "kernel": f"Linux {kernel}" if kernel else "",
+        "turbo": "",
+        "frequency": "",
         # Of each column, where it has a machine of its own (metal/auto/facts.sh).
-        "apic": "", "microcode": "", "bios": "", "processors": "",
+        "apic": "",
+        "microcode": "",
+        "bios": "",
+        "processors": "",
     }
     if kind == "emulator":
         found["cpu"] = f"{model} (Bochs), with the test bed's PMU"
@@ -148,10 +177,11 @@ def host_kvm(modules=MODULES, release=None):
 
 def root_mitigations(consoles):
     """What PMUvisor says of its mitigations, from the consoles of its boots: one text, or several
-    where they differ. With console=none it says nothing: "not said" where no boot did. "off" is right
-    where none of them ran."""
-    found = [re.search(r"^pmuvisor: mitigations: (.*)$", console, re.MULTILINE)
-             for console in consoles]
+    where they differ. With console=none it says nothing: "not said" where no boot did. "off" is
+    right where none of them ran."""
+    found = [
+        re.search(r"^pmuvisor: mitigations: (.*)$", console, re.MULTILINE) for console in consoles
+    ]
     said = {match[1].strip() for match in found if match}
     return "; ".join(sorted(said)) or ("not said" if found else "off")
 

@@ -23,24 +23,33 @@ def exit_costs(machine, item):
     for name in COLUMNS:
         metrics = machine.metrics(name, "exit", item)
         if name != "native" and "root_instructions" in metrics:
-            costs[name] = {metric: entry["value"] for metric, entry in metrics.items()
-                           if wanted(metric)}
+            costs[name] = {
+                metric: entry["value"] for metric, entry in metrics.items() if wanted(metric)
+            }
     return costs
 
 
 def pmi_costs(machine, experiment):
     """By column, what one of 1000 PMIs costs: the run less its base, over the PMIs it counted."""
-    found = {name: per_pmi(machine, name, experiment) for name in COLUMNS
-             if machine.value(name, experiment, BASE, "root_instructions") is not None}
-    return {name: {metric: value for metric, value in metrics.items() if wanted(metric)}
-            for name, metrics in found.items() if "root_instructions" in metrics}
+    found = {
+        name: per_pmi(machine, name, experiment)
+        for name in COLUMNS
+        if machine.value(name, experiment, BASE, "root_instructions") is not None
+    }
+    return {
+        name: {metric: value for metric, value in metrics.items() if wanted(metric)}
+        for name, metrics in found.items()
+        if "root_instructions" in metrics
+    }
 
 
 def extra_series(machine, experiment):
     data = {}
     for name in COLUMNS:
-        dots = [(published.TABLE_4_2_PMIS[item], extra(machine, experiment, item, name))
-                for item in PROFILED]
+        dots = [
+            (published.TABLE_4_2_PMIS[item], extra(machine, experiment, item, name))
+            for item in PROFILED
+        ]
         # A logarithmic axis has no place for what is not above 0.
         dots = [(pmis, value) for pmis, value in dots if value is not None and value > 0]
         if dots:
@@ -50,8 +59,10 @@ def extra_series(machine, experiment):
 
 def published_series():
     names = [name for name in COLUMNS if name in published.TABLE_4_2[BASE]]
-    return {name: [(published.TABLE_4_2_PMIS[item], published_extra(item)[name])
-                   for item in PROFILED] for name in names}
+    return {
+        name: [(published.TABLE_4_2_PMIS[item], published_extra(item)[name]) for item in PROFILED]
+        for name in names
+    }
 
 
 def ablation_groups(machine):
@@ -64,7 +75,9 @@ def ablation_groups(machine):
         for variant, part in VARIANTS.items():
             metrics = machine.metrics("msr+nmi", "ablation", f"{item}@{variant}")
             if main in metrics:
-                rows.append((part.title, metrics[main]["value"], metrics.get("vmread", {}).get("value")))
+                rows.append(
+                    (part.title, metrics[main]["value"], metrics.get("vmread", {}).get("value"))
+                )
         groups.append((heading, rows))
     return groups
 
@@ -72,37 +85,61 @@ def ablation_groups(machine):
 def cost_figure(machine, key, what, costs):
     """Where the cost of something goes, for the page."""
     where = "exact counts" if machine.exact else "median"
-    return Drawn(lambda prefix: plots.cost_figure(
-        prefix + key, f"Where the cost of {what} goes ({where})", costs))
+    return Drawn(
+        lambda prefix: plots.cost_figure(
+            prefix + key, f"Where the cost of {what} goes ({where})", costs
+        )
+    )
 
 
 def cost_figures(machine):
     """Of a PMI of program A.1, in the test kernel and in Linux, and of an exit."""
     program = "program A.1, M = 100"
-    return [cost_figure(machine, "pmi-a1k", f"one PMI of the test kernel's {program},",
-                        pmi_costs(machine, "a1k")),
-            cost_figure(machine, "pmi-a1", f"one PMI of Linux's {program},",
-                        pmi_costs(machine, "a1")),
-            cost_figure(machine, "exit", "one CPUID exit", exit_costs(machine, "cpuid"))]
+    return [
+        cost_figure(
+            machine,
+            "pmi-a1k",
+            f"one PMI of the test kernel's {program},",
+            pmi_costs(machine, "a1k"),
+        ),
+        cost_figure(machine, "pmi-a1", f"one PMI of Linux's {program},", pmi_costs(machine, "a1")),
+        cost_figure(machine, "exit", "one CPUID exit", exit_costs(machine, "cpuid")),
+    ]
 
 
 def extra_figure(machine):
     """What PMIs add to program A.1, beside the thesis's."""
-    series = [(who, "extra instructions" if machine.exact else f"extra time, {unit}",
-               extra_series(machine, experiment))
-              for experiment, who, unit in (("a1", "Linux", "ns"), ("a1k", "test kernel", "cycles"))]
+    series = [
+        (
+            who,
+            "extra instructions" if machine.exact else f"extra time, {unit}",
+            extra_series(machine, experiment),
+        )
+        for experiment, who, unit in (("a1", "Linux", "ns"), ("a1k", "test kernel", "cycles"))
+    ]
     if any(data for _, _, data in series):
         series.append(("thesis", "extra time, ms", published_series()))
-    return Drawn(lambda prefix: plots.lines_figure(
-        f"{prefix}f42", "Table 4.2: what PMIs add to program A.1", series))
+    return Drawn(
+        lambda prefix: plots.lines_figure(
+            f"{prefix}f42", "Table 4.2: what PMIs add to program A.1", series
+        )
+    )
 
 
 def ablation_figure(machine):
-    return Drawn(lambda prefix: plots.ablation_figure(
-        f"{prefix}parts", "An exit under msr+nmi with parts of the bookkeeping left out",
-        ablation_groups(machine), "root-mode instructions" if machine.exact else "cycles"))
+    return Drawn(
+        lambda prefix: plots.ablation_figure(
+            f"{prefix}parts",
+            "An exit under msr+nmi with parts of the bookkeeping left out",
+            ablation_groups(machine),
+            "root-mode instructions" if machine.exact else "cycles",
+        )
+    )
 
 
 def prediction_figure(lines):
-    return Drawn(lambda prefix: plots.prediction_figure(
-        f"{prefix}predicted", "The model's prediction beside the thesis's figures", lines))
+    return Drawn(
+        lambda prefix: plots.prediction_figure(
+            f"{prefix}predicted", "The model's prediction beside the thesis's figures", lines
+        )
+    )

@@ -23,6 +23,7 @@ DONE = re.compile(r'end: column=(\S+) status=(\d+)(?: why="([^"]*)")?')
 @dataclasses.dataclass
 class Section:
     """What a file says of one column."""
+
     name: str
     column: str | None = None
     environment: dict = dataclasses.field(default_factory=dict)
@@ -50,8 +51,10 @@ def take(section, text, where):
         elif key in results.ENVIRONMENT:
             section.environment[key] = value
         else:
-            raise Trouble(f"{where}: unknown key '{key}', wanted column, version, governor, "
-                          f"options or one of {', '.join(results.ENVIRONMENT)}")
+            raise Trouble(
+                f"{where}: unknown key '{key}', wanted column, version, governor, "
+                f"options or one of {', '.join(results.ENVIRONMENT)}"
+            )
     elif text.startswith("end:"):
         match = DONE.fullmatch(text)
         if not match:
@@ -77,13 +80,16 @@ def read_sections(name):
         if begin:
             if inside:
                 raise Trouble(f"{where}: column {begin[1]} begins inside column {inside.column}")
-            inside = dataclasses.replace(common, column=begin[1], bench=[], end=None,
-                                         environment=dict(common.environment))
+            inside = dataclasses.replace(
+                common, column=begin[1], bench=[], end=None, environment=dict(common.environment)
+            )
             sections.append(inside)
         elif end:
             if not inside or inside.column != end[1]:
-                raise Trouble(f"{where}: column {end[1]} ends, but "
-                              f"{inside.column if inside else 'none'} has begun")
+                raise Trouble(
+                    f"{where}: column {end[1]} ends, but "
+                    f"{inside.column if inside else 'none'} has begun"
+                )
             inside = None
         elif inside or not sections:
             take(inside or common, text, where)
@@ -98,28 +104,35 @@ def results_of(section, ledgers):
     end_column, status, why = section.end or (section.column, None, "")
     column = section.column or end_column
     if column not in results.COLUMNS:
-        raise Trouble(f"{section.name}: column '{column}', wanted one of "
-                      f"{', '.join(results.COLUMNS)}")
+        raise Trouble(
+            f"{section.name}: column '{column}', wanted one of " f"{', '.join(results.COLUMNS)}"
+        )
     if end_column != column:
         raise Trouble(f"{section.name}: column {column}, but the line 'end:' says {end_column}")
     kind = section.environment.get("kind")
     if kind not in results.KINDS:
-        raise Trouble(f"{section.name}: column {column}: env kind is {json.dumps(kind)}, wanted "
-                      f"one of {', '.join(results.KINDS)}")
+        raise Trouble(
+            f"{section.name}: column {column}: env kind is {json.dumps(kind)}, wanted "
+            f"one of {', '.join(results.KINDS)}"
+        )
     found = results.empty(kind, section.version, why=ABSENT)
     tick = section.environment.get("tick", OPTIONS["tick"])
     if tick != OPTIONS["tick"]:
-        raise Trouble(f"{section.name}: column {column}: tick={tick}, wanted {OPTIONS['tick']}; measure "
-                      "it again")
+        raise Trouble(
+            f"{section.name}: column {column}: tick={tick}, wanted {OPTIONS['tick']}; measure "
+            "it again"
+        )
     found["environment"].update(section.environment, tick=results.TICK)
     if section.governor:
         known = found["environment"]["frequency"]
         found["environment"]["frequency"] = ", ".join(
-            filter(None, (known, f"governor {section.governor}")))
+            filter(None, (known, f"governor {section.governor}"))
+        )
     state = found["columns"][column]
     if status != 0:
-        state["why"] = why or ("no line 'end:': it was cut off" if status is None
-                               else f"it ended with status {status}")
+        state["why"] = why or (
+            "no line 'end:': it was cut off" if status is None else f"it ended with status {status}"
+        )
         return found, [f"{section.name}: column {column}: {state['why']}"]
     parsed, errors = lines.parse("\n".join(section.bench))
     got = convert.convert(parsed, ledgers.get(column), column, kind)
@@ -128,8 +141,11 @@ def results_of(section, ledgers):
         state["why"] = "it brought no figure"
         errors.append(state["why"])
     else:
-        state.update(status="ok", why="", detail=", ".join(filter(None, (
-            f"imported, {len(parsed)} lines", section.options))))
+        state.update(
+            status="ok",
+            why="",
+            detail=", ".join(filter(None, (f"imported, {len(parsed)} lines", section.options))),
+        )
     found["measurements"], found["skipped"] = pool.pooled(got.measurements), got.skipped
     return found, [f"{section.name}: column {column}: {text}" for text in errors]
 
@@ -145,10 +161,12 @@ def read_ledgers(pairs):
                 ledgers[column] = json.load(source)
         except (OSError, ValueError) as trouble:
             raise Trouble(f"--ledger {pair}: {trouble}") from None
-        if not isinstance(ledgers[column], dict) or \
-                not isinstance(ledgers[column].get("regions"), dict):
-            raise Trouble(f"--ledger {pair}: no 'regions' in it, wanted a ledger that "
-                          "testbed/run.sh wrote")
+        if not isinstance(ledgers[column], dict) or not isinstance(
+            ledgers[column].get("regions"), dict
+        ):
+            raise Trouble(
+                f"--ledger {pair}: no 'regions' in it, wanted a ledger that " "testbed/run.sh wrote"
+            )
     return ledgers
 
 

@@ -14,6 +14,7 @@ ENOUGH_RUNS = 30  # for the median and the 95th percentile of a time
 @dataclasses.dataclass
 class Outcome:
     """Of one boot of the plan."""
+
     boot: object
     seconds: float = 0.0
     failure: str = ""  # why it brought nothing
@@ -30,13 +31,17 @@ class Outcome:
 
 def cells(boot):
     """The cells that the plan names, of a boot that may not have run."""
-    return [{"column": boot.column, "experiment": experiment, "item": item}
-            for experiment, items in boot.cells.items() for item in items or ()]
+    return [
+        {"column": boot.column, "experiment": experiment, "item": item}
+        for experiment, items in boot.cells.items()
+        for item in items or ()
+    ]
 
 
 def failed(boot, why, seconds=0.0, console=""):
-    return Outcome(boot, seconds, why, [], [], [{**cell, "why": why} for cell in cells(boot)],
-                   console)
+    return Outcome(
+        boot, seconds, why, [], [], [{**cell, "why": why} for cell in cells(boot)], console
+    )
 
 
 def program_errors(boot, console):
@@ -57,13 +62,16 @@ def program_errors(boot, console):
 
 def few_runs(measurements):
     """A line that lists the times of hardware that come from too few runs; or nothing."""
-    few = [entry for entry in measurements if entry["unit"] in ("cycles", "ns")
-           and "p95" in entry and entry["n"] < ENOUGH_RUNS]
+    few = [
+        entry
+        for entry in measurements
+        if entry["unit"] in ("cycles", "ns") and "p95" in entry and entry["n"] < ENOUGH_RUNS
+    ]
     if not few:
         return ""
     return f"fewer than {ENOUGH_RUNS} runs are behind " + ", ".join(
-        f"{entry['column']} {entry['experiment']}/{entry['item']} (n={entry['n']})"
-        for entry in few)
+        f"{entry['column']} {entry['experiment']}/{entry['item']} (n={entry['n']})" for entry in few
+    )
 
 
 def as_planned(found, boot):
@@ -83,16 +91,25 @@ def judge(boot, run, kind):
     """The outcome of a boot of the plan from what machine.py gave."""
     if run.status != STATUS_POWEROFF:
         said = run.errors.strip().splitlines() or ["none"]
-        reason = f"over the limit of {boot.limit} s" if run.status == 124 else \
-            f"exit status {run.status}"
-        return failed(boot, f"{reason}; error line: {said[-1][:160]}; last line of the console: "
-                            f"{run.last_line()}", run.seconds, run.console)
+        reason = (
+            f"over the limit of {boot.limit} s"
+            if run.status == 124
+            else f"exit status {run.status}"
+        )
+        return failed(
+            boot,
+            f"{reason}; error line: {said[-1][:160]}; last line of the console: "
+            f"{run.last_line()}",
+            run.seconds,
+            run.console,
+        )
     parsed, errors = lines.parse(run.console)
     errors += program_errors(boot, run.console)
     got = convert.convert(parsed, run.ledger, boot.column, kind)
     errors += got.errors
-    measurements, skipped = (list(as_planned(found, boot))
-                             for found in (got.measurements, got.skipped))
+    measurements, skipped = (
+        list(as_planned(found, boot)) for found in (got.measurements, got.skipped)
+    )
     there = {(entry["experiment"], entry["item"]) for entry in measurements + skipped}
     for experiment, items in boot.cells.items():
         missing = [item for item in items or () if (experiment, item) not in there]
@@ -100,13 +117,21 @@ def judge(boot, run, kind):
             errors.append(f"nothing of experiment {experiment}")
         elif missing:
             errors.append(f"experiment {experiment} lacks {', '.join(missing)}")
-        skipped += [{"column": boot.column, "experiment": experiment, "item": item,
-                     "why": "the program printed no line for it"} for item in missing]
+        skipped += [
+            {
+                "column": boot.column,
+                "experiment": experiment,
+                "item": item,
+                "why": "the program printed no line for it",
+            }
+            for item in missing
+        ]
     unknown = sorted({experiment for experiment, _ in there} - set(boot.cells))
     if unknown:
         errors.append(f"experiments that were not asked for: {', '.join(unknown)}")
         measurements = [entry for entry in measurements if entry["experiment"] in boot.cells]
         skipped = [entry for entry in skipped if entry["experiment"] in boot.cells]
     few = few_runs(measurements) if kind != "emulator" else ""
-    return Outcome(boot, run.seconds, "", errors, measurements, skipped, run.console,
-                   [few] if few else [])
+    return Outcome(
+        boot, run.seconds, "", errors, measurements, skipped, run.console, [few] if few else []
+    )

@@ -53,20 +53,35 @@ class Launcher:
     @staticmethod
     def efi(boot):
         """That of the boot's own options and of its column's."""
-        return path("build", boot.efi) if boot.efi else \
-            boots.image(f"{columns.COLUMNS[boot.column].options} {boot.config}")
+        return (
+            path("build", boot.efi)
+            if boot.efi
+            else boots.image(f"{columns.COLUMNS[boot.column].options} {boot.config}")
+        )
 
     def start(self, boot):
         """What becomes of it, as Lab gives it; AssertionError where it could not be started."""
-        append = {"kernel": kernel_append(boot), "linux": boot.append,
-                  "kvm": f"{boot.append} pmv.tests={','.join(boot.words)}"}[boot.program]
+        append = {
+            "kernel": kernel_append(boot),
+            "linux": boot.append,
+            "kvm": f"{boot.append} pmv.tests={','.join(boot.words)}",
+        }[boot.program]
         if self.kind == "emulator":
             return self.lab.emulator(
-                boot.name, entry=boot.column if columns.is_pmuvisor(boot.column) else "native",
-                config=boot.config, kernel=self.kernel(boot.program, boot.host),
-                initrd=self.initrd(boot), efi=self.efi(boot), append=append,
-                jobs=",".join(boot.jobs), model=MODEL, memory=boot.memory, cpus=boot.cpus,
-                knobs=knobs_of(boot), limit=boot.limit * MILLIONS_A_SECOND)
+                boot.name,
+                entry=boot.column if columns.is_pmuvisor(boot.column) else "native",
+                config=boot.config,
+                kernel=self.kernel(boot.program, boot.host),
+                initrd=self.initrd(boot),
+                efi=self.efi(boot),
+                append=append,
+                jobs=",".join(boot.jobs),
+                model=MODEL,
+                memory=boot.memory,
+                cpus=boot.cpus,
+                knobs=knobs_of(boot),
+                limit=boot.limit * MILLIONS_A_SECOND,
+            )
         return self.lab.once(boot.name, lambda: self.qemu(boot, append))
 
     def qemu(self, boot, append):
@@ -75,25 +90,44 @@ class Launcher:
         image = os.path.join(self.lab.keep, f"{boot.name}.initrd")
         with open(image, "wb") as out:
             out.write(boots.bytes_of(self.initrd(boot)))
-        run = [path("run-qemu.sh"), "--backend", "kvm", "--kernel", self.kernel(boot.program),
-               "--initrd", image, "--append", words, "--memory", str(boot.memory),
-               "--timeout", str(boot.limit)]
+        run = [
+            path("run-qemu.sh"),
+            "--backend",
+            "kvm",
+            "--kernel",
+            self.kernel(boot.program),
+            "--initrd",
+            image,
+            "--append",
+            words,
+            "--memory",
+            str(boot.memory),
+            "--timeout",
+            str(boot.limit),
+        ]
         if columns.is_kvm(boot.column):
             run += ["--guest", "direct"]
         else:
-            run += ["--efi", self.efi(boot), "--config",
-                    f"tick=0 mitigations=off {columns.COLUMNS[boot.column].options} "
-                    f"{boot.config}".strip()]
+            run += [
+                "--efi",
+                self.efi(boot),
+                "--config",
+                f"tick=0 mitigations=off {columns.COLUMNS[boot.column].options} "
+                f"{boot.config}".strip(),
+            ]
         return self.lab.watched(boot.name, run, boot.limit)
-
 
 
 def version():
     """Of this project, as git says; empty where there is no git."""
     try:
-        done = subprocess.run(["git", "-C", machine.TOP, "describe", "--always", "--dirty",
-                               "--tags"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                              text=True, check=False)
+        done = subprocess.run(
+            ["git", "-C", machine.TOP, "describe", "--always", "--dirty", "--tags"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            check=False,
+        )
         return done.stdout.strip()
     except OSError:
         return ""

@@ -18,8 +18,8 @@ PMIS = published.TABLE_4_2_PMIS[LAST]
 class Lead:
     key: str
     title: str
-    values: dict             # of the columns that ran
-    text: Callable           # how a value looks
+    values: dict  # of the columns that ran
+    text: Callable  # how a value looks
     sentence: str
     command: str
 
@@ -35,8 +35,11 @@ def ran(ask):
 
 def beside(values):
     """Each column's figure as times native's."""
-    return ", ".join(f"{name} {ratio(value, values['native'])}" for name, value in values.items()
-                     if name != "native")
+    return ", ".join(
+        f"{name} {ratio(value, values['native'])}"
+        for name, value in values.items()
+        if name != "native"
+    )
 
 
 def pmi(machine):
@@ -45,35 +48,78 @@ def pmi(machine):
     def of(name):
         value = extra(machine, "a1", LAST, name)
         return None if value is None else value / PMIS
+
     values, theirs = ran(of), published_extra(LAST)
-    sentence = "" if "native" not in values else \
-        (f"A PMI that Linux handles takes {number(values['native'])} {unit} natively: {beside(values)}. "
-         "The thesis, in time: " + ", ".join(f"{name} {ratio(value, theirs['native'])}" for name, value in
-                                             theirs.items() if name != "native") + ".")
-    return Lead("pmi", f"One PMI of program A.1 under Linux ({unit})", values, number, sentence,
-                "make bench ONLY=a1")
+    sentence = (
+        ""
+        if "native" not in values
+        else (
+            f"A PMI that Linux handles takes {number(values['native'])} {unit} natively: "
+            f"{beside(values)}. "
+            "The thesis, in time: "
+            + ", ".join(
+                f"{name} {ratio(value, theirs['native'])}"
+                for name, value in theirs.items()
+                if name != "native"
+            )
+            + "."
+        )
+    )
+    return Lead(
+        "pmi",
+        f"One PMI of program A.1 under Linux ({unit})",
+        values,
+        number,
+        sentence,
+        "make bench ONLY=a1",
+    )
 
 
 def switch(machine):
     unit = "instructions" if machine.exact else "ns"
     metric = "instructions" if machine.exact else "time"
     values = ran(lambda name: machine.value(name, "context_switch", "counted", metric))
-    sentence = "" if "native" not in values else \
-        (f"Natively, a switch between two processes that count takes {number(values['native'])} {unit} more than a "
-         f"switch between two processes that do not: {beside(values)}.")
-    return Lead("switch", f"Four counters at a switch of processes ({unit})", values, number, sentence,
-                "make bench ONLY=a1")
+    sentence = (
+        ""
+        if "native" not in values
+        else (
+            f"Natively, a switch between two processes that count takes {number(values['native'])} "
+            f"{unit} more than a "
+            f"switch between two processes that do not: {beside(values)}."
+        )
+    )
+    return Lead(
+        "switch",
+        f"Four counters at a switch of processes ({unit})",
+        values,
+        number,
+        sentence,
+        "make bench ONLY=a1",
+    )
 
 
 def record(machine):
     values = ran(lambda name: profile_overhead(machine, name))
     theirs = published.TABLE_4_5_OVERHEAD
-    sentence = "" if "native" not in values else \
-        ("perf record adds: " + ", ".join(f"{percent(value, 2)} {name}" for name, value in values.items()) +
-         f". The thesis, in time: {theirs['native']} % bare, {theirs['kvm']} % KVM, {theirs['msr+nmi']} % passed "
-         "through.")
-    return Lead("record", "What perf record adds (%)", values, lambda value: percent(value, 2), sentence,
-                "make bench ONLY=profile")
+    sentence = (
+        ""
+        if "native" not in values
+        else (
+            "perf record adds: "
+            + ", ".join(f"{percent(value, 2)} {name}" for name, value in values.items())
+            + f". The thesis, in time: {theirs['native']} % bare, {theirs['kvm']} % KVM, "
+            f"{theirs['msr+nmi']} % passed "
+            "through."
+        )
+    )
+    return Lead(
+        "record",
+        "What perf record adds (%)",
+        values,
+        lambda value: percent(value, 2),
+        sentence,
+        "make bench ONLY=profile",
+    )
 
 
 def leads(machine):

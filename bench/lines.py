@@ -9,23 +9,34 @@ from measurements import EXPERIMENTS
 PREFIX = "bench: "
 # The keys of a line, in their order: what is in brackets may be left out, a bar is a choice.
 FORM = "experiment item [base] (skip | [region ops | ops] [metric unit (n min median p95 | value)])"
-FORM_KEYS = re.compile(r"experiment item( base)?( skip|( region ops| ops)?"
-                       r"( metric unit( n min median p95| value))?)")
+FORM_KEYS = re.compile(
+    r"experiment item( base)?( skip|( region ops| ops)?"
+    r"( metric unit( n min median p95| value))?)"
+)
 UNITS = ("tsc", "count", "percent", "ns", "bytes")
 # What a value has to be, by its key; of the others any text without blanks.
 WHOLE, NUMBER = r"[1-9]\d*", r"-?\d+(\.\d+)?"
-VALUES = {"experiment": "|".join(EXPERIMENTS), "unit": "|".join(UNITS), "skip": r'".*[^" ].*"',
-          **dict.fromkeys(("region", "ops", "n"), WHOLE),
-          **dict.fromkeys(("min", "median", "p95", "value"), NUMBER)}
-WANTED = {WHOLE: "a whole number above 0", NUMBER: "a number",
-          VALUES["skip"]: "the reason in quotes", VALUES["experiment"]: f"one of {', '.join(EXPERIMENTS)}",
-          VALUES["unit"]: f"one of {', '.join(UNITS)}"}
+VALUES = {
+    "experiment": "|".join(EXPERIMENTS),
+    "unit": "|".join(UNITS),
+    "skip": r'".*[^" ].*"',
+    **dict.fromkeys(("region", "ops", "n"), WHOLE),
+    **dict.fromkeys(("min", "median", "p95", "value"), NUMBER),
+}
+WANTED = {
+    WHOLE: "a whole number above 0",
+    NUMBER: "a number",
+    VALUES["skip"]: "the reason in quotes",
+    VALUES["experiment"]: f"one of {', '.join(EXPERIMENTS)}",
+    VALUES["unit"]: f"one of {', '.join(UNITS)}",
+}
 LINE_SHOWN = 120
 
 
 @dataclasses.dataclass
 class Line:
     """One line; a key that it does not have is None."""
+
     experiment: str
     item: str
     base: str | None = None
@@ -57,7 +68,7 @@ def split(text):
         if not match:
             raise BadLine(f"found '{text[:40]}', wanted KEY=VALUE")
         pairs.append(match.groups())
-        text = text[match.end():]
+        text = text[match.end() :]
     return pairs
 
 
@@ -66,7 +77,9 @@ def parse_line(text):
     pairs = split(text)
     for key, _ in pairs:
         if key not in Line.__dataclass_fields__:
-            raise BadLine(f"unknown key '{key}', wanted one of {', '.join(Line.__dataclass_fields__)}")
+            raise BadLine(
+                f"unknown key '{key}', wanted one of {', '.join(Line.__dataclass_fields__)}"
+            )
     keys = " ".join(key for key, _ in pairs)
     if not FORM_KEYS.fullmatch(keys):
         raise BadLine(f"found the keys {keys}, wanted {FORM}")
@@ -74,8 +87,12 @@ def parse_line(text):
         wanted = VALUES.get(key, r'[^"]*')
         if not re.fullmatch(wanted, value):
             raise BadLine(f"{key}={value}, wanted {WANTED.get(wanted, 'no quotes')}")
-    line = Line(**{key: number(value) if VALUES.get(key) in (WHOLE, NUMBER) else value.strip('"')
-                   for key, value in pairs})
+    line = Line(
+        **{
+            key: number(value) if VALUES.get(key) in (WHOLE, NUMBER) else value.strip('"')
+            for key, value in pairs
+        }
+    )
     if line.skip is None and line.region is None and line.metric is None:
         raise BadLine("neither region nor metric nor skip: nothing is measured")
     if line.unit == "tsc" and line.metric != "time":
@@ -94,7 +111,7 @@ def parse(console):
         try:
             if not text.startswith(PREFIX):
                 raise BadLine(f"a torn line, wanted it to begin with '{PREFIX}'")
-            line = parse_line(text[len(PREFIX):])
+            line = parse_line(text[len(PREFIX) :])
             for what in filter(None, ("region" if line.region else None, line.metric)):
                 if (line.experiment, line.item, what) in seen:
                     raise BadLine(f"{line.experiment}/{line.item} has {what} twice")

@@ -5,19 +5,24 @@ from measurements import EXPERIMENTS
 from results import COLUMNS
 from tables import asked, new_table, value_cells
 
-METRICS = (("smis", "SMIs", "{:,.0f}".format),
-           ("aperf_per_mperf", "APERF/MPERF, %", "{:.1f}".format),
-           ("mperf_per_tsc", "MPERF/TSC, %", "{:.1f}".format))
+METRICS = (
+    ("smis", "SMIs", "{:,.0f}".format),
+    ("aperf_per_mperf", "APERF/MPERF, %", "{:.1f}".format),
+    ("mperf_per_tsc", "MPERF/TSC, %", "{:.1f}".format),
+)
 # Points of APERF/MPERF, of which a column may be away from native before a line says so.
 CLOCK_POINTS = 1.0
 
 
 def machine_table(machine):
-    table = new_table("machine", "What else the machine did while it measured",
-                      "counts and percent")
-    table.reading.append("SMIs stop the processor for firmware's own work. APERF/MPERF is the "
-                         "average frequency over the one of the TSC, MPERF/TSC the part of the "
-                         "time in which the processor was not halted.")
+    table = new_table(
+        "machine", "What else the machine did while it measured", "counts and percent"
+    )
+    table.reading.append(
+        "SMIs stop the processor for firmware's own work. APERF/MPERF is the "
+        "average frequency over the one of the TSC, MPERF/TSC the part of the "
+        "time in which the processor was not halted."
+    )
     there = machine.items("machine")
     for experiment in EXPERIMENTS:
         if experiment not in there:
@@ -43,8 +48,13 @@ def unlike_clocks(machine):
                 clocks.setdefault(name, []).append(f"{item} {mine:.1f} % (native {its:.1f} %)")
     out = []
     if any(smis.values()):
-        out.append("SMIs came during measurements: " + ", ".join(
-            f"{count:,.0f} in {name}" for name, count in smis.items()) + ".")
-    out += [f"Column {name} ran at another frequency than native (APERF/MPERF): "
-            f"{', '.join(items)}." for name, items in clocks.items()]
+        out.append(
+            "SMIs came during measurements: "
+            + ", ".join(f"{count:,.0f} in {name}" for name, count in smis.items())
+            + "."
+        )
+    out += [
+        f"Column {name} ran at another frequency than native (APERF/MPERF): " f"{', '.join(items)}."
+        for name, items in clocks.items()
+    ]
     return out

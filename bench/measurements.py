@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# measurements.py: the table measurements.ini, and those of experiments, for Python: what is measured.
-# columns.py has its columns.
+# measurements.py: the table measurements.ini, and those of experiments, for Python: what is
+# measured. columns.py has its columns.
 import configparser
 import glob
 import os
@@ -15,6 +15,7 @@ NAME = re.compile(r"[a-z0-9_+-]+")
 
 class Item(NamedTuple):
     """One item of an experiment."""
+
     experiment: str
     name: str
     tables: tuple
@@ -41,19 +42,30 @@ class Measurements:
 
     def __init__(self, top=TOP):
         self.sections = {}  # {section: {name: value}}
-        for path in (os.path.join(top, "bench", "measurements.ini"),
-                     *sorted(glob.glob(os.path.join(top, "experiments", "*", "measurements.ini")))):
+        for path in (
+            os.path.join(top, "bench", "measurements.ini"),
+            *sorted(glob.glob(os.path.join(top, "experiments", "*", "measurements.ini"))),
+        ):
             self.read(path)
         self.experiments = {}
         for section, settings in self.of_kind("experiment").items():
             rows = self.sections.get(f"items {section}")
-            self.experiments[section] = Experiment(section, settings, None if rows is None else [
-                item(section, name, text or "-") for name, text in rows.items()])
+            self.experiments[section] = Experiment(
+                section,
+                settings,
+                (
+                    None
+                    if rows is None
+                    else [item(section, name, text or "-") for name, text in rows.items()]
+                ),
+            )
 
     def read(self, path):
-        """Adds the rows of one file. ValueError: one that is not understood, or is there already."""
-        parser = configparser.ConfigParser(delimiters="=", comment_prefixes=";", interpolation=None,
-                                           allow_no_value=True)
+        """Adds the rows of one file. ValueError: one that is not understood, or is there
+        already."""
+        parser = configparser.ConfigParser(
+            delimiters="=", comment_prefixes=";", interpolation=None, allow_no_value=True
+        )
         parser.optionxform = str
         try:
             with open(path, encoding="ascii") as source:
@@ -64,14 +76,19 @@ class Measurements:
             rows = self.sections.setdefault(section, {})
             for name, value in parser[section].items():
                 if name in rows or not NAME.fullmatch(name):
-                    raise ValueError(f"{path}: [{section}]: found '{name}', wanted a new name of a to "
-                                     "z, 0 to 9, _, + and -")
+                    raise ValueError(
+                        f"{path}: [{section}]: found '{name}', wanted a new name of a to "
+                        "z, 0 to 9, _, + and -"
+                    )
                 rows[name] = " ".join((value or "").split())
 
     def of_kind(self, kind):
         """{NAME: rows} of the sections [KIND NAME]."""
-        return {section.removeprefix(f"{kind} "): rows for section, rows in self.sections.items()
-                if section.startswith(f"{kind} ")}
+        return {
+            section.removeprefix(f"{kind} "): rows
+            for section, rows in self.sections.items()
+            if section.startswith(f"{kind} ")
+        }
 
     def items(self, experiment):
         """The items that each boot of it brings; None: any."""
@@ -85,8 +102,12 @@ class Measurements:
 
     def items_in(self, table, experiment=None):
         """The items, of this experiment or of any, that are in a table."""
-        return [each for found in self.experiments.values() for each in found.items or ()
-                if table in each.tables and experiment in (None, found.name)]
+        return [
+            each
+            for found in self.experiments.values()
+            for each in found.items or ()
+            if table in each.tables and experiment in (None, found.name)
+        ]
 
     def of_program(self, program):
         """The experiments that this program measures (kernel, linux)."""

@@ -53,7 +53,9 @@ summary > h3 { display: inline; }
 details { margin: .6rem 0; }
 details > .scroll { margin-top: .6rem; }
 code { font-size: .84rem; overflow-wrap: anywhere; }
-.leads { display: grid; grid-template-columns: repeat(auto-fit, minmax(17rem, 1fr)); gap: 0 1.5rem; }
+.leads {
+  display: grid; grid-template-columns: repeat(auto-fit, minmax(17rem, 1fr)); gap: 0 1.5rem;
+}
 .leads h3 { margin: .6rem 0 .3rem; } .leads p { font-size: .9rem; margin: .3rem 0; }
 .leads svg { width: 100%; height: auto; display: block; }
 .leads svg text { font-family: "DejaVu Sans", Verdana, sans-serif !important; }
@@ -84,7 +86,7 @@ def linked(text):
     for word in text.split(" "):
         address = word.rstrip(".,;:)") if word.startswith("https://") else ""
         link = f'<a href="{escape(address)}">{escape(address)}</a>' if address else ""
-        words.append(link + escape(word[len(address):]))
+        words.append(link + escape(word[len(address) :]))
     return " ".join(words)
 
 
@@ -94,14 +96,21 @@ def span_classes(table):
     for text, span in table.groups:
         theirs = text.startswith("published")
         for place in range(span):
-            classes.append(" ".join(name for name, on in (("theirs", theirs),
-                                                          ("first", place == 0 and at > 0)) if on))
+            classes.append(
+                " ".join(
+                    name
+                    for name, on in (("theirs", theirs), ("first", place == 0 and at > 0))
+                    if on
+                )
+            )
         at += span
     return classes
 
 
 def cell_html(table, name, cell, style):
-    kinds = " ".join(word for word in (style, cell.kind if cell.kind in ("missing", "range") else "") if word)
+    kinds = " ".join(
+        word for word in (style, cell.kind if cell.kind in ("missing", "range") else "") if word
+    )
     note = f'<sup><a href="#{name}-n{cell.note}">{cell.note}</a></sup>' if cell.note else ""
     attribute = f' class="{kinds}"' if kinds else ""
     return f"<td{attribute}>{escape(cell.text)}{note}</td>"
@@ -129,14 +138,20 @@ def table_html(table, prefix=""):
     out += [paragraph(text) for text in table.reading]
     out += [f"<p><code>{escape(table.command)}</code></p>"] if table.command else []
     if not table.rows:
-        return "".join(out) + ("" if table.reading else paragraph("Not run.", "missing")) + "</details>"
+        return (
+            "".join(out)
+            + ("" if table.reading else paragraph("Not run.", "missing"))
+            + "</details>"
+        )
     out.append(f'<div class="scroll" tabindex="0" role="region" aria-labelledby="{name}"><table>')
     out.append(head_html(table, styles))
     out.append("<tbody>")
     for row in table.rows:
         if row.kind == "group":
-            out.append(f'<tr class="group"><th scope="colgroup" colspan="{len(table.heads) + 1}">'
-                       f"{escape(row.label)}</th></tr>")
+            out.append(
+                f'<tr class="group"><th scope="colgroup" colspan="{len(table.heads) + 1}">'
+                f"{escape(row.label)}</th></tr>"
+            )
             continue
         out.append(f'<tr class="{row.kind}"><th scope="row">{escape(row.label)}</th>')
         out += [cell_html(table, name, cell, style) for cell, style in zip(row.cells, styles)]
@@ -144,54 +159,74 @@ def table_html(table, prefix=""):
     out.append("</tbody></table></div>")
     if table.notes:
         out.append('<ol class="notes">')
-        out += [f'<li id="{name}-n{at}">{linked(note)}</li>'
-                for at, note in enumerate(table.notes, 1)]
+        out += [
+            f'<li id="{name}-n{at}">{linked(note)}</li>' for at, note in enumerate(table.notes, 1)
+        ]
         out.append("</ol>")
     return "\n".join(out) + "</details>"
 
 
 def facts_html(facts, name):
-    out = [f'<details><summary><h3 id="{name}">What must hold</h3></summary>',
-           f'<div class="scroll" tabindex="0" role="region" aria-labelledby="{name}"><table>',
-           '<thead><tr><th scope="col" class="text">what</th>'
-           '<th scope="col" class="text">wanted</th><th scope="col" class="text">found</th>'
-           '<th scope="col">verdict</th></tr></thead><tbody>']
+    out = [
+        f'<details><summary><h3 id="{name}">What must hold</h3></summary>',
+        f'<div class="scroll" tabindex="0" role="region" aria-labelledby="{name}"><table>',
+        '<thead><tr><th scope="col" class="text">what</th>'
+        '<th scope="col" class="text">wanted</th><th scope="col" class="text">found</th>'
+        '<th scope="col">verdict</th></tr></thead><tbody>',
+    ]
     styles = {HOLDS: "good", BROKEN: "bad"}
     for what, wanted, found, verdict in facts:
         style = styles.get(verdict, "missing")
-        out.append(f'<tr class="main"><td class="wrap">{escape(what)}</td><td class="wrap">'
-                   f'{escape(wanted)}</td><td class="wrap">{escape(found)}</td>'
-                   f'<td class="{style}">{escape(verdict)}</td></tr>')
+        out.append(
+            f'<tr class="main"><td class="wrap">{escape(what)}</td><td class="wrap">'
+            f'{escape(wanted)}</td><td class="wrap">{escape(found)}</td>'
+            f'<td class="{style}">{escape(verdict)}</td></tr>'
+        )
     return "\n".join(out) + "</tbody></table></div></details>"
 
 
 def figure_html(figure):
-    return (f'<figure><figcaption>{escape(figure.title)}</figcaption>'
-            f'<div class="scroll" tabindex="0" role="group" aria-label="{escape(figure.title)}">'
-            f"{figure.svg}</div></figure>")
+    return (
+        f"<figure><figcaption>{escape(figure.title)}</figcaption>"
+        f'<div class="scroll" tabindex="0" role="group" aria-label="{escape(figure.title)}">'
+        f"{figure.svg}</div></figure>"
+    )
 
 
 def leads_html(leads):
     """leads: (plots.Figure or None, sentence, command)."""
     out = ['<div class="leads">']
     for figure, text, command in leads:
-        out.append(f"<section><h3>{escape(figure.title)}</h3>{figure.svg}{paragraph(text)}"
-                   f"<p><code>{escape(command)}</code></p></section>" if figure else "")
+        out.append(
+            f"<section><h3>{escape(figure.title)}</h3>{figure.svg}{paragraph(text)}"
+            f"<p><code>{escape(command)}</code></p></section>"
+            if figure
+            else ""
+        )
     return "\n".join(out) + "</div>"
 
 
 def pairs_html(pairs):
-    return "<dl>" + "".join(f"<dt>{escape(name)}</dt><dd>{linked(text)}</dd>"
-                            for name, text in pairs) + "</dl>"
+    return (
+        "<dl>"
+        + "".join(f"<dt>{escape(name)}</dt><dd>{linked(text)}</dd>" for name, text in pairs)
+        + "</dl>"
+    )
 
 
 def contents_html(entries):
-    return '<nav aria-label="Contents"><ul>' + "".join(
-        f'<li><a href="#{name}">{escape(text)}</a></li>' for name, text in entries) + "</ul></nav>"
+    return (
+        '<nav aria-label="Contents"><ul>'
+        + "".join(f'<li><a href="#{name}">{escape(text)}</a></li>' for name, text in entries)
+        + "</ul></nav>"
+    )
 
 
 def page_html(title, body):
-    return ('<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-            f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
-            + "\n".join(body) + "\n</body>\n</html>\n")
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
+        + "\n".join(body)
+        + "\n</body>\n</html>\n"
+    )

@@ -9,9 +9,9 @@ import pool
 from columns import VARIANTS
 from measurements import ALL
 
-KERNEL_RUNS = 5        # timed runs in the emulator: its TSC counts instructions, they are all alike
+KERNEL_RUNS = 5  # timed runs in the emulator: its TSC counts instructions, they are all alike
 KERNEL_OPERATIONS = 100
-METAL_RUNS = 101       # of a real TSC
+METAL_RUNS = 101  # of a real TSC
 
 RUNS = re.compile(r"pmv\.nginx_runs=\d+")
 ONE_RUN = "pmv.nginx_runs=1"  # of each boot, where there are several
@@ -20,16 +20,16 @@ DELAY_US = 1301  # no part of a timer's period
 # both sides of a ratio execute the same, the emulator's bare processor says that there is one, too:
 # CPUID.1:ECX[31], which is what Linux goes by; no leaf of a hypervisor's is there.
 HYPERVISOR_BIT = "cpuid 1 0 ecx 0x80000000"
-# The same without, on both sides: PMUvisor's guest has not to be told of a hypervisor, and then Linux
-# does what it does on a bare machine. Experiment a1 of such a boot is experiment a1_bare.
+# The same without, on both sides: PMUvisor's guest has not to be told of a hypervisor, and then
+# Linux does what it does on a bare machine. Experiment a1 of such a boot is experiment a1_bare.
 BARE = "a1_bare"
 BARE_OPTIONS = {"native": "", "msr+nmi": "hypervisor_bit=off"}
 # The same job with two processors, as in the thesis, in the emulator.
 TWO = "nginx_2"
 
-# Exits at which the bookkeeping has something to do. The emulator sends the NMIs, some of them before
-# this root-mode instruction of an exit by VMCALL (reason 18; tests/kernel/test_nmi_events.c says
-# which); the test build of the hypervisor tells the test kernel how a host NMI is asked for.
+# Exits at which the bookkeeping has something to do. The emulator sends the NMIs, some of them
+# before this root-mode instruction of an exit by VMCALL (reason 18; tests/kernel/test_nmi_events.c
+# says which); the test build of the hypervisor tells the test kernel how a host NMI is asked for.
 EVENTS = ALL.names("events")
 EVENTS_IMAGE = "test/pmuvisor.efi"
 EVENTS_POSITION = 40
@@ -53,27 +53,28 @@ NO_PERF_LIMIT = "sysctl.kernel.perf_cpu_time_max_percent=0"
 @dataclasses.dataclass
 class Boot:
     """One boot: what is started, and what it must bring."""
+
     name: str
     column: str
     title: str
-    cells: dict                # experiment: items, or None where any number of them will do
-    limit: int                 # seconds on real hardware
-    estimate: float            # seconds, until a run has shown better
-    program: str = "kernel"    # kernel (the test kernel), kvm (that, under Linux's KVM), linux
-    words: tuple = ()          # the test kernel's jobs
-    jobs: tuple = ()           # the jobs of Linux's init
-    inner: tuple = ()          # those of Linux as the guest of that Linux's KVM
-    config: str = ""           # PMUvisor's options
-    efi: str = ""              # below build/; empty: build/pmuvisor.efi
+    cells: dict  # experiment: items, or None where any number of them will do
+    limit: int  # seconds on real hardware
+    estimate: float  # seconds, until a run has shown better
+    program: str = "kernel"  # kernel (the test kernel), kvm (that, under Linux's KVM), linux
+    words: tuple = ()  # the test kernel's jobs
+    jobs: tuple = ()  # the jobs of Linux's init
+    inner: tuple = ()  # those of Linux as the guest of that Linux's KVM
+    config: str = ""  # PMUvisor's options
+    efi: str = ""  # below build/; empty: build/pmuvisor.efi
     variant: str | None = None
-    config_name: str = ""      # of another configuration of the column
-    image: str = ""            # the variant of programs/payload/build.sh; empty: the small one
-    knobs: tuple = ()          # of the emulator
+    config_name: str = ""  # of another configuration of the column
+    image: str = ""  # the variant of programs/payload/build.sh; empty: the small one
+    knobs: tuple = ()  # of the emulator
     rename: dict = dataclasses.field(default_factory=dict)  # experiments that are another one here
-    host: str = ""             # the suite whose kernel is booted; empty: this machine's
+    host: str = ""  # the suite whose kernel is booted; empty: this machine's
     append: str = ""
     memory: int = 512
-    cpus: int = 1              # in the emulator; under its KVM the launcher's guest has as many
+    cpus: int = 1  # in the emulator; under its KVM the launcher's guest has as many
 
 
 def kernel_words(experiments, runs, operations):
@@ -84,36 +85,59 @@ def bench_boot(column, kind):
     runs = KERNEL_RUNS if kind == "emulator" else METAL_RUNS
     program = "kvm" if columns.is_kvm(column) and kind == "emulator" else "kernel"
     names = [one.name for one in ALL.of_program("kernel")]
-    return Boot(name=f"kernel-{column}", column=column, title="test kernel",
-                cells={name: ALL.names(name) for name in names}, program=program,
-                words=kernel_words(names, runs, KERNEL_OPERATIONS),
-                jobs=("kvm",) if program == "kvm" else (),
-                image="kvm" if program == "kvm" else "", host=columns.option(column, "host"),
-                append=kvm_words(column) if program == "kvm" else "",
-                limit=KVM_LIMIT if program == "kvm" else KERNEL_LIMIT,
-                estimate=60 if program == "kvm" else 12)
+    return Boot(
+        name=f"kernel-{column}",
+        column=column,
+        title="test kernel",
+        cells={name: ALL.names(name) for name in names},
+        program=program,
+        words=kernel_words(names, runs, KERNEL_OPERATIONS),
+        jobs=("kvm",) if program == "kvm" else (),
+        image="kvm" if program == "kvm" else "",
+        host=columns.option(column, "host"),
+        append=kvm_words(column) if program == "kvm" else "",
+        limit=KVM_LIMIT if program == "kvm" else KERNEL_LIMIT,
+        estimate=60 if program == "kvm" else 12,
+    )
 
 
 def ablation_boot(variant, kind):
     part = VARIANTS[variant]
     runs = KERNEL_RUNS if kind == "emulator" else METAL_RUNS
     items = ALL.items_in("ablation")
-    return Boot(name=f"ablation-{variant}", column=part.on, title=f"bookkeeping, {variant}",
-                cells={"ablation": tuple(f"{item.name}@{variant}" for item in items)},
-                words=kernel_words(["exit"], runs, KERNEL_OPERATIONS), config=part.options,
-                rename={"exit": "ablation"}, efi=part.efi, variant=variant, limit=KERNEL_LIMIT,
-                estimate=10)
+    return Boot(
+        name=f"ablation-{variant}",
+        column=part.on,
+        title=f"bookkeeping, {variant}",
+        cells={"ablation": tuple(f"{item.name}@{variant}" for item in items)},
+        words=kernel_words(["exit"], runs, KERNEL_OPERATIONS),
+        config=part.options,
+        rename={"exit": "ablation"},
+        efi=part.efi,
+        variant=variant,
+        limit=KERNEL_LIMIT,
+        estimate=10,
+    )
 
 
 def events_boot(variant):
     part, n = VARIANTS[variant], KERNEL_OPERATIONS
-    return Boot(name=f"events-{variant}", column=part.on, title=f"NMIs, bookkeeping {variant}",
-                cells={"events": tuple(f"{item}@{variant}" for item in EVENTS)},
-                words=(f"nmi-events:{n}",), config=f"console=none {part.options}",
-                efi=EVENTS_IMAGE, variant=variant, limit=KERNEL_LIMIT, estimate=3,
-                knobs=(f"nmi_root reason=18 exits=1-{n} position={EVENTS_POSITION}",
-                       f"nmi_root reason=18 exits={n + 3}-{2 * n + 2} "
-                       f"position={EVENTS_POSITION} host"))
+    return Boot(
+        name=f"events-{variant}",
+        column=part.on,
+        title=f"NMIs, bookkeeping {variant}",
+        cells={"events": tuple(f"{item}@{variant}" for item in EVENTS)},
+        words=(f"nmi-events:{n}",),
+        config=f"console=none {part.options}",
+        efi=EVENTS_IMAGE,
+        variant=variant,
+        limit=KERNEL_LIMIT,
+        estimate=3,
+        knobs=(
+            f"nmi_root reason=18 exits=1-{n} position={EVENTS_POSITION}",
+            f"nmi_root reason=18 exits={n + 3}-{2 * n + 2} " f"position={EVENTS_POSITION} host",
+        ),
+    )
 
 
 def linux_boot(column, name, kind, quick):
@@ -128,69 +152,113 @@ def linux_alone(column, name, kind, quick):
     quickly = what.get("quick", what.get("words"))
     knobs = (what.get("knobs"), HYPERVISOR_BIT if column == "native" else "")
     # Hypercalls of a program; and the hypervisor is silent, so that the guest's lines stay whole.
-    return Boot(name=f"{name}-{column}", column=column, title=f"Linux {name}",
-                cells={one.name: ALL.names(one.name) for one in together}, program="linux",
-                jobs=tuple(one.get("job", one.name) for one in together),
-                image=what.get("image"), memory=int(what.get("memory", 512)),
-                cpus=int(what.get("cpus", 1)) if emulated else 1,
-                config="console=none user_hypercalls=1",
-                append=(quickly if quick else what.get("words")) if emulated else "",
-                knobs=tuple(filter(None, knobs)) if emulated else (),
-                limit=int(what.get("limit")),
-                estimate=int(what.get("estimate").split()[1 if quick else 0]))
+    return Boot(
+        name=f"{name}-{column}",
+        column=column,
+        title=f"Linux {name}",
+        cells={one.name: ALL.names(one.name) for one in together},
+        program="linux",
+        jobs=tuple(one.get("job", one.name) for one in together),
+        image=what.get("image"),
+        memory=int(what.get("memory", 512)),
+        cpus=int(what.get("cpus", 1)) if emulated else 1,
+        config="console=none user_hypercalls=1",
+        append=(quickly if quick else what.get("words")) if emulated else "",
+        knobs=tuple(filter(None, knobs)) if emulated else (),
+        limit=int(what.get("limit")),
+        estimate=int(what.get("estimate").split()[1 if quick else 0]),
+    )
 
 
 def bare_boot(column, quick):
     """Program A.1 where CPUID has no hypervisor bit."""
     boot = linux_boot(column, "a1", "emulator", quick)
-    return dataclasses.replace(boot, name=f"a1-{column}-bare", title="Linux a1, no hypervisor bit",
-                               config=f"{boot.config} {BARE_OPTIONS[column]}".strip(),
-                               jobs=("a1bench",), cells={BARE: ALL.names(BARE)}, knobs=(),
-                               rename={"a1": BARE})
+    return dataclasses.replace(
+        boot,
+        name=f"a1-{column}-bare",
+        title="Linux a1, no hypervisor bit",
+        config=f"{boot.config} {BARE_OPTIONS[column]}".strip(),
+        jobs=("a1bench",),
+        cells={BARE: ALL.names(BARE)},
+        knobs=(),
+        rename={"a1": BARE},
+    )
 
 
 def two_boot(column):
     """nginx and wrk with a processor for each of them."""
     boot, what = linux_alone(column, "nginx", "emulator", False), ALL.experiments[TWO]
-    boot = dataclasses.replace(boot, name=f"two-{column}", title="Linux nginx, 2 processors",
-                               append=what.get("words"), estimate=2 * boot.estimate,
-                               cells={TWO: ALL.names(TWO)}, rename={"nginx": TWO}, cpus=2,
-                               memory=2 * boot.memory, knobs=(*boot.knobs, what.get("knobs")))
+    boot = dataclasses.replace(
+        boot,
+        name=f"two-{column}",
+        title="Linux nginx, 2 processors",
+        append=what.get("words"),
+        estimate=2 * boot.estimate,
+        cells={TWO: ALL.names(TWO)},
+        rename={"nginx": TWO},
+        cpus=2,
+        memory=2 * boot.memory,
+        knobs=(*boot.knobs, what.get("knobs")),
+    )
     return inside_kvm(boot) if columns.is_kvm(column) else boot
 
 
 def again(boots, times):
-    """Those whose figures do not repeat, so many times; all others once. In the emulator two boots of
-    the same are alike to the last instruction: so each waits for another time before its one run."""
+    """Those whose figures do not repeat, so many times; all others once. In the emulator two boots
+    of the same are alike to the last instruction: so each waits for another time before its one
+    run.
+    """
     for boot in boots:
         if times == 1 or not set(boot.cells) & set(pool.NOT_REPEATED):
             yield boot
             continue
         append = RUNS.sub(ONE_RUN, boot.append)
-        yield from (dataclasses.replace(
-            boot, name=f"{boot.name}-{number}",
-            append=f"{append} pmv.nginx_delay_us={number * DELAY_US}")
-            for number in range(1, times + 1))
+        yield from (
+            dataclasses.replace(
+                boot,
+                name=f"{boot.name}-{number}",
+                append=f"{append} pmv.nginx_delay_us={number * DELAY_US}",
+            )
+            for number in range(1, times + 1)
+        )
 
 
 def config_boots(config, kind, quick):
     """The test kernel's and program A.1's boot of a column in another configuration."""
     row, name = columns.CONFIGS[config], config
-    for boot, experiments in ((bench_boot(row.on, kind), ("exit", "msr")),
-                              (linux_boot(row.on, "a1", kind, quick), ("a1",))):
-        items = tuple(f"{item.experiment}.{item.name}@{name}" for item in ALL.items_in("config")
-                      if item.experiment in experiments)
+    for boot, experiments in (
+        (bench_boot(row.on, kind), ("exit", "msr")),
+        (linux_boot(row.on, "a1", kind, quick), ("a1",)),
+    ):
+        items = tuple(
+            f"{item.experiment}.{item.name}@{name}"
+            for item in ALL.items_in("config")
+            if item.experiment in experiments
+        )
         kvm = columns.is_kvm(row.on)
         yield dataclasses.replace(
-            boot, name=f"config-{name}-{boot.name.split('-')[0]}", config_name=name,
-            efi=row.efi, title=f"{row.title}, {boot.title}", cells={"config": items},
-            append=boot.append.replace(HOST_MITIGATIONS, host_words(row.options))
-            .replace(",context_switch", "") if kvm else boot.append,
+            boot,
+            name=f"config-{name}-{boot.name.split('-')[0]}",
+            config_name=name,
+            efi=row.efi,
+            title=f"{row.title}, {boot.title}",
+            cells={"config": items},
+            append=(
+                boot.append.replace(HOST_MITIGATIONS, host_words(row.options)).replace(
+                    ",context_switch", ""
+                )
+                if kvm
+                else boot.append
+            ),
             config=boot.config if kvm else f"{boot.config} {row.options}".strip(),
             jobs=tuple(job for job in boot.jobs if job != "context_switch"),
             inner=tuple(job for job in boot.inner if job != "context_switch"),
-            **({"words": kernel_words(experiments, KERNEL_RUNS, KERNEL_OPERATIONS)}
-               if boot.words else {}))
+            **(
+                {"words": kernel_words(experiments, KERNEL_RUNS, KERNEL_OPERATIONS)}
+                if boot.words
+                else {}
+            ),
+        )
 
 
 def kvm_words(column):
@@ -211,36 +279,54 @@ def inside_kvm(boot):
     if boot.cpus > 1:
         words += f" pmv.kvm_cpus={boot.cpus}"
     return dataclasses.replace(
-        boot, jobs=("kvm",), inner=boot.jobs, image=f"kvm-{boot.image or 'small'}",
+        boot,
+        jobs=("kvm",),
+        inner=boot.jobs,
+        image=f"kvm-{boot.image or 'small'}",
         host=columns.option(boot.column, "host"),
-        append=words, memory=boot.memory + KVM_GUEST_MEMORY, limit=boot.limit * KVM_SLOWER,
-        estimate=boot.estimate * KVM_SLOWER)
+        append=words,
+        memory=boot.memory + KVM_GUEST_MEMORY,
+        limit=boot.limit * KVM_SLOWER,
+        estimate=boot.estimate * KVM_SLOWER,
+    )
 
 
 def make(kind, names, quick=False, only=(), times=1):
     """The boots for the columns of these names. `only`: words that a boot's name may have. `times`:
     how often those that do not repeat are made."""
     boots = [bench_boot(column, kind) for column in names]
-    boots += [linux_boot(column, name, kind, quick) for name in LINUX_BOOTS for column in names
-              if not (quick and column in columns.PEERS
-                      and ALL.experiments[name].get("peers_quick") == "no")]
+    boots += [
+        linux_boot(column, name, kind, quick)
+        for name in LINUX_BOOTS
+        for column in names
+        if not (
+            quick and column in columns.PEERS and ALL.experiments[name].get("peers_quick") == "no"
+        )
+    ]
     if kind == "emulator":
         boots += [bare_boot(column, quick) for column in BARE_OPTIONS if column in names]
     if kind == "emulator" and not quick:
         boots += [two_boot(column) for column in names]
     if kind == "emulator":
-        boots += [boot for config, row in columns.CONFIGS.items() if row.on in names
-                  for boot in config_boots(config, kind, quick)]
+        boots += [
+            boot
+            for config, row in columns.CONFIGS.items()
+            if row.on in names
+            for boot in config_boots(config, kind, quick)
+        ]
     parts = [part for part in VARIANTS.values() if part.on in names]
     boots += [ablation_boot(part.variant, kind) for part in parts]
     if kind == "emulator":
         boots += [events_boot(part.variant) for part in parts if not part.efi]
-    return [boot for boot in again(boots, times)
-            if not only or any(word in boot.name for word in only)]
+    return [
+        boot for boot in again(boots, times) if not only or any(word in boot.name for word in only)
+    ]
 
 
-NO_PEERS = "a KVM with a kernel of its own is booted in the emulator alone; on hardware the column " \
-           "kvm is that of the kernel that runs"
+NO_PEERS = (
+    "a KVM with a kernel of its own is booted in the emulator alone; on hardware the column "
+    "kvm is that of the kernel that runs"
+)
 
 
 def impossible(kind):
@@ -249,6 +335,8 @@ def impossible(kind):
         return {}
     there = dict.fromkeys(columns.PEERS, NO_PEERS)
     if kind == "nested":
-        there["native"] = "a virtual machine is not the bare machine; for this column: make " \
-                          "install ESP=DIR BENCH=auto"
+        there["native"] = (
+            "a virtual machine is not the bare machine; for this column: make "
+            "install ESP=DIR BENCH=auto"
+        )
     return there

@@ -11,22 +11,33 @@ from cells import number
 from results import COLUMNS
 
 # The palette of Okabe and Ito, which colour-blind readers can tell apart.
-COLUMN_COLOURS = {"native": "#8a8a8a", "kvm": "#D55E00", "kvm-new": "#CC79A7",
-                  "kvm-mediated": "#009E73", "intercept": "#E69F00", "msr": "#56B4E9",
-                  "msr+nmi": "#0072B2"}
+COLUMN_COLOURS = {
+    "native": "#8a8a8a",
+    "kvm": "#D55E00",
+    "kvm-new": "#CC79A7",
+    "kvm-mediated": "#009E73",
+    "intercept": "#E69F00",
+    "msr": "#56B4E9",
+    "msr+nmi": "#0072B2",
+}
 COLUMN_COLOURS = {name: COLUMN_COLOURS.get(name, "#5f7fa8") for name in COLUMNS}
 PART_COLOURS = ("#009E73", "#7fcfb5", "#CC79A7", "#e8bfd6", "#9a9a9a")
 # Exit reasons that PMUs cause have their colour in every figure; others take the rest in turn.
-REASON_COLOURS = {"WRMSR": "#56B4E9", "RDMSR": "#E69F00", "RDPMC": "#F0E442",
-                  "exception or NMI": "#D55E00", "CPUID": "#0072B2"}
+REASON_COLOURS = {
+    "WRMSR": "#56B4E9",
+    "RDMSR": "#E69F00",
+    "RDPMC": "#F0E442",
+    "exception or NMI": "#D55E00",
+    "CPUID": "#0072B2",
+}
 MORE_COLOURS = ("#009E73", "#CC79A7", "#5f7fa8", "#b59f3b", "#7f7f7f", "#c9c9c9")
 MAX_REASONS = 8
-CROWDED = 300                 # times that an axis may span for ticks at 2 and 5 to be labelled
+CROWDED = 300  # times that an axis may span for ticks at 2 and 5 to be labelled
 # Colours that stand for the page's own, and are replaced by them.
 INK, FAINT = "#010203", "#040506"
 PLACEHOLDERS = {INK: "currentColor", FAINT: "var(--grid)"}
-WIDTH = 7.6                   # inches; the page scales
-FONT = "DejaVu Sans"          # what text is measured with; page.py says what stands in for it
+WIDTH = 7.6  # inches; the page scales
+FONT = "DejaVu Sans"  # what text is measured with; page.py says what stands in for it
 
 
 class NoPlots(Exception):
@@ -37,70 +48,107 @@ class NoPlots(Exception):
 class Figure:
     key: str
     title: str
-    desc: str                 # for readers who do not see it
+    desc: str  # for readers who do not see it
     svg: str
 
 
 def library():
     try:
         import matplotlib
+
         matplotlib.use("svg")
         from matplotlib import pyplot
     except ImportError:
-        raise NoPlots("no plots: matplotlib is missing for this Python; install python3-matplotlib "
-                      "and use /usr/bin/python3") from None
-    matplotlib.rcParams.update({
-        "svg.fonttype": "none", "font.family": FONT, "font.size": 9, "text.color": INK,
-        "axes.labelcolor": INK, "axes.edgecolor": FAINT, "xtick.color": INK, "ytick.color": INK,
-        "axes.titlesize": 9, "axes.titleweight": "bold", "axes.spines.top": False,
-        "axes.spines.right": False, "grid.color": FAINT, "grid.linewidth": 0.6,
-        "axes.axisbelow": True, "legend.frameon": False, "figure.facecolor": "none",
-        "axes.facecolor": "none",
-        "savefig.facecolor": "none", "legend.fontsize": 9})
+        raise NoPlots(
+            "no plots: matplotlib is missing for this Python; install python3-matplotlib "
+            "and use /usr/bin/python3"
+        ) from None
+    matplotlib.rcParams.update(
+        {
+            "svg.fonttype": "none",
+            "font.family": FONT,
+            "font.size": 9,
+            "text.color": INK,
+            "axes.labelcolor": INK,
+            "axes.edgecolor": FAINT,
+            "xtick.color": INK,
+            "ytick.color": INK,
+            "axes.titlesize": 9,
+            "axes.titleweight": "bold",
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "grid.color": FAINT,
+            "grid.linewidth": 0.6,
+            "axes.axisbelow": True,
+            "legend.frameon": False,
+            "figure.facecolor": "none",
+            "axes.facecolor": "none",
+            "savefig.facecolor": "none",
+            "legend.fontsize": 9,
+        }
+    )
     return pyplot
 
 
 # What a picture that stands alone has in place of the page's colours.
-ALONE = ("<style>svg{color:#1b1f24;--grid:#c3cad2;font-family:'DejaVu Sans',Verdana,sans-serif}"
-         "@media(prefers-color-scheme:dark){svg{color:#e6e9ed;--grid:#4a535e}}</style>")
+ALONE = (
+    "<style>svg{color:#1b1f24;--grid:#c3cad2;font-family:'DejaVu Sans',Verdana,sans-serif}"
+    "@media(prefers-color-scheme:dark){svg{color:#e6e9ed;--grid:#4a535e}}</style>"
+)
 
 
 def drawn(title, desc, figure):
-    """What a figure shows, as lines of text: words, points and colours, but not how matplotlib writes them."""
+    """What a figure shows, as lines of text: words, points and colours, but not how matplotlib
+    writes them."""
     yield from (title, desc)
     for axes in figure.axes:
         legend = axes.get_legend()
-        yield from (axes.get_title("left"), axes.get_xlabel(), axes.get_ylabel(), axes.get_xscale(), axes.get_yscale())
-        yield from (text.get_text() for text in [*axes.texts, *(legend.get_texts() if legend else [])])
+        yield from (
+            axes.get_title("left"),
+            axes.get_xlabel(),
+            axes.get_ylabel(),
+            axes.get_xscale(),
+            axes.get_yscale(),
+        )
+        yield from (
+            text.get_text() for text in [*axes.texts, *(legend.get_texts() if legend else [])]
+        )
         yield from (str(line.get_color()) for line in axes.lines)
         points = [(axes.get_xlim(), axes.get_ylim())]
         points += [line.get_xydata() for line in axes.lines]
         points += [patch.get_bbox().get_points() for patch in axes.patches]
         for collection in axes.collections:  # dots have offsets, an area has one and a path
             offsets = collection.get_offsets()
-            points += [offsets] if len(offsets) > 1 else [path.vertices for path in collection.get_paths()]
-        yield from (" ".join(f"{value:.6g}" for point in some for value in point) for some in points)
+            points += (
+                [offsets]
+                if len(offsets) > 1
+                else [path.vertices for path in collection.get_paths()]
+            )
+        yield from (
+            " ".join(f"{value:.6g}" for point in some for value in point) for some in points
+        )
 
 
 MARK = re.compile(r"<!-- made from sha256:[0-9a-f]{64} -->")
 
 
 def mark_of(svg):
-    """The line of a picture that stands alone that says of what it was made; "" where there is none."""
+    """The line of a picture that stands alone that says of what it was made; "" where there is
+    none."""
     found = MARK.search(svg)
     return found[0] if found else ""
 
 
 def svg_of(key, title, desc, figure, pyplot, alone=False):
-    """The figure as an element of a page: no prologue, no fixed size, ids of its own. `alone`: as a file, with a
-    mark of what it shows, because matplotlib's versions write it differently."""
+    """The figure as an element of a page: no prologue, no fixed size, ids of its own. `alone`: as a
+    file, with a mark of what it shows, because matplotlib's versions write it differently."""
     made_from = hashlib.sha256("\n".join(drawn(title, desc, figure)).encode()).hexdigest()
     pyplot.rcParams["svg.hashsalt"] = key
     out = io.StringIO()
     figure.savefig(out, format="svg", bbox_inches="tight", pad_inches=0.05, metadata={"Date": None})
     pyplot.close(figure)
     text = out.getvalue()
-    text = text[text.index("<svg"):]
+    text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     for colour, words in PLACEHOLDERS.items():
         text = text.replace(colour, words)
@@ -109,13 +157,15 @@ def svg_of(key, title, desc, figure, pyplot, alone=False):
     text = re.sub(r'href="#([^"]+)"', rf'href="#{key}-\1"', text)
     head = re.match(r"<svg[^>]*>", text)[0]
     box = re.search(r'viewBox="([^"]+)"', head)[1]
-    opening = ('<svg xmlns="http://www.w3.org/2000/svg" '
-               'xmlns:xlink="http://www.w3.org/1999/xlink" '
-               f'viewBox="{box}" role="img" aria-labelledby="{key}-title {key}-desc">'
-               f'<title id="{key}-title">{escape(title)}</title>'
-               f'<desc id="{key}-desc">{escape(desc)}</desc>' + (ALONE if alone else ""))
+    opening = (
+        '<svg xmlns="http://www.w3.org/2000/svg" '
+        'xmlns:xlink="http://www.w3.org/1999/xlink" '
+        f'viewBox="{box}" role="img" aria-labelledby="{key}-title {key}-desc">'
+        f'<title id="{key}-title">{escape(title)}</title>'
+        f'<desc id="{key}-desc">{escape(desc)}</desc>' + (ALONE if alone else "")
+    )
     mark = f"\n<!-- made from sha256:{made_from} -->" if alone else ""
-    return Figure(key, title, desc, opening + text[len(head):].strip() + mark)
+    return Figure(key, title, desc, opening + text[len(head) :].strip() + mark)
 
 
 def escape(text):
@@ -130,8 +180,14 @@ def stacked(axes, names, parts, colours, title):
         axes.barh(places, values, left=left, color=colour, label=label, height=0.62)
         left = [start + value for start, value in zip(left, values)]
     for place, total in zip(places, left):
-        axes.annotate(number(round(total, 2)), (total, place), xytext=(4, 0),
-                      textcoords="offset points", va="center", fontsize=8.5)
+        axes.annotate(
+            number(round(total, 2)),
+            (total, place),
+            xytext=(4, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=8.5,
+        )
     axes.set_yticks(list(places), names)
     axes.invert_yaxis()
     axes.set_title(title, loc="left")
@@ -140,18 +196,33 @@ def stacked(axes, names, parts, colours, title):
     axes.set_xlim(0, (max(left) or 1) * 1.3)
     axes.tick_params(axis="y", length=0)
     if any(left) and any(label for label, _ in parts):
-        axes.legend(loc="upper left", bbox_to_anchor=(0, -0.02), ncol=2 if len(parts) < 5 else 3,
-                    fontsize=8, handlelength=1, columnspacing=1, borderaxespad=0.2)
+        axes.legend(
+            loc="upper left",
+            bbox_to_anchor=(0, -0.02),
+            ncol=2 if len(parts) < 5 else 3,
+            fontsize=8,
+            handlelength=1,
+            columnspacing=1,
+            borderaxespad=0.2,
+        )
 
 
 def cost_parts(names, costs):
     """What small multiples of `costs` show: for each column a mapping of metrics to numbers."""
+
     def row(metric):
         return [costs[name].get(metric, 0) for name in names]
-    reasons = sorted({metric for name in names for metric, value in costs[name].items()
-                      if metric.startswith("exits:") and value > 0})
+
+    reasons = sorted(
+        {
+            metric
+            for name in names
+            for metric, value in costs[name].items()
+            if metric.startswith("exits:") and value > 0
+        }
+    )
     by_size = sorted(reasons, key=lambda metric: -max(row(metric)))
-    shown = by_size[:MAX_REASONS - 1]
+    shown = by_size[: MAX_REASONS - 1]
     parts = [(metric.partition(":")[2], row(metric)) for metric in shown]
     known = [sum(values) for values in zip(*[row(metric) for metric in shown])] or [0] * len(names)
     others = [max(total - part, 0) for total, part in zip(row("exits"), known)]
@@ -161,9 +232,12 @@ def cost_parts(names, costs):
     msrs = [("RDMSR", row("root_rdmsr")), ("WRMSR", row("root_wrmsr"))]
     spent = [sum(values) for values in zip(*[values for _, values in accesses + msrs])]
     rest = [max(total - part, 0) for total, part in zip(row("root_instructions"), spent)]
-    return [("VM exits, by reason", parts or [("exits", row("exits"))]),
-            ("root-mode instructions", [*accesses, *msrs, ("all others", rest)]),
-            ("of these VMREAD and VMWRITE", accesses), ("of these RDMSR and WRMSR", msrs)]
+    return [
+        ("VM exits, by reason", parts or [("exits", row("exits"))]),
+        ("root-mode instructions", [*accesses, *msrs, ("all others", rest)]),
+        ("of these VMREAD and VMWRITE", accesses),
+        ("of these RDMSR and WRMSR", msrs),
+    ]
 
 
 def reason_colours(parts):
@@ -173,8 +247,10 @@ def reason_colours(parts):
 
 def sentence(names, costs, metrics):
     def words_of(cost):
-        return ", ".join(f"{number(round(cost.get(metric, 0), 2))} {words}"
-                         for metric, words in metrics)
+        return ", ".join(
+            f"{number(round(cost.get(metric, 0), 2))} {words}" for metric, words in metrics
+        )
+
     return "; ".join(f"{name}: {words_of(costs[name])}" for name in names)
 
 
@@ -198,24 +274,41 @@ def cost_figure(key, title, costs):
 
 
 def bars_figure(key, title, values, text, alone=False):
-    """values: one for each column that ran, whose text is text(value). `alone`: as a file of its own."""
+    """values: one for each column that ran, whose text is text(value). `alone`: as a file of its
+    own."""
     names = [name for name in COLUMNS if name in values]
     if not names:
         return None
     pyplot = library()
     figure, axes = pyplot.subplots(figsize=(WIDTH / 2, 0.26 * len(names) + 0.3))
-    axes.barh(range(len(names)), [values[name] for name in names], height=0.66,
-              color=[COLUMN_COLOURS[name] for name in names])
+    axes.barh(
+        range(len(names)),
+        [values[name] for name in names],
+        height=0.66,
+        color=[COLUMN_COLOURS[name] for name in names],
+    )
     for place, name in enumerate(names):
-        axes.annotate(text(values[name]), (max(values[name], 0), place), xytext=(4, 0),
-                      textcoords="offset points", va="center")
+        axes.annotate(
+            text(values[name]),
+            (max(values[name], 0), place),
+            xytext=(4, 0),
+            textcoords="offset points",
+            va="center",
+        )
     axes.set_yticks(range(len(names)), names)
     axes.invert_yaxis()
     axes.set_xticks([])
     axes.set_xlim(0, (max(values.values()) or 1) * 1.35)
     axes.spines["bottom"].set_visible(False)
     axes.tick_params(axis="y", length=0)
-    return svg_of(key, title, "; ".join(f"{name}: {text(values[name])}" for name in names), figure, pyplot, alone)
+    return svg_of(
+        key,
+        title,
+        "; ".join(f"{name}: {text(values[name])}" for name in names),
+        figure,
+        pyplot,
+        alone,
+    )
 
 
 def lines_figure(key, title, series):
@@ -230,9 +323,14 @@ def lines_figure(key, title, series):
     for axes, (heading, label, data) in zip(grid.flat, series):
         for name, dots in data.items():
             # Where two lines coincide the thinner, later one leaves the other visible.
-            seen[name] = axes.plot(*zip(*dots), color=COLUMN_COLOURS[name], marker=marks[name],
-                                   linewidth=3.4 if name == "native" else 1.5,
-                                   markersize=7 if name == "native" else 4.5, label=name)[0]
+            seen[name] = axes.plot(
+                *zip(*dots),
+                color=COLUMN_COLOURS[name],
+                marker=marks[name],
+                linewidth=3.4 if name == "native" else 1.5,
+                markersize=7 if name == "native" else 4.5,
+                label=name,
+            )[0]
         axes.set_xscale("log")
         axes.set_yscale("log")
         axes.set_xticks([10, 100, 1000], ["10", "100", "1000"])
@@ -243,11 +341,20 @@ def lines_figure(key, title, series):
         axes.grid(True)
     figure.subplots_adjust(wspace=0.5)
     names = [name for name in COLUMNS if name in seen]
-    figure.legend([seen[name] for name in names], names, loc="lower center",
-                  bbox_to_anchor=(0.5, -0.12), ncol=len(names))
-    desc = ". ".join(f"{heading}: " + "; ".join(
-        f"{name} {number(dots[-1][1])} at {dots[-1][0]} PMIs" for name, dots in data.items())
-        for heading, _, data in series)
+    figure.legend(
+        [seen[name] for name in names],
+        names,
+        loc="lower center",
+        bbox_to_anchor=(0.5, -0.12),
+        ncol=len(names),
+    )
+    desc = ". ".join(
+        f"{heading}: "
+        + "; ".join(
+            f"{name} {number(dots[-1][1])} at {dots[-1][0]} PMIs" for name, dots in data.items()
+        )
+        for heading, _, data in series
+    )
     return svg_of(key, title, desc, figure, pyplot)
 
 
@@ -259,20 +366,37 @@ def ablation_figure(key, title, groups, unit):
     pyplot = library()
     counted = any(reads is not None for _, rows in groups for _, _, reads in rows)
     height = 0.27 * sum(len(rows) for _, rows in groups) + 1.2
-    figure, grid = pyplot.subplots(len(groups), 2 if counted else 1, squeeze=False, sharey="row",
-                                   figsize=(WIDTH, height),
-                                   gridspec_kw={"width_ratios": [3, 1] if counted else [1]})
+    figure, grid = pyplot.subplots(
+        len(groups),
+        2 if counted else 1,
+        squeeze=False,
+        sharey="row",
+        figsize=(WIDTH, height),
+        gridspec_kw={"width_ratios": [3, 1] if counted else [1]},
+    )
     for line, (heading, rows) in zip(grid, groups):
         names = [name for name, _, _ in rows]
-        stacked(line[0], names, [("", [cost for _, cost, _ in rows])],
-                [COLUMN_COLOURS["msr+nmi"]], f"{heading}: {unit}")
+        stacked(
+            line[0],
+            names,
+            [("", [cost for _, cost, _ in rows])],
+            [COLUMN_COLOURS["msr+nmi"]],
+            f"{heading}: {unit}",
+        )
         if counted:
-            stacked(line[1], names, [("", [reads or 0 for _, _, reads in rows])], [PART_COLOURS[0]],
-                    "VMREADs")
+            stacked(
+                line[1],
+                names,
+                [("", [reads or 0 for _, _, reads in rows])],
+                [PART_COLOURS[0]],
+                "VMREADs",
+            )
             line[1].tick_params(labelleft=False)
     figure.subplots_adjust(hspace=0.35, wspace=0.08)
-    desc = ". ".join(f"{heading}: " + "; ".join(f"{name} {number(cost)}" for name, cost, _ in rows)
-                     for heading, rows in groups)
+    desc = ". ".join(
+        f"{heading}: " + "; ".join(f"{name} {number(cost)}" for name, cost, _ in rows)
+        for heading, rows in groups
+    )
     return svg_of(key, title, desc, figure, pyplot)
 
 
@@ -285,6 +409,7 @@ def plain_logarithmic(axis, minor):
             if value >= size:
                 return f"{value / size:g}{unit}"
         return f"{value:g}"
+
     axis.set_major_formatter(FuncFormatter(words))
     axis.set_minor_locator(LogLocator(subs=(2, 5)))
     axis.set_minor_formatter(FuncFormatter(words if minor else lambda value, place: ""))
@@ -299,14 +424,24 @@ def prediction_figure(key, title, lines):
     pyplot = library()
     tables = sorted({line.table for line in lines})
     counts = [sum(line.table == table for line in lines) for table in tables]
-    figure, grid = pyplot.subplots(len(tables), 1, squeeze=False,
-                                   figsize=(WIDTH, 0.3 * sum(counts) + 1.1 * len(tables)),
-                                   gridspec_kw={"height_ratios": counts, "hspace": 0.3})
+    figure, grid = pyplot.subplots(
+        len(tables),
+        1,
+        squeeze=False,
+        figsize=(WIDTH, 0.3 * sum(counts) + 1.1 * len(tables)),
+        gridspec_kw={"height_ratios": counts, "hspace": 0.3},
+    )
     for axes, table in zip(grid.flat, tables):
         rows = [line for line in lines if line.table == table]
         for place, line in enumerate(rows):
-            axes.plot([line.low, line.high], [place] * 2, color=COLUMN_COLOURS[line.column],
-                      linewidth=5, alpha=0.35, solid_capstyle="butt")
+            axes.plot(
+                [line.low, line.high],
+                [place] * 2,
+                color=COLUMN_COLOURS[line.column],
+                linewidth=5,
+                alpha=0.35,
+                solid_capstyle="butt",
+            )
             axes.plot([line.cycles], [place], "o", color=COLUMN_COLOURS[line.column], markersize=6)
             axes.plot([line.theirs], [place], "D", color="none", markeredgecolor=INK, markersize=6)
         axes.set_yticks(range(len(rows)), [f"{line.label}, {line.column}" for line in rows])
@@ -319,14 +454,44 @@ def prediction_figure(key, title, lines):
         axes.set_title(f"Table {table}, cycles", loc="left")
         axes.grid(True, axis="x")
     figure.subplots_adjust(top=0.96, bottom=0.07)
-    handles = [pyplot.Line2D([], [], marker="o", color=COLUMN_COLOURS["native"], linestyle="",
-                             markersize=6, label="predicted, in the column's colour"),
-               pyplot.Line2D([], [], color=COLUMN_COLOURS["native"], linewidth=5, alpha=0.35,
-                             label="range of the unit costs"),
-               pyplot.Line2D([], [], marker="D", color="none", markeredgecolor=INK, markersize=6,
-                             label="published by the thesis")]
-    figure.legend(handles=handles, loc="lower center", bbox_to_anchor=(0.45, 0.0), ncol=3,
-                  bbox_transform=figure.transFigure)
-    desc = "; ".join(f"Table {line.table} {line.label} {line.column}: predicted "
-                     f"{line.cycles:,.0f}, published {line.theirs:,.0f}" for line in lines)
+    handles = [
+        pyplot.Line2D(
+            [],
+            [],
+            marker="o",
+            color=COLUMN_COLOURS["native"],
+            linestyle="",
+            markersize=6,
+            label="predicted, in the column's colour",
+        ),
+        pyplot.Line2D(
+            [],
+            [],
+            color=COLUMN_COLOURS["native"],
+            linewidth=5,
+            alpha=0.35,
+            label="range of the unit costs",
+        ),
+        pyplot.Line2D(
+            [],
+            [],
+            marker="D",
+            color="none",
+            markeredgecolor=INK,
+            markersize=6,
+            label="published by the thesis",
+        ),
+    ]
+    figure.legend(
+        handles=handles,
+        loc="lower center",
+        bbox_to_anchor=(0.45, 0.0),
+        ncol=3,
+        bbox_transform=figure.transFigure,
+    )
+    desc = "; ".join(
+        f"Table {line.table} {line.label} {line.column}: predicted "
+        f"{line.cycles:,.0f}, published {line.theirs:,.0f}"
+        for line in lines
+    )
     return svg_of(key, title, desc, figure, pyplot)

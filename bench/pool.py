@@ -8,12 +8,13 @@ from measurements import ALL
 
 # Whose work depends on when a packet comes: its counts differ from run to run.
 NOT_REPEATED = tuple(name for name, one in ALL.experiments.items() if not one.repeats)
-# What is summed over a boot's runs, or their largest, by the program itself: of several boots so, too.
+# What is summed over a boot's runs, or their largest, by the program itself: of several boots so,
+# too.
 SUMS = ("requests", "duration", "samples", "throttled", "lost")
 LARGEST = ("latency_max",)
 # Counts of the ledger by reason and kind: a run that has none does not name them.
 COUNTED = ("exits:", "root_instructions:", "vmcs_accesses:")
-FEWEST = 5        # runs of which a difference is told
+FEWEST = 5  # runs of which a difference is told
 CONNECTIONS = 16  # of wrk: so many requests are under way at a run's end, and are in its counts
 
 
@@ -23,7 +24,8 @@ def base_item(item):
 
 
 def percentile(values, percent):
-    """The nearest rank, of values in order: of an even number of them the lower one of the middle."""
+    """The nearest rank, of values in order: of an even number of them the lower one of the
+    middle."""
     return values[math.ceil(len(values) * percent / 100) - 1]
 
 
@@ -37,12 +39,19 @@ def joined(entries):
         return {**first, "value": sum(values)}
     if first["metric"] in LARGEST:
         return {**first, "value": values[-1]}
-    return {**first, "value": percentile(values, 50), "n": sum(entry["n"] for entry in entries),
-            "min": min(entry.get("min", entry["value"]) for entry in entries),
-            # Of distributions, which are one for each boot: the largest of theirs.
-            "p95": max(entry.get("p95", entry["value"]) for entry in entries)
-            if "p95" in first else percentile(values, 95),
-            "max": max(entry.get("p95", entry["value"]) for entry in entries)}
+    return {
+        **first,
+        "value": percentile(values, 50),
+        "n": sum(entry["n"] for entry in entries),
+        "min": min(entry.get("min", entry["value"]) for entry in entries),
+        # Of distributions, which are one for each boot: the largest of theirs.
+        "p95": (
+            max(entry.get("p95", entry["value"]) for entry in entries)
+            if "p95" in first
+            else percentile(values, 95)
+        ),
+        "max": max(entry.get("p95", entry["value"]) for entry in entries),
+    }
 
 
 def with_zeros(entries, runs):
@@ -70,10 +79,16 @@ def pooled(measurements):
 
 def without_measured(skipped, measurements):
     """What was skipped, less what another boot of the same has brought."""
-    measured = {(entry["column"], entry["experiment"], base_item(entry["item"]))
-                for entry in measurements if entry["experiment"] in NOT_REPEATED}
-    return [entry for entry in skipped
-            if (entry["column"], entry["experiment"], base_item(entry["item"])) not in measured]
+    measured = {
+        (entry["column"], entry["experiment"], base_item(entry["item"]))
+        for entry in measurements
+        if entry["experiment"] in NOT_REPEATED
+    }
+    return [
+        entry
+        for entry in skipped
+        if (entry["column"], entry["experiment"], base_item(entry["item"])) not in measured
+    ]
 
 
 def batch(entry, requests):
@@ -86,6 +101,8 @@ def differ(one, other, resolution):
     are further apart than this part of them. None where the runs are too few to tell."""
     if min(one["n"], other["n"]) < FEWEST:
         return None
-    outside = all(not here["min"] <= there["value"] <= here.get("max", here["p95"])
-                  for here, there in ((one, other), (other, one)))
+    outside = all(
+        not here["min"] <= there["value"] <= here.get("max", here["p95"])
+        for here, there in ((one, other), (other, one))
+    )
     return outside and abs(one["value"] - other["value"]) > resolution * other["value"]

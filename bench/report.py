@@ -30,15 +30,28 @@ from added import OnPage, Section  # noqa: E402
 from cells import Machine, Table  # noqa: E402
 
 TITLE = "PMUvisor: the measurements"
-SUMMED = (f"The columns {summary.ALL} on one machine in one run, beside what the thesis published. "
-          "Ratios are each column's own figure over native's and over KVM's: so the thesis's "
-          "ratios of cycles or time can be read beside ratios of counts, while the figures "
-          "themselves cannot be compared.")
-ENVIRONMENT = (("cpu", "processor"), ("emulator", "emulator"), ("kernel", "Linux"), ("kvm", "KVM"),
-               ("compiler", "compiler"), ("mitigations", "kernel options"),
-               ("root_mitigations", "PMUvisor's mitigations"), ("microcode", "microcode"),
-               ("bios", "BIOS"), ("apic", "local APIC"), ("processors", "processors online"),
-               ("turbo", "turbo"), ("frequency", "frequency"), ("date", "date"))
+SUMMED = (
+    f"The columns {summary.ALL} on one machine in one run, beside what the thesis published. "
+    "Ratios are each column's own figure over native's and over KVM's: so the thesis's "
+    "ratios of cycles or time can be read beside ratios of counts, while the figures "
+    "themselves cannot be compared."
+)
+ENVIRONMENT = (
+    ("cpu", "processor"),
+    ("emulator", "emulator"),
+    ("kernel", "Linux"),
+    ("kvm", "KVM"),
+    ("compiler", "compiler"),
+    ("mitigations", "kernel options"),
+    ("root_mitigations", "PMUvisor's mitigations"),
+    ("microcode", "microcode"),
+    ("bios", "BIOS"),
+    ("apic", "local APIC"),
+    ("processors", "processors online"),
+    ("turbo", "turbo"),
+    ("frequency", "frequency"),
+    ("date", "date"),
+)
 
 
 def belongs(part, group):
@@ -65,15 +78,17 @@ def by_machine(parts):
             alike[whys.index("")].append(part)
             continue
         if whys:
-            notes.append(f"results of the same processor, {what[1] or 'not known'}, are kept apart "
-                         f"as sets 1 to {len(alike) + 1}: {whys[-1]}")
+            notes.append(
+                f"results of the same processor, {what[1] or 'not known'}, are kept apart "
+                f"as sets 1 to {len(alike) + 1}: {whys[-1]}"
+            )
         groups.append((what, [part]))
     machines = []
     for at, (what, group) in enumerate(groups):
         merged, said = results.merge(group) if len(group) > 1 else (group[0], [])
         machine = Machine(merged)
         if [known for known, _ in groups].count(what) > 1:
-            machine.number = sum(known == what for known, _ in groups[:at + 1])
+            machine.number = sum(known == what for known, _ in groups[: at + 1])
         machines.append(machine)
         notes += said
     return machines, notes
@@ -81,8 +96,9 @@ def by_machine(parts):
 
 def name_of(machine):
     environment = machine.environment
-    return f"{environment['kind']}: {environment['cpu'] or 'processor not known'}" + \
-        (f", set {machine.number}" if machine.number else "")
+    return f"{environment['kind']}: {environment['cpu'] or 'processor not known'}" + (
+        f", set {machine.number}" if machine.number else ""
+    )
 
 
 def main_tables(machine):
@@ -90,43 +106,75 @@ def main_tables(machine):
     return ([tables.Facts(tables.must_hold(machine))] if machine.exact else []) + [
         tables.table_4_1(machine),
         estimate.with_ratios(linux, machine) if machine.exact else linux,
-        tables.table_4_2(machine, "a1k", "test kernel"), figures.extra_figure(machine),
-        tables.table_4_3(machine), more_tables.table_4_4(machine), more_tables.table_4_5(machine),
-        more_tables.table_4_6(machine), more_tables.table_4_7(machine),
-        sampled_table.sampled_table(machine)]
+        tables.table_4_2(machine, "a1k", "test kernel"),
+        figures.extra_figure(machine),
+        tables.table_4_3(machine),
+        more_tables.table_4_4(machine),
+        more_tables.table_4_5(machine),
+        more_tables.table_4_6(machine),
+        more_tables.table_4_7(machine),
+        sampled_table.sampled_table(machine),
+    ]
 
 
 def costs(machine):
     # Exits by reason are counted by the emulator's ledger only.
-    counted = [config_table.config_table(machine), more_tables.exits_per_pmi(machine, "a1", "Linux"),
-               more_tables.exits_per_pmi(machine, "a1k", "test kernel")] if machine.exact else []
-    return [OnPage("Each panel has a measure of its own, because exits, instructions and accesses do "
-                   "not add up. Root-mode instructions are split into accesses to the VMCS, accesses "
-                   "to MSRs, and all others."),
-            *figures.cost_figures(machine), *counted, *more_tables.other_tables(machine),
-            *([] if machine.exact else [machine_table.machine_table(machine)])]
+    counted = (
+        [
+            config_table.config_table(machine),
+            more_tables.exits_per_pmi(machine, "a1", "Linux"),
+            more_tables.exits_per_pmi(machine, "a1k", "test kernel"),
+        ]
+        if machine.exact
+        else []
+    )
+    return [
+        OnPage(
+            "Each panel has a measure of its own, because exits, instructions and accesses do "
+            "not add up. Root-mode instructions are split into accesses to the VMCS, accesses "
+            "to MSRs, and all others."
+        ),
+        *figures.cost_figures(machine),
+        *counted,
+        *more_tables.other_tables(machine),
+        *([] if machine.exact else [machine_table.machine_table(machine)]),
+    ]
 
 
 def bookkeeping(machine):
-    return [figures.ablation_figure(machine), more_tables.ablation_table(machine),
-            *([events_table.events_table(machine)] if machine.exact else [])]
+    return [
+        figures.ablation_figure(machine),
+        more_tables.ablation_table(machine),
+        *([events_table.events_table(machine)] if machine.exact else []),
+    ]
 
 
 def validity(machine):
     if not machine.exact:
-        return [OnPage("Cycles and time of this machine; what was not the same in all columns stands at "
-                       "the top of the page.")]
+        return [
+            OnPage(
+                "Cycles and time of this machine; what was not the same in all columns stands at "
+                "the top of the page."
+            )
+        ]
     return [*estimate.VALIDITY, estimate.estimate_table(machine)]
 
 
 def model(machine):
     lines = predict.predictions(machine)
     if not lines:
-        why = "the counts that it needs are not in these results." if machine.exact else \
-            "it is made from an emulator's counts; this machine has cycles of its own."
+        why = (
+            "the counts that it needs are not in these results."
+            if machine.exact
+            else "it is made from an emulator's counts; this machine has cycles of its own."
+        )
         return [OnPage(f"No prediction: {why}", "missing")]
-    return [predict.reading(lines), figures.prediction_figure(lines), predict.prediction_table(lines),
-            predict.cost_table()]
+    return [
+        predict.reading(lines),
+        figures.prediction_figure(lines),
+        predict.prediction_table(lines),
+        predict.cost_table(),
+    ]
 
 
 SECTIONS = (
@@ -134,8 +182,10 @@ SECTIONS = (
     Section("costs-of", "Where the cost goes", "", costs),
     Section("bookkeeping", "What the bookkeeping costs", "", bookkeeping, short="Bookkeeping"),
     Section("validity", "What these figures can say", "", validity, short="What they can say"),
-    Section("model", "A model: cycles on Skylake-SP predicted from the counts", "", model,
-            short="Model"))
+    Section(
+        "model", "A model: cycles on Skylake-SP predicted from the counts", "", model, short="Model"
+    ),
+)
 
 
 def sections():
@@ -149,17 +199,27 @@ def environment_pairs(machine):
     pairs += [(words, found[key]) for key, words in ENVIRONMENT if found[key]]
     pairs.append(("tick", f"{found['tick']} (none)"))
     tool = machine.results["tool"]
-    pairs.append(("this project", (tool["version"] or "version not known")
-                  + (", quick run" if tool["quick"] else "")))
+    pairs.append(
+        (
+            "this project",
+            (tool["version"] or "version not known") + (", quick run" if tool["quick"] else ""),
+        )
+    )
     run = machine.results.get("run")
     if run:
-        pairs.append(("took", f"{run['seconds'] / 60:.1f} min, {run['jobs']} at once on "
-                              f"{run['processors']} processors"
-                              + ("" if run["whole"] else ", a part of the boots")))
+        pairs.append(
+            (
+                "took",
+                f"{run['seconds'] / 60:.1f} min, {run['jobs']} at once on "
+                f"{run['processors']} processors"
+                + ("" if run["whole"] else ", a part of the boots"),
+            )
+        )
     pairs.append(("schema of results", str(machine.results["schema"])))
     for name, column in machine.results["columns"].items():
-        text = column["detail"] if column["status"] == "ok" else \
-            f"{column['status']}: {column['why']}"
+        text = (
+            column["detail"] if column["status"] == "ok" else f"{column['status']}: {column['why']}"
+        )
         pairs.append((f"column {name}", text or column["status"]))
     return pairs
 
@@ -191,11 +251,18 @@ def machine_html(machine, prefix):
 
 def sources_html():
     quoted = [source for section in added.sections() for source in section.sources]
-    pairs = [(source["name"], f"{source['source']}. Machine: {source['machine']}.")
-             for source in (published.THESIS, *quoted, published.KVM_2017, published.MEDIATED)]
-    return ['<h2 id="sources">Published figures</h2>', page.paragraph(
-        "Quoted as published. Ratios of them, and what PMIs add over the run without any, are "
-        "calculated here from the published figures."), page.pairs_html(pairs)]
+    pairs = [
+        (source["name"], f"{source['source']}. Machine: {source['machine']}.")
+        for source in (published.THESIS, *quoted, published.KVM_2017, published.MEDIATED)
+    ]
+    return [
+        '<h2 id="sources">Published figures</h2>',
+        page.paragraph(
+            "Quoted as published. Ratios of them, and what PMIs add over the run without any, are "
+            "calculated here from the published figures."
+        ),
+        page.pairs_html(pairs),
+    ]
 
 
 def html_of(machines, notes=()):
@@ -207,16 +274,32 @@ def html_of(machines, notes=()):
             body.append(f"<h3>{page.escape(name_of(machine))}</h3>")
         body.append(page.paragraph(summary.where(machine)))
         body += [page.paragraph(text) for text in summary.unlike(machine)]
-        body.append(page.leads_html([(one.draw(f"{prefix}lead-"), one.sentence, one.command)
-                                     for one in leads.leads(machine)]))
+        body.append(
+            page.leads_html(
+                [
+                    (one.draw(f"{prefix}lead-"), one.sentence, one.command)
+                    for one in leads.leads(machine)
+                ]
+            )
+        )
     entries = []
     for prefix, machine in zip(prefixes, machines):
         number = f", set {machine.number}" if machine.number else ""
         kind = f" ({machine.environment['kind']}{number})" if len(machines) > 1 else ""
-        entries += [(prefix + section.key, f"{section.short or section.title}{kind}")
-                    for section in sections()]
-    body.append(page.contents_html([("in-sentences", "In sentences"), *entries, ("environment", "Environment"),
-                                    ("sources", "Published figures")]))
+        entries += [
+            (prefix + section.key, f"{section.short or section.title}{kind}")
+            for section in sections()
+        ]
+    body.append(
+        page.contents_html(
+            [
+                ("in-sentences", "In sentences"),
+                *entries,
+                ("environment", "Environment"),
+                ("sources", "Published figures"),
+            ]
+        )
+    )
     body.append(page.paragraph(SUMMED, "lead"))
     body.append('<h2 id="in-sentences">In sentences</h2>')
     for machine in machines:
@@ -261,8 +344,12 @@ def write(name, text):
 def main():
     parser = argparse.ArgumentParser(description="Makes the report of one or more results.json.")
     parser.add_argument("results", nargs="+", metavar="RESULTS.json")
-    parser.add_argument("--out", default="bench/out/report.html", metavar="FILE",
-                        help="the page (default: %(default)s)")
+    parser.add_argument(
+        "--out",
+        default="bench/out/report.html",
+        metavar="FILE",
+        help="the page (default: %(default)s)",
+    )
     parser.add_argument("--text", action="store_true", help="tables on the console, and no page")
     arguments = parser.parse_args()
     try:
@@ -281,8 +368,11 @@ def main():
         # Whoever reads the tables has enough; nothing is to be flushed at the end either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as trouble:
-        print(f"report: {trouble.filename or arguments.out}: {trouble.strerror}; give a place that "
-              "can be written with --out", file=sys.stderr)
+        print(
+            f"report: {trouble.filename or arguments.out}: {trouble.strerror}; give a place that "
+            "can be written with --out",
+            file=sys.stderr,
+        )
         return 1
     return 0
 

@@ -20,8 +20,18 @@ PROGRAMS_UNITS = ("count", "ns", "percent", "bytes")
 BY_COLUMN = ("apic", "microcode", "bios", "processors", "turbo", "frequency")
 # Files of the same schema, written before these were recorded, do not have them.
 SINCE = ("apic", "microcode", "bios", "processors")
-ENVIRONMENT = ("kind", "cpu", "kernel", "kvm", "emulator", "compiler", "date", "tick",
-               "mitigations", "root_mitigations") + BY_COLUMN
+ENVIRONMENT = (
+    "kind",
+    "cpu",
+    "kernel",
+    "kvm",
+    "emulator",
+    "compiler",
+    "date",
+    "tick",
+    "mitigations",
+    "root_mitigations",
+) + BY_COLUMN
 NOT_RUN = "not run"
 OLDER = "these results are older than this column"
 # Of a column on a machine under KVM: what its figures have below them.
@@ -60,22 +70,53 @@ ANY = (lambda value: True, "")
 # README.md has the meaning of each.
 CELL_SHAPE = {"column": one_of(COLUMNS), "experiment": one_of(EXPERIMENTS), "item": TEXT}
 SHAPES = {
-    "results": {"schema": (lambda value: value == SCHEMA, SCHEMA), "tool": ANY, "environment": ANY,
-                "columns": ANY, "measurements": LIST, "skipped": LIST},
+    "results": {
+        "schema": (lambda value: value == SCHEMA, SCHEMA),
+        "tool": ANY,
+        "environment": ANY,
+        "columns": ANY,
+        "measurements": LIST,
+        "skipped": LIST,
+    },
     "tool": {"version": TEXT, "quick": FLAG},
-    "environment": {**dict.fromkeys(ENVIRONMENT, TEXT), "kind": one_of(KINDS),
-                    "tick": (lambda value: is_number(value) and value == TICK,
-                             f"{TICK}: as in every measurement")},
+    "environment": {
+        **dict.fromkeys(ENVIRONMENT, TEXT),
+        "kind": one_of(KINDS),
+        "tick": (
+            lambda value: is_number(value) and value == TICK,
+            f"{TICK}: as in every measurement",
+        ),
+    },
     "columns": dict.fromkeys(COLUMNS, ANY),
     "column": {"status": one_of(STATUSES), "why": TEXT, "detail": TEXT},
-    "run": {"seconds": (lambda value: is_number(value) and value >= 0, "seconds"), "jobs": WHOLE,
-            "processors": WHOLE, "whole": FLAG},
-    "measurement": {**CELL_SHAPE, "metric": TEXT, "unit": one_of(UNITS), "value": NUMBER,
-                    "exact": FLAG, "n": WHOLE},
+    "run": {
+        "seconds": (lambda value: is_number(value) and value >= 0, "seconds"),
+        "jobs": WHOLE,
+        "processors": WHOLE,
+        "whole": FLAG,
+    },
+    "measurement": {
+        **CELL_SHAPE,
+        "metric": TEXT,
+        "unit": one_of(UNITS),
+        "value": NUMBER,
+        "exact": FLAG,
+        "n": WHOLE,
+    },
     "skipped": {**CELL_SHAPE, "why": TEXT},
-    "tables": {"experiment": TEXT, "key": TEXT, "title": TEXT, "command": TEXT, "why": TEXT, "table": ANY},
+    "tables": {
+        "experiment": TEXT,
+        "key": TEXT,
+        "title": TEXT,
+        "command": TEXT,
+        "why": TEXT,
+        "table": ANY,
+    },
 }
-OPTIONAL = {"results": {"run": ANY, "tables": LIST}, "measurement": dict.fromkeys(("min", "p95", "max"), NUMBER)}
+OPTIONAL = {
+    "results": {"run": ANY, "tables": LIST},
+    "measurement": dict.fromkeys(("min", "p95", "max"), NUMBER),
+}
 
 
 def check(entry, kind, where):
@@ -103,8 +144,12 @@ def units_of(metric, kind):
 
 def check_unit(metric, unit, where, kind):
     need(unit in UNITS, where, unit, f"one of {', '.join(UNITS)}")
-    need(unit != "cycles" or kind != "emulator", where, unit,
-         "instructions: an emulator has no cycles")
+    need(
+        unit != "cycles" or kind != "emulator",
+        where,
+        unit,
+        "instructions: an emulator has no cycles",
+    )
     allowed = units_of(metric, kind)
     need(unit in allowed, where, unit, f"{' or '.join(allowed)}: the metric is {metric}")
 
@@ -112,8 +157,12 @@ def check_unit(metric, unit, where, kind):
 def check_measurement(entry, where, kind):
     check(entry, "measurement", where)
     check_unit(entry["metric"], entry["unit"], f"{where}.unit", kind)
-    need(kind == "emulator" or not entry["exact"] or entry["unit"] not in ("cycles", "ns"),
-         f"{where}.exact", entry["exact"], "false: a time is not exact")
+    need(
+        kind == "emulator" or not entry["exact"] or entry["unit"] not in ("cycles", "ns"),
+        f"{where}.exact",
+        entry["exact"],
+        "false: a time is not exact",
+    )
 
 
 def validate(results):
@@ -124,8 +173,12 @@ def validate(results):
             check(results[key], key, key)
     for name, column in results["columns"].items():
         check(column, "column", f"columns.{name}")
-        need(column["status"] == "ok" or column["why"], f"columns.{name}.why", column["why"],
-             "the reason why it was not run")
+        need(
+            column["status"] == "ok" or column["why"],
+            f"columns.{name}.why",
+            column["why"],
+            "the reason why it was not run",
+        )
     seen = set()
     for at, entry in enumerate(results["measurements"]):
         where = f"measurements[{at}]"
@@ -137,8 +190,12 @@ def validate(results):
         check(entry, "skipped", f"skipped[{at}]")
     for at, entry in enumerate(results.get("tables", [])):
         check(entry, "tables", f"tables[{at}]")
-        need((entry["table"] is None) == bool(entry["why"]), f"tables[{at}].why", entry["why"],
-             "the reason why there is no table, where there is none")
+        need(
+            (entry["table"] is None) == bool(entry["why"]),
+            f"tables[{at}].why",
+            entry["why"],
+            "the reason why there is no table, where there is none",
+        )
     return results
 
 
@@ -150,10 +207,14 @@ def empty(kind, version="", quick=False, why="not asked for"):
     """Results with nothing in them: every column not run."""
     environment = {key: "" for key in ENVIRONMENT}
     environment.update(kind=kind, tick=TICK)
-    return {"schema": SCHEMA, "tool": {"version": version, "quick": quick},
-            "environment": environment,
-            "columns": {name: {"status": NOT_RUN, "why": why, "detail": ""} for name in COLUMNS},
-            "measurements": [], "skipped": []}
+    return {
+        "schema": SCHEMA,
+        "tool": {"version": version, "quick": quick},
+        "environment": environment,
+        "columns": {name: {"status": NOT_RUN, "why": why, "detail": ""} for name in COLUMNS},
+        "measurements": [],
+        "skipped": [],
+    }
 
 
 def load(name):
@@ -180,7 +241,11 @@ def text_of(results):
     """As a file has it: an entry of a list a line, so that two files can be compared."""
     parts = []
     for key, value in results.items():
-        text = "[\n" + ",\n".join(map(json.dumps, value)) + "\n]" if isinstance(value, list) else json.dumps(value)
+        text = (
+            "[\n" + ",\n".join(map(json.dumps, value)) + "\n]"
+            if isinstance(value, list)
+            else json.dumps(value)
+        )
         parts.append(f"{json.dumps(key)}: {text}")
     return "{" + ",\n".join(parts) + "}\n"
 
@@ -199,8 +264,10 @@ def save(results, name):
     except OSError as trouble:
         with contextlib.suppress(OSError):
             os.unlink(new)
-        raise Trouble(f"{name}: {trouble.strerror}; give a folder that can be written and has "
-                      "room with --out") from None
+        raise Trouble(
+            f"{name}: {trouble.strerror}; give a folder that can be written and has "
+            "room with --out"
+        ) from None
 
 
 def ok_columns(part):
@@ -209,12 +276,16 @@ def ok_columns(part):
 
 def differences(part, other):
     """What keeps two parts from being of one set, as (key, what the part has, what the other)."""
-    pairs = [(f"environment.{key}", part["environment"][key], other["environment"][key])
-             for key in SAME]
+    pairs = [
+        (f"environment.{key}", part["environment"][key], other["environment"][key]) for key in SAME
+    ]
     pairs.append(("tool.version", part["tool"]["version"], other["tool"]["version"]))
     # Of which machine a part is must be known; another value may be missing in one of them.
-    return [(key, mine, its) for key, mine, its in pairs
-            if mine != its and (key in ("environment.kind", "environment.cpu") or (mine and its))]
+    return [
+        (key, mine, its)
+        for key, mine, its in pairs
+        if mine != its and (key in ("environment.kind", "environment.cpu") or (mine and its))
+    ]
 
 
 def of_columns(value):
@@ -232,8 +303,10 @@ def by_column(parts, key):
     values = list(dict.fromkeys(columns.values()))
     if len(values) < 2:
         return "".join(values)
-    return "; ".join(f"{', '.join(name for name in COLUMNS if columns.get(name) == value)}: "
-                     f"{value}" for value in values)
+    return "; ".join(
+        f"{', '.join(name for name in COLUMNS if columns.get(name) == value)}: " f"{value}"
+        for value in values
+    )
 
 
 def merge(parts):
@@ -246,8 +319,13 @@ def merge(parts):
         for other in parts[:at]:
             for key, mine, its in differences(part, other):
                 where = f"{key} of column {', '.join(ok_columns(part)) or 'none'}"
-                need(False, where, mine, f"{json.dumps(its)}: of one machine and version; keep "
-                     "them apart, or measure again")
+                need(
+                    False,
+                    where,
+                    mine,
+                    f"{json.dumps(its)}: of one machine and version; keep "
+                    "them apart, or measure again",
+                )
         for key, value in part["environment"].items():
             known = merged["environment"][key]
             if key in ("kvm", "compiler", "emulator") and value and known and value != known:
@@ -264,8 +342,9 @@ def merge(parts):
                 notes.append(f"column {name} is there more than once; the last one is taken")
             merged["columns"][name] = dict(column)
             for key in ("measurements", "skipped"):
-                merged[key] = [entry for entry in merged[key] if entry["column"] != name] + \
-                    [entry for entry in part[key] if entry["column"] == name]
+                merged[key] = [entry for entry in merged[key] if entry["column"] != name] + [
+                    entry for entry in part[key] if entry["column"] == name
+                ]
     # A table that was made wins over one that was not, and the later over the earlier.
     tables = {}
     for part in parts:

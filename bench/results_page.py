@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
-# results_page.py: docs/results.md, a page for each section of each machine beside its pictures in docs/results/,
-# of the files of results in results/. No boot, no figure that is not in them.
+# results_page.py: docs/results.md, a page for each section of each machine beside its pictures in
+# docs/results/, of the files of results in results/. No boot, no figure that is not in them.
 # Usage: results_page.py
 import glob
 import html
@@ -26,9 +26,10 @@ PAGE, PICTURES = os.path.join(TOP, "docs", "results.md"), os.path.join(TOP, "doc
 HEAD = """<!-- SPDX-License-Identifier: BSD-2-Clause -->
 # Results
 
-This page shows the results of each machine in [results/](../results/README.md). For each machine there are three
-pictures, then a page for each part, with folded tables. `make report` makes all pages and pictures from the files in
-[results/](../results/README.md), in seconds and without a boot. `make bench` writes a file of results.
+This page shows the results of each machine in [results/](../results/README.md). For each machine
+there are three pictures, then a page for each part, with folded tables. `make report` makes all
+pages and pictures from the files in [results/](../results/README.md), in seconds and without a
+boot. `make bench` writes a file of results.
 
 """
 LICENSE = "<!-- SPDX-License-Identifier: BSD-2-Clause -->\n"
@@ -46,16 +47,19 @@ def heads_of(table):
     """Markdown has one line of heads: each group's name goes into its own."""
     heads, at = [], 0
     for text, span in table.groups:
-        heads += [f"{escaped(text)}: {escaped(head)}" if text else escaped(head)
-                  for head in table.heads[at:at + span]]
+        heads += [
+            f"{escaped(text)}: {escaped(head)}" if text else escaped(head)
+            for head in table.heads[at : at + span]
+        ]
         at += span
     return heads
 
 
 def cell_of(cell):
     text = escaped(cell.text)
-    return (f"*{text}*" if cell.kind in ("missing", "published") and text.strip("- ") else text) + \
-        (f" <sup>{cell.note}</sup>" if cell.note else "")
+    return (f"*{text}*" if cell.kind in ("missing", "published") and text.strip("- ") else text) + (
+        f" <sup>{cell.note}</sup>" if cell.note else ""
+    )
 
 
 def table_lines(table):
@@ -69,9 +73,16 @@ def table_lines(table):
         yield "|---|" + "--:|" * len(table.heads)
         for row in table.rows:
             label = f"**{escaped(row.label)}**" if row.kind == "group" else escaped(row.label)
-            yield row_of([label, *(map(cell_of, row.cells) if row.kind != "group" else [""] * len(table.heads))])
+            yield row_of(
+                [
+                    label,
+                    *(map(cell_of, row.cells) if row.kind != "group" else [""] * len(table.heads)),
+                ]
+            )
         yield ""
-        yield from (f"<sup>{number}</sup> {escaped(text)}  " for number, text in enumerate(table.notes, 1))
+        yield from (
+            f"<sup>{number}</sup> {escaped(text)}  " for number, text in enumerate(table.notes, 1)
+        )
     elif not table.reading:
         yield "Not run."
     yield ""
@@ -107,22 +118,31 @@ def part_lines(part):
 
 def section_text(machine, section):
     """A section's page."""
-    lines = [f"{LICENSE}# {section.title.format('the thesis')}\n",
-             f"{escaped(report.name_of(machine))}; [all parts](../results.md).\n"]
+    lines = [
+        f"{LICENSE}# {section.title.format('the thesis')}\n",
+        f"{escaped(report.name_of(machine))}; [all parts](../results.md).\n",
+    ]
     lines += [line for part in section.parts(machine) for line in part_lines(part)]
     return "\n".join(lines)
 
 
 def environment_text(machine):
-    return "\n".join([f"{LICENSE}# Environment and versions\n",
-                      f"{escaped(report.name_of(machine))}; [all parts](../results.md).\n",
-                      *(f"- {what}: {escaped(text)}" for what, text in report.environment_pairs(machine)), ""])
+    return "\n".join(
+        [
+            f"{LICENSE}# Environment and versions\n",
+            f"{escaped(report.name_of(machine))}; [all parts](../results.md).\n",
+            *(f"- {what}: {escaped(text)}" for what, text in report.environment_pairs(machine)),
+            "",
+        ]
+    )
 
 
 def parts_of(name, machine):
     """(file, title, text) of each page."""
     for section in report.sections():
-        yield f"{name}-{section.key}.md", section.title.format("the thesis"), section_text(machine, section)
+        yield f"{name}-{section.key}.md", section.title.format("the thesis"), section_text(
+            machine, section
+        )
     yield f"{name}-environment.md", "Environment and versions", environment_text(machine)
 
 
@@ -137,25 +157,35 @@ def machine_lines(name, machine):
 
 def load():
     """{name: Machine}, in the order of the names."""
-    return {os.path.basename(file).removesuffix(".json"): report.Machine(results.load(file))
-            for file in sorted(glob.glob(FILES))}
+    return {
+        os.path.basename(file).removesuffix(".json"): report.Machine(results.load(file))
+        for file in sorted(glob.glob(FILES))
+    }
 
 
 def text_of(machines):
-    return HEAD + "\n".join(line for name, machine in machines.items() for line in machine_lines(name, machine))
+    return HEAD + "\n".join(
+        line for name, machine in machines.items() for line in machine_lines(name, machine)
+    )
 
 
 def pages_of(machines):
     """(path, text) of all pages."""
     yield PAGE, text_of(machines)
     for name, machine in machines.items():
-        yield from ((os.path.join(PICTURES, file), text) for file, _, text in parts_of(name, machine))
+        yield from (
+            (os.path.join(PICTURES, file), text) for file, _, text in parts_of(name, machine)
+        )
 
 
 def pictures(machines):
     """(path, Lead) of each picture that there has to be."""
-    return [(os.path.join(PICTURES, f"{name}-{one.key}.svg"), one)
-            for name, machine in machines.items() for one in leads.leads(machine) if one.values]
+    return [
+        (os.path.join(PICTURES, f"{name}-{one.key}.svg"), one)
+        for name, machine in machines.items()
+        for one in leads.leads(machine)
+        if one.values
+    ]
 
 
 def drawing(one):
@@ -166,15 +196,21 @@ def drawing(one):
 def stale(machines):
     """What is not as the files of results have it, each in one line."""
     wrong = []
-    for file, wanted in (*pages_of(machines), *((file, plots.mark_of(drawing(one))) for file, one in pictures(machines))):
+    for file, wanted in (
+        *pages_of(machines),
+        *((file, plots.mark_of(drawing(one))) for file, one in pictures(machines)),
+    ):
         try:
             with open(file, encoding="utf-8") as source:
                 found = source.read()
         except OSError:
             found = ""
         if wanted not in found or (file.endswith(".md") and wanted != found):
-            wrong.append(f"{os.path.relpath(file, TOP)}: found another text than results/ gives; wanted that of "
-                         "make report")
+            wrong.append(
+                f"{os.path.relpath(file, TOP)}: found another text than results/ gives; wanted "
+                f"that of "
+                "make report"
+            )
     return wrong
 
 

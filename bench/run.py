@@ -44,23 +44,55 @@ def say(text):
 def parse_arguments():
     parser = argparse.ArgumentParser(description="Measures PMUvisor (bench/README.md).")
     parser.add_argument("--quick", action="store_true", help="shorter loads")
-    parser.add_argument("--jobs", type=int, metavar="N",
-                        help="boots at once (default: in the emulator one for each processor, as "
-                        "far as memory goes; else 1, so that none disturbs another's times)")
-    parser.add_argument("--boots", type=int, default=1, metavar="N",
-                        help="boots of what does not repeat (nginx), in each column (default 1)")
-    parser.add_argument("--columns", default=",".join(results.COLUMNS), metavar="C,C",
-                        help=f"default: {','.join(results.COLUMNS)}")
-    parser.add_argument("--only", default="", metavar="WORD,WORD",
-                        help="boots and tables whose name has one of these words")
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        metavar="N",
+        help="boots at once (default: in the emulator one for each processor, as "
+        "far as memory goes; else 1, so that none disturbs another's times)",
+    )
+    parser.add_argument(
+        "--boots",
+        type=int,
+        default=1,
+        metavar="N",
+        help="boots of what does not repeat (nginx), in each column (default 1)",
+    )
+    parser.add_argument(
+        "--columns",
+        default=",".join(results.COLUMNS),
+        metavar="C,C",
+        help=f"default: {','.join(results.COLUMNS)}",
+    )
+    parser.add_argument(
+        "--only",
+        default="",
+        metavar="WORD,WORD",
+        help="boots and tables whose name has one of these words",
+    )
     parser.add_argument("--out", default=os.path.join(HERE, "out"), metavar="DIR")
-    parser.add_argument("--kind", choices=("auto", "emulator", "nested"), default="auto",
-                        help="where to run (default: what this machine can)")
+    parser.add_argument(
+        "--kind",
+        choices=("auto", "emulator", "nested"),
+        default="auto",
+        help="where to run (default: what this machine can)",
+    )
     parser.add_argument("--plan", action="store_true", help="print the boots and end")
-    parser.add_argument("--import", nargs="+", default=[], metavar="FILE", dest="files",
-                        help="make the results of these console logs or files, boot nothing")
-    parser.add_argument("--ledger", action="append", default=[], metavar="COLUMN=FILE",
-                        help="the emulator's ledger of an imported column")
+    parser.add_argument(
+        "--import",
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        dest="files",
+        help="make the results of these console logs or files, boot nothing",
+    )
+    parser.add_argument(
+        "--ledger",
+        action="append",
+        default=[],
+        metavar="COLUMN=FILE",
+        help="the emulator's ledger of an imported column",
+    )
     arguments = parser.parse_args()
     arguments.columns = [name for name in arguments.columns.split(",") if name]
     for name in arguments.columns:
@@ -69,8 +101,10 @@ def parse_arguments():
     if arguments.jobs is not None and arguments.jobs < 1:
         parser.error(f"--jobs {arguments.jobs}: wanted 1 or more")
     if arguments.boots != 1 and arguments.boots < pool.FEWEST:
-        parser.error(f"--boots {arguments.boots}: wanted 1, or {pool.FEWEST} or more: several boots "
-                     "have one run each")
+        parser.error(
+            f"--boots {arguments.boots}: wanted 1, or {pool.FEWEST} or more: several boots "
+            "have one run each"
+        )
     return arguments
 
 
@@ -92,9 +126,11 @@ def protect(arguments):
     name = os.path.join(arguments.out, RESULTS)
     part = bool(arguments.files) or not is_whole(arguments)
     if part and not arguments.plan and whole_set(name):
-        raise results.Trouble(f"{os.path.relpath(name)}: found results of a whole run, which these "
-                              "would replace; give another folder with --out (make: BENCH_OUT=), "
-                              "or remove it")
+        raise results.Trouble(
+            f"{os.path.relpath(name)}: found results of a whole run, which these "
+            "would replace; give another folder with --out (make: BENCH_OUT=), "
+            "or remove it"
+        )
 
 
 def took(run, quick, kind, boots=1):
@@ -103,17 +139,18 @@ def took(run, quick, kind, boots=1):
     if kind != "emulator" or not run["whole"] or run["processors"] < PROCESSORS or boots > 1:
         return text
     limit = QUICK_MINUTES if quick else MINUTES
-    return f"{text}, wanted at most {limit}" + \
-        (": too long" if run["seconds"] > limit * 60 else "")
+    return f"{text}, wanted at most {limit}" + (": too long" if run["seconds"] > limit * 60 else "")
 
 
 def broken(found):
     """A line for each thing that must hold and does not."""
     if found["environment"]["kind"] != "emulator":
         return []
-    return [f"does not hold: {what}: found {there}, wanted {wanted}"
-            for what, wanted, there, verdict in tables.must_hold(Machine(found))
-            if verdict == tables.BROKEN]
+    return [
+        f"does not hold: {what}: found {there}, wanted {wanted}"
+        for what, wanted, there, verdict in tables.must_hold(Machine(found))
+        if verdict == tables.BROKEN
+    ]
 
 
 def columns_of(kind, outcomes, asked, impossible):
@@ -123,8 +160,9 @@ def columns_of(kind, outcomes, asked, impossible):
         mine = [outcome for outcome in outcomes if outcome.boot.column == name]
         good = [outcome for outcome in mine if not outcome.failure and outcome.measurements]
         if good:
-            detail = "; ".join(dict.fromkeys(outcome.boot.title for outcome in good
-                                             if not outcome.boot.variant))
+            detail = "; ".join(
+                dict.fromkeys(outcome.boot.title for outcome in good if not outcome.boot.variant)
+            )
             if name in PEERS:
                 detail += "; " + environment.kvm_version(good[0].console)
             if kind == "nested":
@@ -154,9 +192,14 @@ def assemble(kind, arguments, outcomes, launcher, impossible):
     found["skipped"] = pool.without_measured(found["skipped"], found["measurements"])
     found["measurements"] = pool.pooled(found["measurements"])
     found["environment"]["root_mitigations"] = environment.root_mitigations(
-        [outcome.console for outcome in outcomes
-         if is_pmuvisor(outcome.boot.column) and not outcome.boot.config_name
-         and outcome.measurements])
+        [
+            outcome.console
+            for outcome in outcomes
+            if is_pmuvisor(outcome.boot.column)
+            and not outcome.boot.config_name
+            and outcome.measurements
+        ]
+    )
     found["columns"] = columns_of(kind, outcomes, arguments.columns, impossible)
     return found
 
@@ -178,9 +221,13 @@ def measure(arguments):
     columns = [name for name in arguments.columns if name not in impossible]
     only = [word for word in arguments.only.split(",") if word]
     boots = plan.make(kind, columns, arguments.quick, only, arguments.boots)
-    # Those of experiments want the columns that they want, so all. What was asked for by name a quick run has, too.
-    measured = [one for one in added.measured() if not only or any(word in one.key for word in only)] \
-        if kind == "emulator" and set(arguments.columns) == set(results.COLUMNS) else []
+    # Those of experiments want the columns that they want, so all. What was asked for by name a
+    # quick run has, too.
+    measured = (
+        [one for one in added.measured() if not only or any(word in one.key for word in only)]
+        if kind == "emulator" and set(arguments.columns) == set(results.COLUMNS)
+        else []
+    )
     if arguments.plan:
         for boot in boots:
             say(f"{boot.name:24} {boot.column:9} {boot.title}: {', '.join(boot.cells)}")
@@ -188,7 +235,9 @@ def measure(arguments):
             say(f"{one.key:24} {'table':9} {one.title}: {one.command}")
         return None, STATUS_OK
     if not boots and not measured:
-        raise results.Trouble("no boot or table has one of these words in its name: " + arguments.only)
+        raise results.Trouble(
+            "no boot or table has one of these words in its name: " + arguments.only
+        )
     jobs = arguments.jobs or (environment.boots_at_once() if kind == "emulator" else 1)
     launcher = launch.Launcher(kind, os.path.join(arguments.out, "boots"), jobs)
     outcomes, interrupted = schedule.run(launcher, boots, kind, say)
@@ -196,12 +245,20 @@ def measure(arguments):
     failed = []
     if measured and not interrupted:
         found["tables"], failed, interrupted = kept.gather(
-            Lab(launcher.lab.keep, jobs), measured, Machine(found), arguments.quick and not only, say)
+            Lab(launcher.lab.keep, jobs),
+            measured,
+            Machine(found),
+            arguments.quick and not only,
+            say,
+        )
     # From here on it is a matter of moments, and nothing of it shall be lost.
     ignore()
-    found["run"] = {"seconds": round(time.monotonic() - begun, 1), "jobs": jobs,
-                    "processors": len(os.sched_getaffinity(0)),
-                    "whole": is_whole(arguments) and not interrupted}
+    found["run"] = {
+        "seconds": round(time.monotonic() - begun, 1),
+        "jobs": jobs,
+        "processors": len(os.sched_getaffinity(0)),
+        "whole": is_whole(arguments) and not interrupted,
+    }
     say(f"bench: {took(found['run'], arguments.quick, kind, arguments.boots)}")
     bad = [outcome.boot.name for outcome in outcomes if not outcome.ok]
     if bad:
@@ -256,8 +313,11 @@ def main():
         print(f"bench: {trouble}", file=sys.stderr)
         return STATUS_USAGE
     except OSError as trouble:
-        print(f"bench: {trouble.filename or arguments.out}: {trouble.strerror}; give a folder that "
-              "can be written with --out", file=sys.stderr)
+        print(
+            f"bench: {trouble.filename or arguments.out}: {trouble.strerror}; give a folder that "
+            "can be written with --out",
+            file=sys.stderr,
+        )
         return STATUS_USAGE
     except KeyboardInterrupt:
         print("bench: interrupted before the first boot", file=sys.stderr)

@@ -24,14 +24,22 @@ class Progress:
         boot = outcome.boot
         with self.lock:
             self.done += 1
-            state = "failed" if outcome.failure else \
-                f"{len(outcome.errors)} errors" if outcome.errors else "ok"
+            state = (
+                "failed"
+                if outcome.failure
+                else f"{len(outcome.errors)} errors"
+                if outcome.errors
+                else "ok"
+            )
             width = len(str(self.count))
-            self.say(f"[{self.done:{width}}/{self.count}] {boot.column:9} {boot.title:28} "
-                     f"{outcome.seconds:6.1f} s  {state:8} "
-                     f"elapsed {clock(time.monotonic() - self.started)}")
-            for text in ([outcome.failure] if outcome.failure else []) + outcome.errors + \
-                    outcome.notes:
+            self.say(
+                f"[{self.done:{width}}/{self.count}] {boot.column:9} {boot.title:28} "
+                f"{outcome.seconds:6.1f} s  {state:8} "
+                f"elapsed {clock(time.monotonic() - self.started)}"
+            )
+            for text in (
+                ([outcome.failure] if outcome.failure else []) + outcome.errors + outcome.notes
+            ):
                 self.say(f"bench: boot {boot.name}: {text}")
 
 
@@ -50,8 +58,9 @@ def run(launcher, boots, kind, say):
     """(outcomes in the plan's order, whether it was interrupted)."""
     progress = Progress(len(boots), say)
     say(f"bench: {len(boots)} boots, {launcher.lab.jobs} at once")
-    calls = launcher.lab.plan([functools.partial(one, launcher, boot, progress, kind)
-                               for boot in boots])
+    calls = launcher.lab.plan(
+        [functools.partial(one, launcher, boot, progress, kind) for boot in boots]
+    )
     interrupted = False
     try:
         for call in calls:
@@ -60,5 +69,7 @@ def run(launcher, boots, kind, say):
         say("bench: interrupted; what has ended is kept")
         interrupted = True
     launcher.lab.close()
-    return [call.future.result() if call.future.done() else judge.failed(boot, "interrupted")
-            for boot, call in zip(boots, calls)], interrupted
+    return [
+        call.future.result() if call.future.done() else judge.failed(boot, "interrupted")
+        for boot, call in zip(boots, calls)
+    ], interrupted

@@ -11,7 +11,7 @@ from tables import asked, extra, profile_overhead, published_extra
 
 KINDS = {
     "emulator": "an emulator: figures are counts of instructions, exits or accesses, and are exact "
-                "except nginx's",
+    "except nginx's",
     "nested": "a machine under QEMU/KVM with nested VMX: cycles and time, the outer KVM's included",
     "metal": "a bare machine: cycles and time",
 }
@@ -44,14 +44,23 @@ def where(machine):
     return out + (f". KVM: {version}." if version else ".")
 
 
-UNLIKE = {"apic": "local APIC's mode", "microcode": "microcode", "bios": "BIOS",
-          "processors": "processors online", "turbo": "turbo", "frequency": "frequency"}
+UNLIKE = {
+    "apic": "local APIC's mode",
+    "microcode": "microcode",
+    "bios": "BIOS",
+    "processors": "processors online",
+    "turbo": "turbo",
+    "frequency": "frequency",
+}
 
 
 def unlike(machine):
     """What columns did not have in common though their figures depend on it, a sentence each."""
-    out = [f"The columns are not alike in the {UNLIKE[key]}: {machine.environment[key]}."
-           for key in BY_COLUMN if of_columns(machine.environment[key])]
+    out = [
+        f"The columns are not alike in the {UNLIKE[key]}: {machine.environment[key]}."
+        for key in BY_COLUMN
+        if of_columns(machine.environment[key])
+    ]
     return out + unlike_clocks(machine)
 
 
@@ -67,9 +76,11 @@ def of_operation(machine, experiment, item, words):
 def table_4_1(machine):
     out = of_operation(machine, "msr", "rdmsr_evtsel", "RDMSR of EVTSEL")
     theirs = published.TABLE_4_1["rdmsr_evtsel"]
-    return out and (f"{out}. Thesis: {theirs['native']} bare, {theirs['kvm']} KVM "
-                    f"({ratio(theirs['kvm'], theirs['native'])}), {theirs['msr']} passed through, "
-                    "in cycles.")
+    return out and (
+        f"{out}. Thesis: {theirs['native']} bare, {theirs['kvm']} KVM "
+        f"({ratio(theirs['kvm'], theirs['native'])}), {theirs['msr']} passed through, "
+        "in cycles."
+    )
 
 
 def table_4_2(machine):
@@ -80,14 +91,23 @@ def table_4_2(machine):
         if not native:
             continue
         unit = "instructions" if machine.exact else ("ns" if experiment == "a1" else "cycles")
-        others = listed(f"{name} {ratio(times[name], native)}" for name in OTHERS
-                        if times[name] is not None)
-        out.append(f"{who}: 1000 PMIs add {number(native)} {unit} natively"
-                   + (f"; {others}" if others else ""))
+        others = listed(
+            f"{name} {ratio(times[name], native)}" for name in OTHERS if times[name] is not None
+        )
+        out.append(
+            f"{who}: 1000 PMIs add {number(native)} {unit} natively"
+            + (f"; {others}" if others else "")
+        )
     theirs = published_extra("m100")
     if out:
-        out.append("thesis, time: " + listed(f"{name} {ratio(theirs[name], theirs['native'])}"
-                                             for name in OTHERS if name in theirs))
+        out.append(
+            "thesis, time: "
+            + listed(
+                f"{name} {ratio(theirs[name], theirs['native'])}"
+                for name in OTHERS
+                if name in theirs
+            )
+        )
     return ". ".join(text[0].upper() + text[1:] for text in out) + "." if out else ""
 
 
@@ -99,8 +119,10 @@ def table_4_3(machine):
     else:
         out = of_operation(machine, "exit", "cpuid", "CPUID")
     theirs = published.TABLE_4_3["cpuid"]
-    return out and (f"{out}. Thesis: {theirs['kvm']} KVM, {theirs['msr+nmi']} with its "
-                    "bookkeeping, in cycles.")
+    return out and (
+        f"{out}. Thesis: {theirs['kvm']} KVM, {theirs['msr+nmi']} with its "
+        "bookkeeping, in cycles."
+    )
 
 
 def table_4_4(machine):
@@ -112,8 +134,11 @@ def table_4_4(machine):
                 worst[name] = max(worst.get(name, 0), abs(values[name] - values["native"]))
     if not worst:
         return ""
-    return "Largest distance of a function's share from native's, in points: " + \
-        listed(f"{name} {value:.2f}" for name, value in worst.items()) + "."
+    return (
+        "Largest distance of a function's share from native's, in points: "
+        + listed(f"{name} {value:.2f}" for name, value in worst.items())
+        + "."
+    )
 
 
 def table_4_5(machine):
@@ -124,8 +149,10 @@ def table_4_5(machine):
     if None not in (overheads["native"], overheads["msr+nmi"]):
         out += f" (msr+nmi {points(overheads['msr+nmi'] - overheads['native'])} points to native)"
     theirs = published.TABLE_4_5_OVERHEAD
-    return (f"{out}. Thesis: {theirs['native']} % bare, {theirs['kvm']} % KVM, "
-            f"{theirs['msr+nmi']} % passthrough.")
+    return (
+        f"{out}. Thesis: {theirs['native']} % bare, {theirs['kvm']} % KVM, "
+        f"{theirs['msr+nmi']} % passthrough."
+    )
 
 
 def nginx(machine, item):
@@ -133,17 +160,23 @@ def nginx(machine, item):
     values = values_of(machine, "nginx", item, metric)
     if all(value is None for value in values.values()):
         return ""
-    return ("Instructions per request: " if machine.exact else "Requests per second: ") + \
-        by_column(values, lambda value: scaled(value, "count")) + \
-        (" (medians; Tables 4.6 and 4.7 have the ranges)." if machine.exact else ".")
+    return (
+        ("Instructions per request: " if machine.exact else "Requests per second: ")
+        + by_column(values, lambda value: scaled(value, "count"))
+        + (" (medians; Tables 4.6 and 4.7 have the ranges)." if machine.exact else ".")
+    )
 
 
 def results_of(machine):
     """[(table, sentence)]; a table that has nothing says so."""
-    found = [("4.1, MSR accesses", table_4_1(machine)),
-             ("4.2, program with PMIs", table_4_2(machine)),
-             ("4.3, VM exits", table_4_3(machine)), ("4.4, profile", table_4_4(machine)),
-             ("4.5, its overhead", table_4_5(machine)), ("4.6, nginx", nginx(machine, "plain")),
-             ("4.7, nginx profiled", nginx(machine, "profiled"))]
+    found = [
+        ("4.1, MSR accesses", table_4_1(machine)),
+        ("4.2, program with PMIs", table_4_2(machine)),
+        ("4.3, VM exits", table_4_3(machine)),
+        ("4.4, profile", table_4_4(machine)),
+        ("4.5, its overhead", table_4_5(machine)),
+        ("4.6, nginx", nginx(machine, "plain")),
+        ("4.7, nginx profiled", nginx(machine, "profiled")),
+    ]
     found += [pair for section in added.sections() for pair in section.sentences(machine)]
     return [(name, text or "Not run.") for name, text in found]

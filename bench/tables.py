@@ -20,15 +20,22 @@ HOLDS, BROKEN, NOT_MEASURED = "holds", "does not hold", "not measured"
 
 # What the published ratios are of is cycles: beside them a ratio to one instruction means nothing.
 ONE_INSTRUCTION = 1
-NO_RATIO = ("No ratio to native where that executes the one instruction: an exit's instructions over it say "
-            "nothing about time, and a published ratio of cycles is none to compare them with.")
-LEVELS = ("On this machine the column kvm has one level of virtualisation below it, PMUvisor's "
-          "have two: the host's KVM is below both, so that one exit of PMUvisor's guest costs "
-          "several of the host's. Compare PMUvisor's columns with each other, not with kvm.")
-DR7 = ("Natively, too, CPUID says that there is a hypervisor (a knob of the emulator), so that Linux "
-       "executes the same on both sides: its NMI entry reads DR7 on a bare machine, but under a "
-       "hypervisor only where a breakpoint is set, which is 11 instructions less for each PMI "
-       "(testbed/README.md).")
+NO_RATIO = (
+    "No ratio to native where that executes the one instruction: an exit's instructions over it "
+    "say "
+    "nothing about time, and a published ratio of cycles is none to compare them with."
+)
+LEVELS = (
+    "On this machine the column kvm has one level of virtualisation below it, PMUvisor's "
+    "have two: the host's KVM is below both, so that one exit of PMUvisor's guest costs "
+    "several of the host's. Compare PMUvisor's columns with each other, not with kvm."
+)
+DR7 = (
+    "Natively, too, CPUID says that there is a hypervisor (a knob of the emulator), so that Linux "
+    "executes the same on both sides: its NMI entry reads DR7 on a bare machine, but under a "
+    "hypervisor only where a breakpoint is set, which is 11 instructions less for each PMI "
+    "(testbed/README.md)."
+)
 
 
 def new_table(key, title, unit, published_columns=None, published_name="", extra_heads=()):
@@ -74,8 +81,10 @@ def asked(machine, experiment, item, *metrics):
 
 
 def value_cells(table, values, text=number):
-    return [table.missing(values.why(name)) if values[name] is None else Cell(text(values[name]))
-            for name in COLUMNS]
+    return [
+        table.missing(values.why(name)) if values[name] is None else Cell(text(values[name]))
+        for name in COLUMNS
+    ]
 
 
 def ratio_cells(values, base):
@@ -83,8 +92,9 @@ def ratio_cells(values, base):
 
 
 def published_cells(table, figures, text=str):
-    return [Cell(text(figures[name]) if name in figures else "", "published")
-            for name in table.theirs]
+    return [
+        Cell(text(figures[name]) if name in figures else "", "published") for name in table.theirs
+    ]
 
 
 def published_ratios(table, figures, base):
@@ -103,18 +113,25 @@ def block(table, label, values, figures=None, text=number, bases=("native", "kvm
         if base == "native" and values[base] == ONE_INSTRUCTION:
             continue
         if values[base] is not None or base in figures:
-            table.add(f"x {base}", ratio_cells(values, base) + published_ratios(table, figures, base),
-                      "sub")
+            table.add(
+                f"x {base}",
+                ratio_cells(values, base) + published_ratios(table, figures, base),
+                "sub",
+            )
 
 
 def range_rows(table, machine, experiment, item, metric="time"):
     """Minimum and 95th percentile, where there were several runs."""
     for key, label in (("min", "minimum"), ("p95", "95th percentile")):
-        found = [machine.metrics(name, experiment, item).get(metric, {}).get(key)
-                 for name in COLUMNS]
+        found = [
+            machine.metrics(name, experiment, item).get(metric, {}).get(key) for name in COLUMNS
+        ]
         if any(value is not None for value in found):
-            table.add(label, [Cell(NONE if value is None else number(value), "range")
-                              for value in found], "sub")
+            table.add(
+                label,
+                [Cell(NONE if value is None else number(value), "range") for value in found],
+                "sub",
+            )
 
 
 def count_row(table, machine, label, experiment, item, *metrics):
@@ -132,8 +149,9 @@ def operations(table, machine, items, figures, accesses):
     for item in items:
         cell = (item.experiment, item.name)
         # Between an overflow and its handler lies no region; the TSC counts instructions there.
-        block(table, item.label, asked(machine, *cell, machine.metric, "time"),
-              figures.get(item.name))
+        block(
+            table, item.label, asked(machine, *cell, machine.metric, "time"), figures.get(item.name)
+        )
         if not machine.exact:
             range_rows(table, machine, *cell)
         count_row(table, machine, "exits", *cell, "exits")
@@ -164,13 +182,18 @@ def table_4_3(machine):
     table = of_items(machine, "t43", published.TABLE_4_3_COLUMNS, published.TABLE_4_3)
     table.reading.append(
         "The thesis's two columns are KVM without and with its bookkeeping for NMIs, which costs "
-        "it " + ", ".join(f"{item.label} {published.TABLE_4_3_OVERHEAD[item.name]}"
-                          for item in ALL.items_in("t43")
-                          if item.name in published.TABLE_4_3_OVERHEAD)
-        + " cycles. What bookkeeping costs here is in the table of the ablation.")
+        "it "
+        + ", ".join(
+            f"{item.label} {published.TABLE_4_3_OVERHEAD[item.name]}"
+            for item in ALL.items_in("t43")
+            if item.name in published.TABLE_4_3_OVERHEAD
+        )
+        + " cycles. What bookkeeping costs here is in the table of the ablation."
+    )
     table.reading.append(
         "INL and OUTL go to a port that traps: under KVM that is ELCR, which KVM keeps in memory; "
-        "under PMUvisor and natively PM1a control, which is in the chipset and slow on hardware.")
+        "under PMUvisor and natively PM1a control, which is in the chipset and slow on hardware."
+    )
     return table
 
 
@@ -181,38 +204,59 @@ def extra(machine, experiment, item, column):
 
 
 def published_extra(item):
-    return {name: float(text) - float(published.TABLE_4_2[BASE][name])
-            for name, text in published.TABLE_4_2[item].items()}
+    return {
+        name: float(text) - float(published.TABLE_4_2[BASE][name])
+        for name, text in published.TABLE_4_2[item].items()
+    }
 
 
 def table_4_2(machine, experiment, who):
     # Linux times A.1 in ns, the test kernel in cycles; in the emulator both are counted.
-    unit = "instructions (exact count)" if machine.exact else \
-        "cycles: median" if experiment == "a1k" else "ns: median"
-    table = new_table(f"t42-{experiment}", f"Table 4.2, {who}: program A.1, N = 100000", unit,
-                      published.TABLE_4_2_COLUMNS, "published: ms")
+    unit = (
+        "instructions (exact count)"
+        if machine.exact
+        else "cycles: median"
+        if experiment == "a1k"
+        else "ns: median"
+    )
+    table = new_table(
+        f"t42-{experiment}",
+        f"Table 4.2, {who}: program A.1, N = 100000",
+        unit,
+        published.TABLE_4_2_COLUMNS,
+        "published: ms",
+    )
     table.reading += levels(machine)
     for item, label in ((found.name, found.label) for found in ALL.items("a1")):
         values = asked(machine, experiment, item, machine.metric)
         table.group(f"{label}: {published.TABLE_4_2_PMIS[item]} PMIs expected")
-        table.add("whole program", value_cells(table, values)
-                  + published_cells(table, published.TABLE_4_2[item]))
+        table.add(
+            "whole program",
+            value_cells(table, values) + published_cells(table, published.TABLE_4_2[item]),
+        )
         if not machine.exact:
             range_rows(table, machine, experiment, item)
         count_row(table, machine, "PMIs", experiment, item, "pmis")
         if item != BASE:
             theirs = {name: f"{value:.3f}" for name, value in published_extra(item).items()}
-            block(table, "extra over base",
-                  values.to(lambda name, item=item: extra(machine, experiment, item, name)), theirs)
-    table.reading.append("Extra over base: less the run with M = 200000, which has no PMI. The "
-                         "ratios are those of the extra.")
+            block(
+                table,
+                "extra over base",
+                values.to(lambda name, item=item: extra(machine, experiment, item, name)),
+                theirs,
+            )
+    table.reading.append(
+        "Extra over base: less the run with M = 200000, which has no PMI. The "
+        "ratios are those of the extra."
+    )
     if machine.exact and experiment == "a1":
         table.reading.append(bare_sentence(machine))
     if experiment == "a1k":
         table.reading.append(
             "The test kernel's handler makes the accesses that Linux's makes for a PMI, and does "
             "nothing else. So native's extra is small here, and a ratio to it larger than with "
-            "Linux: compare the extra itself, and the ratios to KVM.")
+            "Linux: compare the extra itself, and the ratios to KVM."
+        )
     return table
 
 
@@ -223,7 +267,9 @@ def bare_sentence(machine):
     if native is not None:
         text += f" Without that bit native's extra of 1000 PMIs is {number(native)}"
         if ours is not None:
-            text += f"; with hypervisor_bit=off msr+nmi's is {number(ours)}, {ours / native:.4f} x that"
+            text += (
+                f"; with hypervisor_bit=off msr+nmi's is {number(ours)}, {ours / native:.4f} x that"
+            )
         text += "."
     return text
 
@@ -234,8 +280,9 @@ def overhead(plain, profiled):
 
 
 def profile_overhead(machine, column):
-    return overhead(*(machine.value(column, "profile", item, machine.metric)
-                      for item in ("plain", "profiled")))
+    return overhead(
+        *(machine.value(column, "profile", item, machine.metric) for item in ("plain", "profiled"))
+    )
 
 
 def difference(value, native):
@@ -245,8 +292,10 @@ def difference(value, native):
 def share_distance(machine, column):
     """How far a function's share of the samples is from native's at most, in points; None where
     either column lacks one."""
-    pairs = [[machine.value(name, "profile", f"share_{share}", "share")
-              for name in (column, "native")] for share in published.TABLE_4_4]
+    pairs = [
+        [machine.value(name, "profile", f"share_{share}", "share") for name in (column, "native")]
+        for share in published.TABLE_4_4
+    ]
     if any(None in pair for pair in pairs):
         return None
     return max(abs(ours - native) for ours, native in pairs)
@@ -265,8 +314,10 @@ def passthrough_fact(machine):
                 continue
             seen += 1
             if value != native or exits != 0:
-                wrong.append(f"{label} under {name}: {number(value)} for {number(native)}, "
-                             f"{number(exits)} exits")
+                wrong.append(
+                    f"{label} under {name}: {number(value)} for {number(native)}, "
+                    f"{number(exits)} exits"
+                )
     found = "; ".join(wrong) if wrong else f"equal, no exit, in {seen} of {asked_for} cells"
     return bool(wrong) or seen == asked_for, not wrong, found
 
@@ -277,6 +328,7 @@ class Facts(list):
 
 def must_hold(machine):
     """(what, wanted, found, HOLDS or BROKEN or NOT_MEASURED), in the emulator only."""
+
     def fact(what, wanted, known, judge):
         """`judge` makes of the values, if all are known, (whether it holds, what was found)."""
         if None in known:
@@ -288,27 +340,50 @@ def must_hold(machine):
         return ours / native <= MAX_EXTRA_RATIO, f"{ours / native:.4f} x native's"
 
     known, good, found = passthrough_fact(machine)
-    facts = [fact("Table 4.1: a passed-through access executes as native", "native's count, 0 exits",
-                  () if known else (None,), lambda: (good, found))]
+    facts = [
+        fact(
+            "Table 4.1: a passed-through access executes as native",
+            "native's count, 0 exits",
+            () if known else (None,),
+            lambda: (good, found),
+        )
+    ]
     for experiment, who in (("a1", "Linux"), ("a1k", "test kernel")):
         native = extra(machine, experiment, "m100", "native") or None
-        facts.append(fact(
-            f"Table 4.2 ({who}): extra of 1000 PMIs under msr+nmi",
-            f"at most {MAX_EXTRA_RATIO} x native's",
-            (extra(machine, experiment, "m100", "msr+nmi"), native), times))
-    ours, kvm = (machine.value(name, "exit", "cpuid", "root_instructions")
-                 for name in ("msr+nmi", "kvm"))
+        facts.append(
+            fact(
+                f"Table 4.2 ({who}): extra of 1000 PMIs under msr+nmi",
+                f"at most {MAX_EXTRA_RATIO} x native's",
+                (extra(machine, experiment, "m100", "msr+nmi"), native),
+                times,
+            )
+        )
+    ours, kvm = (
+        machine.value(name, "exit", "cpuid", "root_instructions") for name in ("msr+nmi", "kvm")
+    )
     return facts + [
-        fact("Table 4.3: root instructions of a CPUID exit",
-             f"at most {MAX_EXIT_SHARE_OF_KVM:g} x KVM's", (ours, kvm or None),
-             lambda ours, kvm: (ours <= MAX_EXIT_SHARE_OF_KVM * kvm,
-                                f"{number(ours)} to {number(kvm)}, {ratio(ours, kvm)}")),
-        fact("Table 4.5: overhead of perf record under msr+nmi",
-             f"within {MAX_PROFILE_POINTS} points of native",
-             [profile_overhead(machine, name) for name in ("msr+nmi", "native")],
-             lambda ours, native: (
-                 abs(ours - native) <= MAX_PROFILE_POINTS,
-                 f"{percent(ours, 2)} to {percent(native, 2)}, {points(ours - native)} points")),
-        fact("Table 4.4: share of each function under msr+nmi",
-             f"within {MAX_SHARE_POINTS} points of native", [share_distance(machine, "msr+nmi")],
-             lambda worst: (worst <= MAX_SHARE_POINTS, f"{worst:.2f} points at most"))]
+        fact(
+            "Table 4.3: root instructions of a CPUID exit",
+            f"at most {MAX_EXIT_SHARE_OF_KVM:g} x KVM's",
+            (ours, kvm or None),
+            lambda ours, kvm: (
+                ours <= MAX_EXIT_SHARE_OF_KVM * kvm,
+                f"{number(ours)} to {number(kvm)}, {ratio(ours, kvm)}",
+            ),
+        ),
+        fact(
+            "Table 4.5: overhead of perf record under msr+nmi",
+            f"within {MAX_PROFILE_POINTS} points of native",
+            [profile_overhead(machine, name) for name in ("msr+nmi", "native")],
+            lambda ours, native: (
+                abs(ours - native) <= MAX_PROFILE_POINTS,
+                f"{percent(ours, 2)} to {percent(native, 2)}, {points(ours - native)} points",
+            ),
+        ),
+        fact(
+            "Table 4.4: share of each function under msr+nmi",
+            f"within {MAX_SHARE_POINTS} points of native",
+            [share_distance(machine, "msr+nmi")],
+            lambda worst: (worst <= MAX_SHARE_POINTS, f"{worst:.2f} points at most"),
+        ),
+    ]

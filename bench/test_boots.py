@@ -18,13 +18,26 @@ EMPTY = "bench: experiment=exit item=empty metric=time unit=tsc n=1 min=2 median
 
 
 def boot(name="b", cells=None, **changes):
-    return plan.Boot(name=name, column="msr", title="t", limit=9, estimate=1,
-                     cells=cells or {"exit": ("empty",)}, **changes)
+    return plan.Boot(
+        name=name,
+        column="msr",
+        title="t",
+        limit=9,
+        estimate=1,
+        cells=cells or {"exit": ("empty",)},
+        **changes,
+    )
 
 
 def ended(console=EMPTY + "1..1\n", status=0, errors=""):
-    return SimpleNamespace(status=status, console=console, errors=errors, ledger={"regions": {}},
-                           seconds=1.0, last_line=lambda: "the last line")
+    return SimpleNamespace(
+        status=status,
+        console=console,
+        errors=errors,
+        ledger={"regions": {}},
+        seconds=1.0,
+        last_line=lambda: "the last line",
+    )
 
 
 class Plan(unittest.TestCase):
@@ -44,9 +57,13 @@ class Plan(unittest.TestCase):
     def test_ablation_has_every_exit(self):
         for one in plan.make("emulator", results.COLUMNS):
             if "ablation" in one.cells:
-                self.assertEqual(set(one.cells["ablation"]), {
-                    f"{item}@{one.variant}"
-                    for item in ("cpuid", "vmcall", "inl", "outl", "cpuid_blocked")})
+                self.assertEqual(
+                    set(one.cells["ablation"]),
+                    {
+                        f"{item}@{one.variant}"
+                        for item in ("cpuid", "vmcall", "inl", "outl", "cpuid_blocked")
+                    },
+                )
 
     def test_linux_under_kvm(self):
         """The same jobs and words as in other columns, one level deeper."""
@@ -62,8 +79,10 @@ class Plan(unittest.TestCase):
             self.assertEqual(nested[f"{name}-kvm"].jobs, nested[f"{name}-msr"].jobs)
 
     def test_quick_is_shorter(self):
-        seconds = [sum(one.estimate for one in plan.make("emulator", results.COLUMNS, quick))
-                   for quick in (True, False)]
+        seconds = [
+            sum(one.estimate for one in plan.make("emulator", results.COLUMNS, quick))
+            for quick in (True, False)
+        ]
         self.assertLessEqual(*seconds)
 
 
@@ -78,18 +97,21 @@ class Environment(unittest.TestCase):
             self.assertEqual(environment.host_kvm(folder, "6.1"), "Linux 6.1")
             os.makedirs(os.path.join(folder, "kvm_intel", "parameters"))
             for key, value in (("ept", "Y"), ("nested", "1")):
-                with open(os.path.join(folder, "kvm_intel", "parameters", key), "w",
-                          encoding="utf-8") as out:
+                with open(
+                    os.path.join(folder, "kvm_intel", "parameters", key), "w", encoding="utf-8"
+                ) as out:
                     out.write(f"{value}\n")
-            self.assertEqual(environment.host_kvm(folder, "6.1"),
-                             "Linux 6.1, kvm_intel ept=Y nested=1")
+            self.assertEqual(
+                environment.host_kvm(folder, "6.1"), "Linux 6.1, kvm_intel ept=Y nested=1"
+            )
 
     def test_kind_of_machine(self):
         for flags, probed, kind, words in (
-                ([], ("emulator", "no /dev/kvm"), "emulator", ["no /dev/kvm"]),
-                (["vmx", "hypervisor"], ("kvm", "works"), "nested", ["works"]),
-                (["vmx"], ("kvm", "works"), "nested", ["BENCH=auto", "works"]),
-                (["vmx"], ("emulator", "off"), "emulator", ["BENCH=auto", "off"])):
+            ([], ("emulator", "no /dev/kvm"), "emulator", ["no /dev/kvm"]),
+            (["vmx", "hypervisor"], ("kvm", "works"), "nested", ["works"]),
+            (["vmx"], ("kvm", "works"), "nested", ["BENCH=auto", "works"]),
+            (["vmx"], ("emulator", "off"), "emulator", ["BENCH=auto", "off"]),
+        ):
             found, notes = environment.detect(flags, probed)
             self.assertEqual((found, len(notes)), (kind, len(words)))
             for note, word in zip(notes, words):
@@ -120,11 +142,15 @@ class Judge(unittest.TestCase):
         self.assertEqual([entry["item"] for entry in got.skipped], ["cpuid", "empty"])
 
     def test_what_the_program_said(self):
-        for console, word in ((EMPTY, "did not come to its end"),
-                              (EMPTY + "not ok 1 - measure\n1..1\n", "not ok 1"),
-                              ("bench: foo=1\n" + EMPTY + "1..1\n", "unknown key"),
-                              (EMPTY + "1..1\nbench: experiment=a1 item=m100 metric=pmis "
-                               "unit=count value=1\n", "not asked for")):
+        for console, word in (
+            (EMPTY, "did not come to its end"),
+            (EMPTY + "not ok 1 - measure\n1..1\n", "not ok 1"),
+            ("bench: foo=1\n" + EMPTY + "1..1\n", "unknown key"),
+            (
+                EMPTY + "1..1\nbench: experiment=a1 item=m100 metric=pmis " "unit=count value=1\n",
+                "not asked for",
+            ),
+        ):
             got = self.outcome(ended(console))
             self.assertFalse(got.ok)
             self.assertIn(word, " ".join(got.errors))
@@ -147,12 +173,13 @@ class Judge(unittest.TestCase):
         self.assertIn("msr exit/empty (n=1)", judge.judge(boot(), ended(), "nested").notes[0])
 
     def test_variant_is_an_ablation(self):
-        one = boot(cells={"ablation": ("cpuid@lazy",)}, rename={"exit": "ablation"},
-                   variant="lazy")
+        one = boot(cells={"ablation": ("cpuid@lazy",)}, rename={"exit": "ablation"}, variant="lazy")
         got = self.outcome(ended(EMPTY + EMPTY.replace("empty", "cpuid") + "1..1\n"), one)
         self.assertTrue(got.ok, got.errors)
-        self.assertEqual([(entry["experiment"], entry["item"]) for entry in got.measurements],
-                         [("ablation", "cpuid@lazy")])
+        self.assertEqual(
+            [(entry["experiment"], entry["item"]) for entry in got.measurements],
+            [("ablation", "cpuid@lazy")],
+        )
 
 
 class Schedule(unittest.TestCase):
@@ -167,14 +194,19 @@ class Schedule(unittest.TestCase):
                     if one.name == "bad":
                         raise AssertionError("no disk")
                     return ended()
+
                 return lab.once(one.name, make)
+
             said = []
-            outcomes, interrupted = schedule.run(SimpleNamespace(lab=lab, start=start), boots,
-                                                 "emulator", said.append)
+            outcomes, interrupted = schedule.run(
+                SimpleNamespace(lab=lab, start=start), boots, "emulator", said.append
+            )
         self.assertFalse(interrupted)
         self.assertEqual([outcome.boot.name for outcome in outcomes], ["bad", "x", "y", "z"])
         self.assertEqual([outcome.ok for outcome in outcomes], [False, True, True, True])
         self.assertEqual(len([line for line in said if line.startswith("[")]), 4)
-        self.assertEqual([line for line in said if "no disk" in line],
-                         ["bench: boot bad: cannot be started: no disk"])
+        self.assertEqual(
+            [line for line in said if "no disk" in line],
+            ["bench: boot bad: cannot be started: no disk"],
+        )
         self.assertIn("[4/4]", " ".join(said))

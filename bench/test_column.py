@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_column.py: a column more is a row of measurements.ini and no failure of a test: in a copy of the tree
-# with columns before, between and after those that are there, all tests pass that know of columns.
+# test_column.py: a column more is a row of measurements.ini and no failure of a test: in a copy of
+# the tree with columns before, between and after those that are there, all tests pass that know of
+# columns.
 import glob
 import os
 import shutil
@@ -30,15 +31,25 @@ def with_columns(top):
         out.write(head + section + FIRST + rows.replace(f"\n{BEFORE}", f"\n{BETWEEN}{BEFORE}", 1))
     last = os.path.join(top, "experiments", "zz")
     os.makedirs(os.path.join(last, "hypervisor"))
-    for name, text in (("measurements.ini", SECTION + LAST), ("hypervisor/experiment.c", EXPERIMENT)):
+    for name, text in (
+        ("measurements.ini", SECTION + LAST),
+        ("hypervisor/experiment.c", EXPERIMENT),
+    ):
         with open(os.path.join(last, name), "w", encoding="ascii") as out:
             out.write(text)
 
 
 def run(top, *command):
     kept = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST")}
-    return subprocess.run([sys.executable, "-B", *command], cwd=top, env=kept, text=True, check=False,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    return subprocess.run(
+        [sys.executable, "-B", *command],
+        cwd=top,
+        env=kept,
+        text=True,
+        check=False,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
 
 
 IMAGES = """\
@@ -62,15 +73,29 @@ class Column(unittest.TestCase):
     def test_each_has_boots_with_its_image(self):
         said = run(self.top, "-c", IMAGES).stdout
         images = {"first": "pmuvisor.efi", "between": "pmuvisor.efi", "last": "pmuvisor-lab.efi"}
-        self.assertEqual(said.splitlines(), [f"{boot}-{column} {image}" for boot in ("kernel", "a1")
-                                             for column, image in images.items()])
+        self.assertEqual(
+            said.splitlines(),
+            [
+                f"{boot}-{column} {image}"
+                for boot in ("kernel", "a1")
+                for column, image in images.items()
+            ],
+        )
 
     def test_all_that_knows_of_columns_passes(self):
         tables = glob.glob("experiments/*/measurements.ini", root_dir=self.top)
         analyses = [os.path.join(os.path.dirname(name), "analysis") for name in tables]
-        done = run(self.top, "-m", "pytest", "-q", "--tb=no", "-rf", "bench",
-                   f"--ignore=bench/{os.path.basename(__file__)}",
-                   *(name for name in analyses if os.path.isdir(os.path.join(self.top, name))))
+        done = run(
+            self.top,
+            "-m",
+            "pytest",
+            "-q",
+            "--tb=no",
+            "-rf",
+            "bench",
+            f"--ignore=bench/{os.path.basename(__file__)}",
+            *(name for name in analyses if os.path.isdir(os.path.join(self.top, name))),
+        )
         self.assertEqual(done.returncode, 0, done.stdout.partition("= short")[2])
 
 

@@ -15,7 +15,11 @@ NAIVE = CONFIGS["naive"].title
 class Configurations(unittest.TestCase):
     def test_configurations_stand_beside_their_column(self):
         maker = test_report.emulator()
-        for item, value in (("exit.cpuid@trap", 110), ("a1.m100@trap", 5000), ("a1.m200000@trap", 1000)):
+        for item, value in (
+            ("exit.cpuid@trap", 110),
+            ("a1.m100@trap", 5000),
+            ("a1.m200000@trap", 1000),
+        ):
             maker.add("msr+nmi", "config", item, "root_instructions", value, "instructions")
             maker.add("msr+nmi", "config", item, "instructions", value, "instructions")
         table = config_table.config_table(maker.machine())
@@ -23,8 +27,7 @@ class Configurations(unittest.TestCase):
         self.assertEqual(rows["msr+nmi"], [])
         self.assertEqual(rows["as in the tables"][0], "100")
         self.assertEqual([rows["apic=trap"][at] for at in (0, 3, 5)], ["110", "5,000", "4"])
-        self.assertIn(next(label for label in rows if label == NAIVE),
-                      " ".join(table.reading))
+        self.assertIn(next(label for label in rows if label == NAIVE), " ".join(table.reading))
         for label in (NAIVE, "mitigations=auto"):
             self.assertTrue(all(text.startswith("not run") for text in rows[label]), rows[label])
 
@@ -44,14 +47,18 @@ class Estimates(unittest.TestCase):
         at = next(at for at, row in enumerate(table.rows) if row.label == "CPUID")
         ours = table.heads.index("msr+nmi")
         mean = float(table.rows[at].cells[ours].text.replace(",", ""))
-        low, high = (float(text.replace(",", ""))
-                     for text in table.rows[at + 1].cells[ours].text.split(" to "))
+        low, high = (
+            float(text.replace(",", ""))
+            for text in table.rows[at + 1].cells[ours].text.split(" to ")
+        )
         self.assertTrue(0 < low < mean < high, (low, mean, high))
 
     def test_an_access_that_does_not_exit_is_its_msrs(self):
         made = test_report.emulator().machine()
-        self.assertEqual(estimate.operation(made, "msr+nmi", "msr", "rdmsr_pmc"),
-                         estimate.operation(made, "native", "msr", "rdmsr_pmc"))
+        self.assertEqual(
+            estimate.operation(made, "msr+nmi", "msr", "rdmsr_pmc"),
+            estimate.operation(made, "native", "msr", "rdmsr_pmc"),
+        )
 
 
 if __name__ == "__main__":

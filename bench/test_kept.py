@@ -22,6 +22,7 @@ class Lab:
             def __init__(self, function):
                 self.future = self
                 self.result = lambda: function()
+
         return [Call(function) for function in functions]
 
     def close(self):
@@ -29,8 +30,15 @@ class Lab:
 
 
 def made_up(_lab, _machine):
-    table = Table("some-table", "Some table", "count", ["ours", "theirs"], [("emulator", 1), ("published", 1)],
-                  reading=["Made up."], theirs=[0])
+    table = Table(
+        "some-table",
+        "Some table",
+        "count",
+        ["ours", "theirs"],
+        [("emulator", 1), ("published", 1)],
+        reading=["Made up."],
+        theirs=[0],
+    )
     table.group("a group")
     table.add("a row", [Cell("1", "value", table.note("a note")), Cell("2", "published")])
     table.add("short", [Cell("3")])
@@ -58,10 +66,17 @@ def test_data_and_back():
     assert kept.as_table(json.loads(json.dumps(kept.as_data(table)))) == table
 
 
-@pytest.mark.parametrize("harm", [
-    lambda data: data.pop("heads"), lambda data: data["rows"][1]["cells"].pop(),
-    lambda data: data["rows"][1]["cells"][0].update(note=2), lambda data: data["groups"].pop(),
-    lambda data: data["rows"][0].pop("label"), lambda data: data.update(strange=1)])
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda data: data.pop("heads"),
+        lambda data: data["rows"][1]["cells"].pop(),
+        lambda data: data["rows"][1]["cells"][0].update(note=2),
+        lambda data: data["groups"].pop(),
+        lambda data: data["rows"][0].pop("label"),
+        lambda data: data.update(strange=1),
+    ],
+)
 def test_faults_are_seen(harm):
     data = kept.as_data(made_up(None, None))
     harm(data)
@@ -70,13 +85,23 @@ def test_faults_are_seen(harm):
 
 
 def test_gather_says_why():
-    rows = [wanted(), wanted(refuses, "a"), wanted(fails, "b"), wanted(breaks, "c"), wanted(fails, "d", quick=False)]
+    rows = [
+        wanted(),
+        wanted(refuses, "a"),
+        wanted(fails, "b"),
+        wanted(breaks, "c"),
+        wanted(fails, "d", quick=False),
+    ]
     said = []
     entries, failed, interrupted = kept.gather(Lab(), rows, None, True, said.append)
     assert [bool(one["table"]) for one in entries] == [True, False, False, False, False]
     assert failed == ["b", "c"] and not interrupted and len(said) == len(rows)
     assert [one["why"] for one in entries[1:]] == [
-        "nothing here", "one thing is wrong", "KeyError: 'no such key'", kept.QUICK]
+        "nothing here",
+        "one thing is wrong",
+        "KeyError: 'no such key'",
+        kept.QUICK,
+    ]
 
 
 def found(entries):
@@ -112,5 +137,7 @@ def test_each_experiments_tables_are_on_the_report():
     experiments = {one.experiment for one in added.measured()}
     entries = [{**kept.entry(one), "why": f"not run: {one.key}"} for one in added.measured()]
     page = report.html_of([Machine(found(entries))])
-    assert experiments and not [one.key for one in added.measured() if f"not run: {one.key}" not in page]
+    assert experiments and not [
+        one.key for one in added.measured() if f"not run: {one.key}" not in page
+    ]
     assert len({one.key for one in added.measured()}) == len(added.measured())

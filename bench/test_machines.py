@@ -27,8 +27,9 @@ class ByMachine(unittest.TestCase):
         self.assertEqual((len(machines), notes, machines[0].number), (1, [], 0))
 
     def test_two_machines_with_one_processor_are_kept_apart(self):
-        machines, notes = report.by_machine([of_column("native"), of_column("native"),
-                                             of_column("msr"), of_column("msr", "other")])
+        machines, notes = report.by_machine(
+            [of_column("native"), of_column("native"), of_column("msr"), of_column("msr", "other")]
+        )
         self.assertEqual([machine.number for machine in machines], [1, 2, 0])
         self.assertEqual(len(notes), 1)
         self.assertIn("column native is in both", notes[0])
@@ -40,8 +41,10 @@ class ByMachine(unittest.TestCase):
     def test_other_versions_are_kept_apart(self):
         second = of_column("msr")
         second["tool"]["version"] = "v2"
-        for other, word in ((second, "tool.version"),
-                            (of_column("msr", kernel="7"), "environment.kernel")):
+        for other, word in (
+            (second, "tool.version"),
+            (of_column("msr", kernel="7"), "environment.kernel"),
+        ):
             machines, notes = report.by_machine([of_column("native", kernel="6"), other])
             self.assertEqual(len(machines), 2)
             self.assertIn(word, notes[0])
@@ -78,6 +81,7 @@ class Emulated(unittest.TestCase):
         def headings():
             table = more_tables.ablation_table(maker.machine())
             return [row.label for row in table.rows if row.kind == "group"]
+
         maker = emulator()
         self.assertEqual(headings(), ["CPUID"])
         for item in ("vmcall", "inl", "outl", "cpuid_blocked"):

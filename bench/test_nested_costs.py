@@ -9,8 +9,10 @@ import unittest
 import nested_costs
 from test_convert import BASE, ITEM, LEDGER, region
 
-A1K = "bench: experiment=a1k item={} region={} ops=1 metric=time unit=tsc n=1 min=9 median=9 " \
-      "p95=9\n"
+A1K = (
+    "bench: experiment=a1k item={} region={} ops=1 metric=time unit=tsc n=1 min=9 median=9 "
+    "p95=9\n"
+)
 PMI = [("Exception or NMI", 1000, 9_000_000, 0)]
 
 
@@ -40,9 +42,16 @@ class Folder(unittest.TestCase):
         self.assertEqual(rows["RDPMC"], ["-", "-", "-"])
 
     def test_pmi(self):
-        self.leave("native", A1K.format("m200000", 7) + A1K.format("m100", 8), {"regions": {
-            "7": region(root=100, nonroot=50),
-            "8": region(root=9_000_100, nonroot=50, exits=PMI)}})
+        self.leave(
+            "native",
+            A1K.format("m200000", 7) + A1K.format("m100", 8),
+            {
+                "regions": {
+                    "7": region(root=100, nonroot=50),
+                    "8": region(root=9_000_100, nonroot=50, exits=PMI),
+                }
+            },
+        )
         self.assertEqual(self.rows()[1]["one PMI, the test kernel's"], ["9,000", "1", "0"])
 
     def test_nothing(self):

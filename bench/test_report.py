@@ -43,16 +43,34 @@ class Maker:
     def add(self, column, experiment, item, metric, value, unit="count", **more):
         exact = self.made["environment"]["kind"] == "emulator"
         self.made["measurements"].append(
-            {"column": column, "experiment": experiment, "item": item, "metric": metric,
-             "unit": unit, "value": value, "exact": exact, "n": 1, **more})
+            {
+                "column": column,
+                "experiment": experiment,
+                "item": item,
+                "metric": metric,
+                "unit": unit,
+                "value": value,
+                "exact": exact,
+                "n": 1,
+                **more,
+            }
+        )
         return self
 
     def region(self, column, experiment, item, root, nonroot, exits=0, reads=0, writes=0, wrmsr=0):
-        for metric, value in (("instructions", root + nonroot), ("root_instructions", root),
-                              ("nonroot_instructions", nonroot)):
+        for metric, value in (
+            ("instructions", root + nonroot),
+            ("root_instructions", root),
+            ("nonroot_instructions", nonroot),
+        ):
             self.add(column, experiment, item, metric, value, "instructions")
-        for metric, value in (("exits", exits), ("vmread", reads), ("vmwrite", writes),
-                              ("root_rdmsr", 0), ("root_wrmsr", wrmsr)):
+        for metric, value in (
+            ("exits", exits),
+            ("vmread", reads),
+            ("vmwrite", writes),
+            ("root_rdmsr", 0),
+            ("root_wrmsr", wrmsr),
+        ):
             self.add(column, experiment, item, metric, value)
         return self
 
@@ -74,11 +92,23 @@ def emulator():
             maker.region(name, "exit", item, 1200, 1, 1, 6, 4)
         for name in ("intercept", "msr", "msr+nmi"):
             maker.region(name, "exit", item, 100, 1, 1, 5, 1)
-    maker.made["skipped"].append({"column": "native", "experiment": "exit", "item": "vmcall",
-                                  "why": "made up: no hypervisor"})
-    per_pmi = {"native": (0, 50), "kvm": (4000, 50), "kvm-new": (4000, 50),
-               "kvm-mediated": (2000, 50), "intercept": (500, 50), "msr": (100, 50),
-               "msr+nmi": (1, 50)}
+    maker.made["skipped"].append(
+        {
+            "column": "native",
+            "experiment": "exit",
+            "item": "vmcall",
+            "why": "made up: no hypervisor",
+        }
+    )
+    per_pmi = {
+        "native": (0, 50),
+        "kvm": (4000, 50),
+        "kvm-new": (4000, 50),
+        "kvm-mediated": (2000, 50),
+        "intercept": (500, 50),
+        "msr": (100, 50),
+        "msr+nmi": (1, 50),
+    }
     for experiment, without in (("a1k", ()), ("a1", ("kvm",))):
         for item in tables.PERIODS:
             pmis = published.TABLE_4_2_PMIS[item]
@@ -86,21 +116,29 @@ def emulator():
                 if name in without:
                     continue
                 exits = 3 if name == "intercept" else 7
-                maker.region(name, experiment, item, 30 + root * pmis, 1000 + guest * pmis,
-                             exits * pmis if name.startswith(("kvm", "intercept")) else 0)
+                maker.region(
+                    name,
+                    experiment,
+                    item,
+                    30 + root * pmis,
+                    1000 + guest * pmis,
+                    exits * pmis if name.startswith(("kvm", "intercept")) else 0,
+                )
                 maker.add(name, experiment, item, "pmis", pmis)
                 if name == "intercept":
                     maker.add(name, experiment, item, "exits:RDMSR", 2 * pmis)
                     maker.add(name, experiment, item, "exits:WRMSR", pmis)
-    maker.made["skipped"].append({"column": "kvm", "experiment": "a1", "item": "m100",
-                                  "why": NO_KVM})
+    maker.made["skipped"].append(
+        {"column": "kvm", "experiment": "a1", "item": "m100", "why": NO_KVM}
+    )
     for name, profiled in (("native", 1010), ("msr+nmi", 1012), ("msr", 1050)):
         maker.add(name, "profile", "plain", "instructions", 1000, "instructions")
         maker.add(name, "profile", "profiled", "instructions", profiled, "instructions")
         maker.add(name, "profile", "profiled", "samples", 10)
         for share in published.TABLE_4_4:
-            maker.add(name, "profile", f"share_{share}", "share", 30.5 if name == "msr" else 30,
-                      "percent")
+            maker.add(
+                name, "profile", f"share_{share}", "share", 30.5 if name == "msr" else 30, "percent"
+            )
         maker.add(name, "accuracy", "loop.branches", "count", 1000 if name == "native" else 1020)
         maker.add(name, "accuracy", "loop.branches", "expected", 1000)
         maker.region(name, "accuracy", "one_rdpmc", 0, 12)
@@ -113,35 +151,53 @@ def emulator():
 def metal():
     maker = Maker("metal", "made-up metal")
     for at, name in enumerate(MACHINES, 1):
-        maker.add(name, "msr", "rdmsr_evtsel", "time", 100 * at, "cycles", min=90 * at,
-                  p95=120 * at)
+        maker.add(
+            name, "msr", "rdmsr_evtsel", "time", 100 * at, "cycles", min=90 * at, p95=120 * at
+        )
     return maker
 
 
 def row_of(table, label, after="", names=MACHINES):
-    """The first row with that label: its cells in these columns, then those in none. With `after`, one
-    that follows the row of that label."""
+    """The first row with that label: its cells in these columns, then those in none. With `after`,
+    one that follows the row of that label."""
     rows = table.rows
     if after:
-        rows = rows[[row.label for row in rows].index(after) + 1:]
+        rows = rows[[row.label for row in rows].index(after) + 1 :]
     cells_of = next(row.cells for row in rows if row.label == label)
     found = [(head, cell.text) for head, cell in zip(table.heads, cells_of)]
     ours = {head: text for head, text in found if head in results.COLUMNS}
-    return [ours[name] for name in names if name in ours] + \
-        [text for head, text in found if head not in ours]
+    return [ours[name] for name in names if name in ours] + [
+        text for head, text in found if head not in ours
+    ]
 
 
 class Numbers(unittest.TestCase):
     def test_numbers_keep_what_they_say(self):
-        for value, text in ((0, "0"), (1, "1"), (1234567, "1,234,567"), (0.97, "0.97"),
-                            (0.00065, "0.00065"), (1535.97, "1,536"), (112.02, "112"),
-                            (112.5, "112.5"), (-3, "-3")):
+        for value, text in (
+            (0, "0"),
+            (1, "1"),
+            (1234567, "1,234,567"),
+            (0.97, "0.97"),
+            (0.00065, "0.00065"),
+            (1535.97, "1,536"),
+            (112.02, "112"),
+            (112.5, "112.5"),
+            (-3, "-3"),
+        ):
             self.assertEqual(cells.number(value), text)
 
     def test_ratios_show_what_differs(self):
-        for value, base, text in ((2, 2, "1x"), (1.02, 1, "1.0200x"), (3134, 107, "29.3x"),
-                                  (3134, 1, "3,134x"), (0, 5, "0x"), (1, 1500, "0.00067x"),
-                                  (5, 0, "-"), (None, 5, "-"), (5, None, "-")):
+        for value, base, text in (
+            (2, 2, "1x"),
+            (1.02, 1, "1.0200x"),
+            (3134, 107, "29.3x"),
+            (3134, 1, "3,134x"),
+            (0, 5, "0x"),
+            (1, 1500, "0.00067x"),
+            (5, 0, "-"),
+            (None, 5, "-"),
+            (5, None, "-"),
+        ):
             self.assertEqual(cells.ratio(value, base), text)
 
 
@@ -151,9 +207,11 @@ class Tables(unittest.TestCase):
 
     def test_table_4_1_has_ratios_to_native_and_to_kvm(self):
         table = tables.table_4_1(self.machine)
-        self.assertEqual(row_of(table, "RDMSR EVTSEL"),
-                         ["1", "1,000", "200", "1", "1", "107", "3134", "143"])
-        # Of an exit's instructions to native's one, beside ratios of cycles, nobody learns anything.
+        self.assertEqual(
+            row_of(table, "RDMSR EVTSEL"), ["1", "1,000", "200", "1", "1", "107", "3134", "143"]
+        )
+        # Of an exit's instructions to native's one, beside ratios of cycles, nobody learns
+        # anything.
         self.assertNotIn("x native", [row.label for row in table.rows])
         self.assertIn(tables.NO_RATIO, table.reading)
         self.assertEqual(row_of(table, "x kvm")[:3], ["0.001x", "1x", "0.20x"])
@@ -168,13 +226,17 @@ class Tables(unittest.TestCase):
     def test_table_4_2_is_extra_over_base(self):
         table = tables.table_4_2(self.machine, "a1k", "test kernel")
         last = "M = 100: 1000 PMIs expected"
-        self.assertEqual(row_of(table, "extra over base", last)[:5],
-                         ["50,000", "4,050,000", "550,000", "150,000", "51,000"])
-        self.assertEqual(row_of(table, "x native", last)[:5],
-                         ["1x", "81.0x", "11.0x", "3.00x", "1.0200x"])
+        self.assertEqual(
+            row_of(table, "extra over base", last)[:5],
+            ["50,000", "4,050,000", "550,000", "150,000", "51,000"],
+        )
+        self.assertEqual(
+            row_of(table, "x native", last)[:5], ["1x", "81.0x", "11.0x", "3.00x", "1.0200x"]
+        )
         # The thesis's text has these differences, too.
-        self.assertEqual(row_of(table, "extra over base", last)[5:],
-                         ["1.953", "23.981", "10.272", "3.076"])
+        self.assertEqual(
+            row_of(table, "extra over base", last)[5:], ["1.953", "23.981", "10.272", "3.076"]
+        )
 
     def test_linux_base_has_the_hypervisor_bit(self):
         maker = emulator()
@@ -182,11 +244,15 @@ class Tables(unittest.TestCase):
             for item, value in (("m100", pmis), (tables.BASE, 1000)):
                 maker.add(column, "a1_bare", item, "instructions", value, "instructions")
         reading = tables.table_4_2(maker.machine(), "a1", "Linux").reading[-1]
-        self.assertIn("is 51,000; with hypervisor_bit=off msr+nmi's is 51,051, 1.0010 x that.", reading)
+        self.assertIn(
+            "is 51,000; with hypervisor_bit=off msr+nmi's is 51,051, 1.0010 x that.", reading
+        )
 
     def test_cost_of_a_sample(self):
-        self.assertEqual(row_of(more_tables.table_4_5(self.machine), "instructions per sample")[:5],
-                         ["1", "not run", "not run", "5", "1.20"])
+        self.assertEqual(
+            row_of(more_tables.table_4_5(self.machine), "instructions per sample")[:5],
+            ["1", "not run", "not run", "5", "1.20"],
+        )
 
     def test_missing_cells_say_not_run_and_why(self):
         table = tables.table_4_2(self.machine, "a1", "Linux")
@@ -198,20 +264,34 @@ class Tables(unittest.TestCase):
 
     def test_a_column_that_did_not_run_says_why_everywhere(self):
         made = results.empty("emulator", why="made up: no VMX")
-        for build in (tables.table_4_1, tables.table_4_3, more_tables.table_4_4,
-                      more_tables.table_4_5, more_tables.table_4_6, more_tables.table_4_7):
+        for build in (
+            tables.table_4_1,
+            tables.table_4_3,
+            more_tables.table_4_4,
+            more_tables.table_4_5,
+            more_tables.table_4_6,
+            more_tables.table_4_7,
+        ):
             table = build(Machine(made))
-            measured = [cell.text for row in table.rows if row.kind == "main"
-                        for cell in row.cells[:len(results.COLUMNS)]]
+            measured = [
+                cell.text
+                for row in table.rows
+                if row.kind == "main"
+                for cell in row.cells[: len(results.COLUMNS)]
+            ]
             self.assertEqual(set(measured), {"not run"}, table.key)
             self.assertTrue(table.notes)
 
     def test_overhead_is_in_percent_and_its_difference_in_points(self):
         table = more_tables.table_4_5(self.machine)
-        self.assertEqual(row_of(table, "overhead"), [
-            "1.00 %", "not run", "not run", "5.00 %", "1.20 %", "7.3 %", "20.3 %", "7.6 %"])
-        self.assertEqual(row_of(table, "points to native"), [
-            "+0.00", "-", "-", "+4.00", "+0.20", "+0.00", "+13.00", "+0.30"])
+        self.assertEqual(
+            row_of(table, "overhead"),
+            ["1.00 %", "not run", "not run", "5.00 %", "1.20 %", "7.3 %", "20.3 %", "7.6 %"],
+        )
+        self.assertEqual(
+            row_of(table, "points to native"),
+            ["+0.00", "-", "-", "+4.00", "+0.20", "+0.00", "+13.00", "+0.30"],
+        )
 
     def test_exits_are_per_pmi_without_the_base(self):
         table = more_tables.exits_per_pmi(self.machine, "a1", "Linux")
@@ -241,8 +321,11 @@ class Tables(unittest.TestCase):
         self.assertEqual(verdicts, ["holds"] * 6)
         maker = emulator()
         for entry in maker.made["measurements"]:
-            if entry["column"] == "msr+nmi" and entry["metric"] in (
-                    "instructions", "root_instructions") and entry["item"] != "plain":
+            if (
+                entry["column"] == "msr+nmi"
+                and entry["metric"] in ("instructions", "root_instructions")
+                and entry["item"] != "plain"
+            ):
                 entry["value"] = entry["value"] * 1.5 + 100
             if (entry["column"], entry["item"]) == ("msr+nmi", "share_bb"):
                 entry["value"] += tables.MAX_SHARE_POINTS + 0.1
@@ -253,15 +336,26 @@ class Tables(unittest.TestCase):
 
     def test_tables_fit_a_console(self):
         for machine in (self.machine, metal().machine(), Machine(results.empty("emulator"))):
-            made = [build(machine) for build in (
-                tables.table_4_1, tables.table_4_3, more_tables.table_4_4, more_tables.table_4_5,
-                more_tables.table_4_6, more_tables.table_4_7,
-                more_tables.ablation_table)]
+            made = [
+                build(machine)
+                for build in (
+                    tables.table_4_1,
+                    tables.table_4_3,
+                    more_tables.table_4_4,
+                    more_tables.table_4_5,
+                    more_tables.table_4_6,
+                    more_tables.table_4_7,
+                    more_tables.ablation_table,
+                )
+            ]
             made += more_tables.other_tables(machine)
             made += [tables.table_4_2(machine, name, "x") for name in ("a1", "a1k")]
-            made += [getattr(part, "what", part) for section in added.sections()
-                     for part in section.parts(machine)
-                     if isinstance(getattr(part, "what", part), cells.Table)]
+            made += [
+                getattr(part, "what", part)
+                for section in added.sections()
+                for part in section.parts(machine)
+                if isinstance(getattr(part, "what", part), cells.Table)
+            ]
             for table in made:
                 for line in textpage.lines_of(table):
                     self.assertLessEqual(len(line), textpage.WIDTH, line)
@@ -288,10 +382,15 @@ class Units(unittest.TestCase):
 
     def test_an_emulators_figures_are_never_cycles(self):
         machine = emulator().machine()
-        made = [tables.table_4_1(machine), tables.table_4_2(machine, "a1", "Linux"),
-                tables.table_4_2(machine, "a1k", "x"), tables.table_4_3(machine),
-                more_tables.table_4_5(machine), *more_tables.other_tables(machine),
-                more_tables.ablation_table(machine)]
+        made = [
+            tables.table_4_1(machine),
+            tables.table_4_2(machine, "a1", "Linux"),
+            tables.table_4_2(machine, "a1k", "x"),
+            tables.table_4_3(machine),
+            more_tables.table_4_5(machine),
+            *more_tables.other_tables(machine),
+            more_tables.ablation_table(machine),
+        ]
         for table in made:
             self.assertNotIn("cycles", table.unit)
             self.assertNotIn("cycles", table.groups[0][0])
@@ -304,7 +403,6 @@ class Units(unittest.TestCase):
         for table in (tables.table_4_1(emulator().machine()), tables.table_4_3(metal().machine())):
             self.assertTrue(table.groups[1][0].startswith("published"))
 
-
     def test_an_emulator_without_a_ledger_has_its_tsc(self):
         maker = Maker()
         maker.add("native", "exit", "cpuid", "time", 3, "instructions")
@@ -316,12 +414,23 @@ class Units(unittest.TestCase):
 
 class Model(unittest.TestCase):
     def test_cycles_are_counts_times_unit_costs(self):
-        counts = {"exits": 2, "instructions": 110, "vmread": 5, "vmwrite": 1, "rdmsr": 1,
-                  "wrmsr": 1}
+        counts = {
+            "exits": 2,
+            "instructions": 110,
+            "vmread": 5,
+            "vmwrite": 1,
+            "rdmsr": 1,
+            "wrmsr": 1,
+        }
         costs = {key: cost.mean for key, cost in predict.COST.items()}
         # Of 110 instructions 6 access the VMCS, 2 MSRs, and 2 are entries.
-        want = 2 * costs["transition"] + 6 * costs["vmcs"] + costs["rdmsr"] + costs["wrmsr"] \
+        want = (
+            2 * costs["transition"]
+            + 6 * costs["vmcs"]
+            + costs["rdmsr"]
+            + costs["wrmsr"]
             + 100 * costs["cpi"]
+        )
         self.assertAlmostEqual(predict.cycles_of(counts, lambda cost: cost.mean), want)
 
     def test_range_holds_the_prediction(self):
@@ -334,8 +443,9 @@ class Model(unittest.TestCase):
 
     def test_no_cell_is_compared_with_its_own_source(self):
         lines = predict.predictions(emulator().machine())
-        self.assertFalse([line for line in lines
-                          if line.table == "4.1" and line.column == "native"])
+        self.assertFalse(
+            [line for line in lines if line.table == "4.1" and line.column == "native"]
+        )
         self.assertEqual({line.table for line in lines}, {"4.1", "4.2", "4.3"})
 
     def test_unit_costs_name_their_sources(self):
@@ -345,12 +455,14 @@ class Model(unittest.TestCase):
 
     def test_table_4_2_of_kvm_is_the_guests_part_and_the_roots(self):
         lines = predict.predictions(emulator().machine())
-        line = next(line for line in lines
-                    if (line.table, line.label, line.column) == ("4.2", "1000 PMIs", "kvm"))
+        line = next(
+            line
+            for line in lines
+            if (line.table, line.label, line.column) == ("4.2", "1000 PMIs", "kvm")
+        )
         costs = {key: cost.mean for key, cost in predict.COST.items()}
         # Per PMI: 50 instructions of the guest, 3 of them exit; 4000 in root mode with 7 entries.
-        want = 1000 * (7 * costs["transition"] + (47 + 4000 - 7) * costs["cpi"]
-                       + costs["delivery"])
+        want = 1000 * (7 * costs["transition"] + (47 + 4000 - 7) * costs["cpi"] + costs["delivery"])
         self.assertAlmostEqual(line.cycles, want)
         self.assertAlmostEqual(line.theirs, 23.981e-3 * 2.2e9, delta=1)
 
@@ -360,6 +472,7 @@ class Model(unittest.TestCase):
 
 class Checker(html.parser.HTMLParser):
     """Well-formed: what is opened is closed, in order; nothing comes from elsewhere."""
+
     VOID = {"meta", "br", "hr", "img", "link", "input"}
 
     def __init__(self):
@@ -401,8 +514,13 @@ class Page(unittest.TestCase):
 
     @staticmethod
     def run_program(*arguments):
-        return subprocess.run([os.path.join(HERE, "report.py"), *arguments], text=True, check=False,
-                              capture_output=True, timeout=21600)
+        return subprocess.run(
+            [os.path.join(HERE, "report.py"), *arguments],
+            text=True,
+            check=False,
+            capture_output=True,
+            timeout=21600,
+        )
 
     def setUp(self):
         if not self.page:

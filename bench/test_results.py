@@ -9,8 +9,16 @@ import unittest
 import results
 from results import Trouble
 
-ENTRY = {"column": "native", "experiment": "msr", "item": "rdpmc", "metric": "instructions",
-         "unit": "instructions", "value": 1, "exact": True, "n": 1}
+ENTRY = {
+    "column": "native",
+    "experiment": "msr",
+    "item": "rdpmc",
+    "metric": "instructions",
+    "unit": "instructions",
+    "value": 1,
+    "exact": True,
+    "n": 1,
+}
 
 
 def good(column="native", **changes):
@@ -49,17 +57,29 @@ class Validate(unittest.TestCase):
         results.validate(change(made, "environment", "kind", "metal"))
 
     def test_a_time_of_hardware_is_not_exact(self):
-        self.refused(change(good(metric="time", unit="cycles"), "environment", "kind", "metal"),
-                     "exact")
+        self.refused(
+            change(good(metric="time", unit="cycles"), "environment", "kind", "metal"), "exact"
+        )
 
     def test_a_metric_has_its_unit(self):
-        for metric, unit in (("root_instructions", "bytes"), ("root_instructions:CPUID", "count"),
-                             ("exits:CPUID", "instructions"), ("share", "count"),
-                             ("pmis", "ns"), ("time", "count"), ("latency_avg", "count"),
-                             ("other", "instructions")):
+        for metric, unit in (
+            ("root_instructions", "bytes"),
+            ("root_instructions:CPUID", "count"),
+            ("exits:CPUID", "instructions"),
+            ("share", "count"),
+            ("pmis", "ns"),
+            ("time", "count"),
+            ("latency_avg", "count"),
+            ("other", "instructions"),
+        ):
             self.refused(good(metric=metric, unit=unit), "measurements[0].unit", metric)
-        for metric, unit in (("root_instructions:CPUID", "instructions"), ("exits:CPUID", "count"),
-                             ("time", "instructions"), ("time", "ns"), ("other", "bytes")):
+        for metric, unit in (
+            ("root_instructions:CPUID", "instructions"),
+            ("exits:CPUID", "count"),
+            ("time", "instructions"),
+            ("time", "ns"),
+            ("other", "bytes"),
+        ):
             results.validate(good(metric=metric, unit=unit))
         hardware = change(good(metric="time", exact=False), "environment", "kind", "nested")
         self.refused(hardware, "cycles or ns")
@@ -71,9 +91,20 @@ class Validate(unittest.TestCase):
             self.refused(change(good(), "run", {**run, key: bad}), f"run.{key}")
 
     def test_fields_of_a_measurement(self):
-        for key, bad in (("column", "xen"), ("experiment", "msrs"), ("unit", "tsc"), ("value", "1"),
-                         ("value", float("nan")), ("value", True), ("exact", 1), ("n", 0),
-                         ("n", 1.5), ("min", None), ("item", 3), ("metric", "a\nb")):
+        for key, bad in (
+            ("column", "xen"),
+            ("experiment", "msrs"),
+            ("unit", "tsc"),
+            ("value", "1"),
+            ("value", float("nan")),
+            ("value", True),
+            ("exact", 1),
+            ("n", 0),
+            ("n", 1.5),
+            ("min", None),
+            ("item", 3),
+            ("metric", "a\nb"),
+        ):
             made = good()
             made["measurements"][0][key] = bad
             self.refused(made, f"measurements[0].{key}")
@@ -132,8 +163,13 @@ class Files(unittest.TestCase):
             self.assertEqual(results.load(name)["columns"]["msr"]["why"], results.OLDER)
 
     def test_one_text_or_one_for_each_column(self):
-        for value, several in (("", False), ("on", False), ("V 1; of 2024", False),
-                               ("native: on; msr: off", True), ("kvm, msr: on; native: off", True)):
+        for value, several in (
+            ("", False),
+            ("on", False),
+            ("V 1; of 2024", False),
+            ("native: on; msr: off", True),
+            ("kvm, msr: on; native: off", True),
+        ):
             self.assertEqual(results.of_columns(value), several, value)
 
     def test_bad_results_do_not_replace_good_ones(self):
@@ -157,8 +193,11 @@ class Files(unittest.TestCase):
     def test_what_is_wrong_with_a_file(self):
         with tempfile.TemporaryDirectory() as folder:
             name = os.path.join(folder, "results.json")
-            for text, word in (("{", "not JSON"), ("[]", "an object"),
-                               (json.dumps(change(good(), "schema", 9)), "schema")):
+            for text, word in (
+                ("{", "not JSON"),
+                ("[]", "an object"),
+                (json.dumps(change(good(), "schema", 9)), "schema"),
+            ):
                 with open(name, "w", encoding="utf-8") as out:
                     out.write(text)
                 with self.assertRaises(Trouble) as caught:
@@ -174,8 +213,10 @@ class Merge(unittest.TestCase):
     def test_columns_of_several_runs(self):
         merged, notes = results.merge([good("native"), good("msr", value=2)])
         self.assertEqual(notes, [])
-        self.assertEqual([name for name in results.COLUMNS
-                          if merged["columns"][name]["status"] == "ok"], ["native", "msr"])
+        self.assertEqual(
+            [name for name in results.COLUMNS if merged["columns"][name]["status"] == "ok"],
+            ["native", "msr"],
+        )
         self.assertEqual([entry["value"] for entry in merged["measurements"]], [1, 2])
 
     def test_the_last_one_is_taken_whole(self):
@@ -197,8 +238,12 @@ class Merge(unittest.TestCase):
     def test_of_one_machine_only(self):
         first = change(good(), "environment", "kernel", "Linux 6")
         first["environment"]["mitigations"] = "off"
-        for key, value in (("kind", "metal"), ("cpu", "other"), ("kernel", "Linux 7"),
-                           ("mitigations", "auto")):
+        for key, value in (
+            ("kind", "metal"),
+            ("cpu", "other"),
+            ("kernel", "Linux 7"),
+            ("mitigations", "auto"),
+        ):
             with self.assertRaises(Trouble) as caught:
                 results.merge([first, change(first, "environment", key, value)])
             self.assertIn(key, str(caught.exception))
@@ -211,11 +256,15 @@ class Merge(unittest.TestCase):
         self.assertEqual(merged["tool"]["version"], "v1")
 
     def test_what_differs_from_column_to_column_is_said(self):
-        parts = [change(good(name), "environment", "turbo", value)
-                 for name, value in (("native", "off"), ("msr", "on"), ("msr+nmi", "off"))]
+        parts = [
+            change(good(name), "environment", "turbo", value)
+            for name, value in (("native", "off"), ("msr", "on"), ("msr+nmi", "off"))
+        ]
         merged, notes = results.merge(parts)
         self.assertEqual(merged["environment"]["turbo"], "native, msr+nmi: off; msr: on")
         self.assertEqual(notes, ["turbo differs: native, msr+nmi: off; msr: on"])
-        parts = [change(good(name), "environment", "kvm", f"of Linux {name}")
-                 for name in ("native", "msr")]
+        parts = [
+            change(good(name), "environment", "kvm", f"of Linux {name}")
+            for name in ("native", "msr")
+        ]
         self.assertIn("kvm differs", results.merge(parts)[1][0])

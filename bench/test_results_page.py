@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_results_page.py: each file of results/ is as the schema wants it, docs/results.md is made of them, and
-# the report of them looks as it should in a browser.
+# test_results_page.py: each file of results/ is as the schema wants it, docs/results.md is made of
+# them, and the report of them looks as it should in a browser.
 import copy
 
 import pytest
@@ -26,7 +26,8 @@ EMPTY = """[...document.querySelectorAll("svg")].filter((svg) => {
   });
   return box.width < 100 || box.height < 30 || drawn.length < 2;
 }).map((svg) => svg.querySelector("title").textContent)"""
-OVER = """[...document.querySelectorAll("body *")].filter((one) => !one.closest(".scroll") && !one.closest("svg") &&
+OVER = """[...document.querySelectorAll("body *")].filter((one) =>
+  !one.closest(".scroll") && !one.closest("svg") &&
   one.getBoundingClientRect().right > innerWidth + 1).map((one) => one.outerHTML.slice(0, 80))"""
 
 
@@ -39,8 +40,11 @@ def machines():
 
 def is_older(machines):
     """Whether a column came after these results: it is on the page as soon as it is measured."""
-    return any(column["why"] == results.OLDER for machine in machines.values()
-               for column in machine.results["columns"].values())
+    return any(
+        column["why"] == results.OLDER
+        for machine in machines.values()
+        for column in machine.results["columns"].values()
+    )
 
 
 def test_files_and_page_are_current(machines):
@@ -57,12 +61,19 @@ def test_an_old_page_is_seen(machines):
             one["value"] *= 2
     wrong = results_page.stale({**machines, name: report.Machine(changed)})
     files = {line.partition(":")[0] for line in wrong}
-    assert {"docs/results.md", f"docs/results/{name}-tables.md", f"docs/results/{name}-pmi.svg"} <= files, wrong
+    assert {
+        "docs/results.md",
+        f"docs/results/{name}-tables.md",
+        f"docs/results/{name}-pmi.svg",
+    } <= files, wrong
 
 
 def test_no_figure_without_a_command(machines):
     for machine in machines.values():
-        assert all(one.command.startswith(("make ", "FULL=1 make ", "pytest ")) for one in leads.leads(machine))
+        assert all(
+            one.command.startswith(("make ", "FULL=1 make ", "pytest "))
+            for one in leads.leads(machine)
+        )
         assert all(one["command"] for one in machine.results.get("tables", []))
 
 
@@ -86,8 +97,8 @@ def browser(tmp_path_factory):
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_in_a_browser(machines, browser, tmp_path, width):
-    """No column is clipped, no picture is empty, nothing is wider than the window; the first screen has the
-    three pictures."""
+    """No column is clipped, no picture is empty, nothing is wider than the window; the first screen
+    has the three pictures."""
     file = tmp_path / "report.html"
     file.write_text(report.html_of(list(machines.values())), encoding="utf-8")
     with browser.opened(str(file), width):
@@ -97,7 +108,8 @@ def test_in_a_browser(machines, browser, tmp_path, width):
         browser.value("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
         browser.settle()
         assert browser.value(EMPTY) == [] and browser.value(OVER) == []
-        # On a narrow one a wide table has a scroll bar of its own; so has one with a column more than was measured.
+        # On a narrow one a wide table has a scroll bar of its own; so has one with a column more
+        # than was measured.
         assert browser.value(CLIPPED % str(width < WIDTHS[0] or is_older(machines)).lower()) == []
         count = browser.value("document.querySelectorAll('table').length")
     return f"{count} tables at {width} pixels"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_run.py: what run.py does with results: a part of a set does not replace a whole one, what must
-# hold and does not is said, so is the time; troubles are one line. Nothing is booted.
+# test_run.py: what run.py does with results: a part of a set does not replace a whole one, what
+# must hold and does not is said, so is the time; troubles are one line. Nothing is booted.
 import os
 import signal
 import subprocess
@@ -23,8 +23,13 @@ EMULATED_SECONDS = 16 * 60
 
 
 def command(*arguments):
-    return subprocess.run([sys.executable, os.path.join(HERE, "run.py"), *arguments], text=True,
-                          check=False, capture_output=True, timeout=21600)
+    return subprocess.run(
+        [sys.executable, os.path.join(HERE, "run.py"), *arguments],
+        text=True,
+        check=False,
+        capture_output=True,
+        timeout=21600,
+    )
 
 
 class Mitigations(unittest.TestCase):
@@ -54,13 +59,25 @@ class Whole(unittest.TestCase):
         return found.st_ino, found.st_size, found.st_mtime_ns
 
     def arguments(self, **changes):
-        return SimpleNamespace(**{"out": self.folder.name, "files": [], "only": "", "plan": False,
-                                  "columns": list(results.COLUMNS), **changes})
+        return SimpleNamespace(
+            **{
+                "out": self.folder.name,
+                "files": [],
+                "only": "",
+                "plan": False,
+                "columns": list(results.COLUMNS),
+                **changes,
+            }
+        )
 
     def test_a_part_does_not_replace_a_whole(self):
         parts = ({"only": "nginx"}, {"columns": ["native"]}, {"files": ["log"]})
-        for kind, whole, refused in (("emulator", True, True), ("emulator", False, False),
-                                     ("metal", None, True), ("emulator", None, False)):
+        for kind, whole, refused in (
+            ("emulator", True, True),
+            ("emulator", False, False),
+            ("metal", None, True),
+            ("emulator", None, False),
+        ):
             self.save(kind, whole)
             run.protect(self.arguments())
             run.protect(self.arguments(only="nginx", plan=True))
@@ -96,8 +113,7 @@ class MustHold(unittest.TestCase):
         self.assertEqual(run.broken(made), [])
         self.assertEqual(run.broken(results.empty("emulator")), [])
         for entry in made["measurements"]:
-            if (entry["column"], entry["item"], entry["metric"]) == \
-                    ("msr", "rdpmc", "exits"):
+            if (entry["column"], entry["item"], entry["metric"]) == ("msr", "rdpmc", "exits"):
                 entry["value"] = 1
         self.assertEqual(len(run.broken(made)), 1)
         self.assertIn("RDPMC under msr: 1 for 1, 1 exits", run.broken(made)[0])
@@ -107,8 +123,10 @@ class MustHold(unittest.TestCase):
         facts = tables.must_hold(maker.machine())
         self.assertIn("16 of 16 cells", facts[0][2])
         maker.made["measurements"] = [
-            entry for entry in maker.made["measurements"]
-            if (entry["column"], entry["item"]) != ("msr", "rdpmc")]
+            entry
+            for entry in maker.made["measurements"]
+            if (entry["column"], entry["item"]) != ("msr", "rdpmc")
+        ]
         self.assertEqual(tables.must_hold(maker.machine())[0][3], tables.NOT_MEASURED)
 
 
@@ -116,19 +134,26 @@ class Time(unittest.TestCase):
     def test_it_is_said_and_judged_where_it_can_be(self):
         taken = {**RUN, "seconds": EMULATED_SECONDS}
         for changes, quick, kind, words in (
-                ({}, True, "emulator", "took 16.0 min, wanted at most 15: too long"),
-                ({}, False, "emulator", "took 16.0 min, wanted at most 60"),
-                ({"whole": False}, True, "emulator", "took 16.0 min"),
-                ({"processors": 1}, True, "emulator", "took 16.0 min"),
-                ({}, True, "nested", "took 16.0 min")):
+            ({}, True, "emulator", "took 16.0 min, wanted at most 15: too long"),
+            ({}, False, "emulator", "took 16.0 min, wanted at most 60"),
+            ({"whole": False}, True, "emulator", "took 16.0 min"),
+            ({"processors": 1}, True, "emulator", "took 16.0 min"),
+            ({}, True, "nested", "took 16.0 min"),
+        ):
             self.assertEqual(run.took({**taken, **changes}, quick, kind), words)
 
 
 class Columns(unittest.TestCase):
     def test_nested_columns_say_their_levels(self):
-        outcomes = [SimpleNamespace(boot=plan.Boot("b", name, "test kernel", {}, 1, 1),
-                                    failure="", measurements=[1], errors=[])
-                    for name in ("kvm", "msr")]
+        outcomes = [
+            SimpleNamespace(
+                boot=plan.Boot("b", name, "test kernel", {}, 1, 1),
+                failure="",
+                measurements=[1],
+                errors=[],
+            )
+            for name in ("kvm", "msr")
+        ]
         columns = run.columns_of("nested", outcomes, results.COLUMNS, {})
         self.assertEqual(columns["kvm"]["detail"], f"test kernel; {results.ONE_LEVEL}")
         self.assertEqual(columns["msr"]["detail"], f"test kernel; {results.TWO_LEVELS}")
@@ -139,21 +164,26 @@ class Columns(unittest.TestCase):
 
 
 class Signals(unittest.TestCase):
-    WAITS = ("import run, sys, time\n"
-             "def wait(_):\n"
-             "    print('ready', flush=True)\n"
-             "    time.sleep(60)\n"
-             "run.measure = wait\n"
-             "sys.argv = ['run.py', '--out', '/nonexistent']\n"
-             "sys.exit(run.main())\n")
+    WAITS = (
+        "import run, sys, time\n"
+        "def wait(_):\n"
+        "    print('ready', flush=True)\n"
+        "    time.sleep(60)\n"
+        "run.measure = wait\n"
+        "sys.argv = ['run.py', '--out', '/nonexistent']\n"
+        "sys.exit(run.main())\n"
+    )
 
     def test_each_ends_it_in_good_order(self):
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            with subprocess.Popen([sys.executable, "-B", "-c", self.WAITS], text=True,
-                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                  env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-                                  preexec_fn=lambda: [signal.signal(each, signal.SIG_DFL)
-                                                      for each in run.SIGNALS]) as child:
+            with subprocess.Popen(
+                [sys.executable, "-B", "-c", self.WAITS],
+                text=True,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+                preexec_fn=lambda: [signal.signal(each, signal.SIG_DFL) for each in run.SIGNALS],
+            ) as child:
                 self.assertEqual(child.stdout.readline(), "ready\n")
                 child.send_signal(number)
                 _, said = child.communicate(timeout=21600)

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# textpage.py: tables as text for a console, at most 132 columns wide. One that is wider goes on below.
+# textpage.py: tables as text for a console, at most 132 columns wide. One that is wider goes on
+# below.
 import textwrap
 
 WIDTH = 132
-GAPS = ("  ", " ")           # the second where the first makes the table too wide
+GAPS = ("  ", " ")  # the second where the first makes the table too wide
 INDENT = "  "
 HYPHENS = {"Passthrough": "Pass- through", "NMI Passthrough": "NMI Pass- through"}
 
@@ -35,12 +36,17 @@ def widths_of(table):
 
 
 def parts_of(table, label, columns):
-    """The gap, and the places of the columns that stand beside each other: all, where they fit; else
-    each group begins anew."""
+    """The gap, and the places of the columns that stand beside each other: all, where they fit;
+    else each group begins anew."""
     every = range(len(columns))
     for gap in GAPS:
-        if max(label + sum(columns) + len(gap) * len(columns),
-               len(group_line(table, label, columns, gap, every))) <= WIDTH:
+        if (
+            max(
+                label + sum(columns) + len(gap) * len(columns),
+                len(group_line(table, label, columns, gap, every)),
+            )
+            <= WIDTH
+        ):
             return gap, [every]
     parts, at = [], 0
     for _, span in table.groups:
@@ -68,8 +74,9 @@ def group_line(table, label, columns, gap, part):
 def part_lines(table, label, columns, gap, part):
     out = [group_line(table, label, columns, gap, part)]
     for of_two in (0, 1):
-        line = " " * label + "".join(gap + head_lines(table.heads[at])[of_two].rjust(columns[at])
-                                     for at in part)
+        line = " " * label + "".join(
+            gap + head_lines(table.heads[at])[of_two].rjust(columns[at]) for at in part
+        )
         if line.strip():
             out.append(line.rstrip())
     out.append("-" * (label + sum(len(gap) + columns[at] for at in part)))
@@ -77,7 +84,8 @@ def part_lines(table, label, columns, gap, part):
         line = row.label
         if row.kind != "group":
             line = label_text(row).ljust(label) + "".join(
-                gap + cell_text(row.cells[at]).rjust(columns[at]) for at in part)
+                gap + cell_text(row.cells[at]).rjust(columns[at]) for at in part
+            )
         out.append(line.rstrip())
     return out
 
@@ -94,16 +102,18 @@ def lines_of(table):
     for part in parts:
         out += part_lines(table, label, columns, gap, part)
     for at, note in enumerate(table.notes, 1):
-        out += textwrap.wrap(f"[{at}] {note}", WIDTH, subsequent_indent="    ",
-                             break_on_hyphens=False)
+        out += textwrap.wrap(
+            f"[{at}] {note}", WIDTH, subsequent_indent="    ", break_on_hyphens=False
+        )
     return out
 
 
 def fact_lines(facts):
     out = []
     for what, wanted, found, verdict in facts:
-        out += textwrap.wrap(f"{verdict}: {what}: {found}; wanted {wanted}", WIDTH,
-                             subsequent_indent=INDENT)
+        out += textwrap.wrap(
+            f"{verdict}: {what}: {found}; wanted {wanted}", WIDTH, subsequent_indent=INDENT
+        )
     return out
 
 

@@ -15,7 +15,9 @@ from kernels import DIFFERENCES, SEEN, SUITES  # noqa: E402
 
 PAGE = "guest.md"
 BEGIN = "<!-- Made by docs/differences.py from tests/e2e/kernels.py: edit that. -->\n\n"
-BIT_BEGIN = "<!-- The bit's, made by docs/differences.py from tests/e2e/kernels.py: edit that. -->\n\n"
+BIT_BEGIN = (
+    "<!-- The bit's, made by docs/differences.py from tests/e2e/kernels.py: edit that. -->\n\n"
+)
 END = "\n<!-- End of what is made. -->\n"
 
 

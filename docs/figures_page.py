@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-# figures_page.py: writes the tables that docs/figures.ini has the figures of: docs/figures.md's, and
-# those of other pages, whose rows name the page. Usage: figures_page.py
+# figures_page.py: writes the tables that docs/figures.ini has the figures of: docs/figures.md's,
+# and those of other pages, whose rows name the page. Usage: figures_page.py
 import configparser
 import os
 
@@ -10,8 +10,12 @@ SOURCE = os.path.join(HERE, "figures.ini")
 OWN = "figures.md"
 HEADS = {
     OWN: ("what", "figure", "environment", "command", "seen"),
-    "nested.md": ("an operation of the guest", "KVM's plain guest", "PMUvisor, `msr+nmi`",
-                  "PMUvisor, `intercept`"),
+    "nested.md": (
+        "an operation of the guest",
+        "KVM's plain guest",
+        "PMUvisor, `msr+nmi`",
+        "PMUvisor, `intercept`",
+    ),
 }
 BEGIN = "<!-- Made by docs/figures_page.py from docs/figures.ini: edit that. -->\n\n"
 END = "\n<!-- End of what is made. -->\n"
@@ -23,8 +27,10 @@ def figures(source=SOURCE):
     found = configparser.ConfigParser(default_section="none", interpolation=None, delimiters=("=",))
     with open(source, encoding="utf-8") as file:
         found.read_file(file)
-    return {name: {"page": OWN, "environment": "emulator", "command": "make check", **found[name]}
-            for name in found.sections()}
+    return {
+        name: {"page": OWN, "environment": "emulator", "command": "make check", **found[name]}
+        for name in found.sections()
+    }
 
 
 def cells(name, row):
@@ -37,8 +43,11 @@ def cells(name, row):
 def table(rows, page):
     lines = [HEADS[page], ["---"] * len(HEADS[page])]
     lines += [cells(name, row) for name, row in rows.items() if row["page"] == page]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines).replace("| --- ", "|---").replace(
-        "|--- |", "|---|")
+    return (
+        "".join(f"| {' | '.join(line)} |\n" for line in lines)
+        .replace("| --- ", "|---")
+        .replace("|--- |", "|---|")
+    )
 
 
 def made(page, text, rows):

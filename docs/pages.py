@@ -14,8 +14,20 @@ PASSED_OVER = {"build", "out", "__pycache__"}  # and .git and the like
 CODE = (".c", ".h", ".asm", ".cc", ".py")
 # Names that are no files of the tree: what is built, measured or installed, and the guest's.
 MADE = {"build", "bench/out", "bench/build.txt", "boot/grub", "boot/efi"}
-NAMED = {"pmuvisor.cfg", "local.cfg", "custom.cfg", "results.json", "report.html", "part.json",
-         "columns.cfg", "mine.c", "msrs.def", "build.txt", "facts.txt", "JOB.txt"}
+NAMED = {
+    "pmuvisor.cfg",
+    "local.cfg",
+    "custom.cfg",
+    "results.json",
+    "report.html",
+    "part.json",
+    "columns.cfg",
+    "mine.c",
+    "msrs.def",
+    "build.txt",
+    "facts.txt",
+    "JOB.txt",
+}
 # Folders that may be taken away, each with the pages of docs/ that are of it alone.
 REMOVABLE = {"metal": {"docs/metal.md"}, "experiments": set()}
 # The index, and the groups that it has.
@@ -32,14 +44,26 @@ SPAN = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 FUNCTION = re.compile(r"(?:([\w./-]+):)?(\w+)\(\)")
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
-PROGRAMS = {"git", "apt", "apt-get", "cat", "cd", "dd", "gcc", "man", "openssl", "pytest",
-            "sudo"}  # of the system
+PROGRAMS = {
+    "git",
+    "apt",
+    "apt-get",
+    "cat",
+    "cd",
+    "dd",
+    "gcc",
+    "man",
+    "openssl",
+    "pytest",
+    "sudo",
+}  # of the system
 
 
 def tree_files():
     for folder, folders, files in os.walk(TOP):
-        folders[:] = sorted(name for name in set(folders) - PASSED_OVER
-                            if not name.startswith(".") or name == ".ci")
+        folders[:] = sorted(
+            name for name in set(folders) - PASSED_OVER if not name.startswith(".") or name == ".ci"
+        )
         for name in sorted(files):
             yield os.path.relpath(os.path.join(folder, name), TOP)
 
@@ -73,16 +97,22 @@ def links(page, text):
 
 def anchors(text):
     """The names that a page's headings have as targets of links."""
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
-            for heading in HEADING.findall(prose(text))} | set(re.findall(r'<a id="([^"]+)">', text))
+    return {
+        re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+        for heading in HEADING.findall(prose(text))
+    } | set(re.findall(r'<a id="([^"]+)">', text))
 
 
 # ---- checks ----
 
+
 def long_files(files, limit):
     """files: {path: text}."""
-    return [f"{path} has {text.count(chr(10))} lines, wanted at most {limit}"
-            for path, text in files.items() if text.count("\n") > limit]
+    return [
+        f"{path} has {text.count(chr(10))} lines, wanted at most {limit}"
+        for path, text in files.items()
+        if text.count("\n") > limit
+    ]
 
 
 def reached(pages, front):
@@ -103,8 +133,10 @@ def reached(pages, front):
 def groups(pages):
     """{group: what the index links in it}."""
     sections = re.split(r"^## (.*)$", pages.get(INDEX, ""), flags=re.MULTILINE)[1:]
-    return {name: {target for target, _ in links(INDEX, text)} - {INDEX, "README.md"}
-            for name, text in zip(sections[::2], sections[1::2])}
+    return {
+        name: {target for target, _ in links(INDEX, text)} - {INDEX, "README.md"}
+        for name, text in zip(sections[::2], sections[1::2])
+    }
 
 
 def unreachable(pages, wanted):
@@ -155,24 +187,37 @@ def missing_files(pages):
     for page, text in pages.items():
         for span in SPAN.findall(prose(text) if page not in NOT_ASKED else ""):
             path = FUNCTION.sub(lambda match: match[1] or "", span)
-            if not re.fullmatch(r"[\w./*+-]+", path) or path.startswith("/") or \
-                    PLACEHOLDER.search(path):
+            if (
+                not re.fullmatch(r"[\w./*+-]+", path)
+                or path.startswith("/")
+                or PLACEHOLDER.search(path)
+            ):
                 continue
             if any(path == made or path.startswith(made + "/") for made in MADE):
                 continue
             if path.split("/")[0] in tops and "/" in path:
                 if not is_there(page, path.rstrip("/")):
                     out.append(f"{page}: `{span}` is not in the tree")
-            elif re.fullmatch(rf"[\w*+-]+\.({FILE_ENDINGS})", path) and path not in NAMED and \
-                    path not in names and not is_there(page, path):
+            elif (
+                re.fullmatch(rf"[\w*+-]+\.({FILE_ENDINGS})", path)
+                and path not in NAMED
+                and path not in names
+                and not is_there(page, path)
+            ):
                 out.append(f"{page}: `{span}`: the tree has no such file")
     return out
 
 
 def defines(text, name):
     """C: a definition begins at the margin and has a body, or is a macro; NASM: a label."""
-    return re.search(rf"^[A-Za-z_][^;={{}}\n]*\b{name}\([^;{{}}]*\)\s*\{{|^#define {name}\(|"
-                     rf"^{name}:", text, re.MULTILINE) is not None
+    return (
+        re.search(
+            rf"^[A-Za-z_][^;={{}}\n]*\b{name}\([^;{{}}]*\)\s*\{{|^#define {name}\(|" rf"^{name}:",
+            text,
+            re.MULTILINE,
+        )
+        is not None
+    )
 
 
 def missing_functions(pages):
@@ -209,11 +254,23 @@ def commands(pages, word):
 
 def run(line, timeout=600):
     """As a user would: not as a part of the make that runs the tests."""
-    environment = {name: value for name, value in os.environ.items()
-                   if not name.startswith("MAKE") and name != "MFLAGS"}
-    return subprocess.run(line, shell=True, cwd=TOP, stdin=subprocess.DEVNULL, text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=timeout,
-                          check=False, env=environment)
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("MAKE") and name != "MFLAGS"
+    }
+    return subprocess.run(
+        line,
+        shell=True,
+        cwd=TOP,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=timeout,
+        check=False,
+        env=environment,
+    )
 
 
 @functools.lru_cache(None)
@@ -233,20 +290,35 @@ def bad_command(line):
     if words[0].startswith("build/"):
         return ""
     text = read(words[0])
-    unknown = [word for word in words[1:] if word.startswith("--") and
-               not re.search(rf"{re.escape(word.split('=')[0])}\b", text) and word != "--help"]
+    unknown = [
+        word
+        for word in words[1:]
+        if word.startswith("--")
+        and not re.search(rf"{re.escape(word.split('=')[0])}\b", text)
+        and word != "--help"
+    ]
     return f"{words[0]} has no option {unknown[0]}" if unknown else ""
 
 
 def test_names(full=1):
-    """group/test of every end-to-end test, with full=1 the long ones too: the file's name and the test's, both
-    without test_, and once more with its parameters in the test's place."""
-    folders = " ".join(["tests/e2e", *glob.glob("metal/tests", root_dir=TOP),
-                        *sorted(glob.glob("experiments/*/tests", root_dir=TOP))])
-    done = run(f"FULL={full} {shlex.quote(sys.executable)} -B -m pytest -qq --collect-only {folders}")
+    """group/test of every end-to-end test, with full=1 the long ones too: the file's name and the
+    test's, both without test_, and once more with its parameters in the test's place."""
+    folders = " ".join(
+        [
+            "tests/e2e",
+            *glob.glob("metal/tests", root_dir=TOP),
+            *sorted(glob.glob("experiments/*/tests", root_dir=TOP)),
+        ]
+    )
+    done = run(
+        f"FULL={full} {shlex.quote(sys.executable)} -B -m pytest -qq --collect-only {folders}"
+    )
     found = re.findall(r"^\S*/test_(\w+)\.py::test_(\w+)(?:\[(.*)\])?$", done.stdout, re.MULTILINE)
-    return [f"{file}/{name}" for file, test, given in found
-            for name in dict.fromkeys((test, given or test))]
+    return [
+        f"{file}/{name}"
+        for file, test, given in found
+        for name in dict.fromkeys((test, given or test))
+    ]
 
 
 def unmatched_words(pages, names):
@@ -254,10 +326,12 @@ def unmatched_words(pages, names):
     out = []
     for page, text in pages.items():
         for quoted, plain in re.findall(r"make e2e\s+T=(?:\"([^\"]*)\"|([^\s`\"]+))", text):
-            out += [f"{page}: make e2e T={word}: no test has that word in its name"
-                    for word in (quoted or plain).rstrip(")").split()
-                    if word not in ("word", "...", "group/name") and
-                    not any(word in name for name in names)]
+            out += [
+                f"{page}: make e2e T={word}: no test has that word in its name"
+                for word in (quoted or plain).rstrip(")").split()
+                if word not in ("word", "...", "group/name")
+                and not any(word in name for name in names)
+            ]
     return out
 
 

@@ -11,9 +11,11 @@ import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-COLUMN, ROW, MARGIN = 7.23, 17, 14      # pixels of a terminal's character, line and border
-STYLE = ("text{font:12px 'DejaVu Sans Mono',Menlo,Consolas,monospace;white-space:pre;fill:#d4d4d4}"
-         ".typed{fill:#8fd18f;font-weight:bold}.left-out{fill:#8a8a8a}.said{fill:#e6c07b}")
+COLUMN, ROW, MARGIN = 7.23, 17, 14  # pixels of a terminal's character, line and border
+STYLE = (
+    "text{font:12px 'DejaVu Sans Mono',Menlo,Consolas,monospace;white-space:pre;fill:#d4d4d4}"
+    ".typed{fill:#8fd18f;font-weight:bold}.left-out{fill:#8a8a8a}.said{fill:#e6c07b}"
+)
 
 
 def mark(source):
@@ -37,22 +39,28 @@ def terminal(source):
     lines = [kind_of(line) for line in source.splitlines() if not line.startswith("# ")]
     width = 2 * MARGIN + COLUMN * max(len(text) for _, text in lines)
     height = 2 * MARGIN + ROW * len(lines)
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height}" '
-           f'viewBox="0 0 {width:.0f} {height}">', f"<style>{STYLE}</style>",
-           '<rect width="100%" height="100%" rx="8" fill="#1e1e1e"/>']
+    out = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height}" '
+        f'viewBox="0 0 {width:.0f} {height}">',
+        f"<style>{STYLE}</style>",
+        '<rect width="100%" height="100%" rx="8" fill="#1e1e1e"/>',
+    ]
     for number, (kind, text) in enumerate(lines):
         if text:
             # A fixed length keeps columns in line, whatever font there is.
-            out.append(f'<text x="{MARGIN}" y="{MARGIN + ROW * number + 12}" class="{kind}" '
-                       f'textLength="{COLUMN * len(text):.1f}" xml:space="preserve">'
-                       f"{html.escape(text, quote=False)}</text>")
+            out.append(
+                f'<text x="{MARGIN}" y="{MARGIN + ROW * number + 12}" class="{kind}" '
+                f'textLength="{COLUMN * len(text):.1f}" xml:space="preserve">'
+                f"{html.escape(text, quote=False)}</text>"
+            )
     return "\n".join(out + ["</svg>"]) + "\n"
 
 
 def graph(source):
-    done = subprocess.run(["dot", "-Tsvg"], input=source, capture_output=True, text=True,
-                          check=True)
-    return done.stdout[done.stdout.index("<svg"):]
+    done = subprocess.run(
+        ["dot", "-Tsvg"], input=source, capture_output=True, text=True, check=True
+    )
+    return done.stdout[done.stdout.index("<svg") :]
 
 
 MAKERS = {".dot": graph, ".txt": terminal}

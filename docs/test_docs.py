@@ -22,8 +22,11 @@ FILE_LINES = 500
 
 def of_folder():
     """Every page, program and text of docs/, pictures apart."""
-    return {path: pages.read(path) for path in pages.tree_files()
-            if path.startswith("docs/") and not path.endswith(".svg")}
+    return {
+        path: pages.read(path)
+        for path in pages.tree_files()
+        if path.startswith("docs/") and not path.endswith(".svg")
+    }
 
 
 def wanted_pages(every):
@@ -49,22 +52,31 @@ def test_every_page_is_reachable(every):
     expect_none(pages.unreachable(every, wanted_pages(every)))
 
 
-@pytest.mark.parametrize("page", ["docs/alone.md", "experiments/alone/more.md",
-                                  "metal/alone/README.md"],
-                         ids=lambda page: f"alone_{page.split('/')[0]}")
+@pytest.mark.parametrize(
+    "page",
+    ["docs/alone.md", "experiments/alone/more.md", "metal/alone/README.md"],
+    ids=lambda page: f"alone_{page.split('/')[0]}",
+)
 def test_page_that_nobody_links_is_seen(every, page):
     """Nor does a link count that README.md alone has, or one of the page to itself."""
-    linked = {**every, page: f"[here](../{page})",
-              "README.md": every["README.md"] + f"[alone]({page})"}
+    linked = {
+        **every,
+        page: f"[here](../{page})",
+        "README.md": every["README.md"] + f"[alone]({page})",
+    }
     complaints = pages.unreachable(linked, wanted_pages(linked))
     assert len(complaints) == 1 and complaints[0].startswith(page), complaints
 
 
-@pytest.mark.parametrize("old, new", [
-    ("## Understand", "## Read"),                                # another group
-    ("[tour](tour.md)", "tour"),                                 # in none
-    ("## Change\n", "## Change\n\n[tour](tour.md)\n"),           # in two
-], ids=["group", "none", "two"])
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        ("## Understand", "## Read"),  # another group
+        ("[tour](tour.md)", "tour"),  # in none
+        ("## Change\n", "## Change\n\n[tour](tour.md)\n"),  # in two
+    ],
+    ids=["group", "none", "two"],
+)
 def test_fault_of_the_index_is_seen(every, old, new):
     wrong = {**every, pages.INDEX: every[pages.INDEX].replace(old, new)}
     assert wrong != every and pages.unreachable(wrong, wanted_pages(wrong))
@@ -72,17 +84,21 @@ def test_fault_of_the_index_is_seen(every, old, new):
 
 def sums(text):
     """Of the tour's list: the sums of its columns, and what its last row says of them."""
-    rows = re.findall(r"^\| (`\w+(?:\(\))?`|in all) +\| .*\| +(\d+) \| +(\d+) \|$", text, re.MULTILINE)
+    rows = re.findall(
+        r"^\| (`\w+(?:\(\))?`|in all) +\| .*\| +(\d+) \| +(\d+) \|$", text, re.MULTILINE
+    )
     found = [[int(one), int(other)] for name, one, other in rows if name != "in all"]
-    return [sum(column) for column in zip(*found)], [[int(one), int(other)] for name, one, other in rows
-                                                     if name == "in all"]
+    return [sum(column) for column in zip(*found)], [
+        [int(one), int(other)] for name, one, other in rows if name == "in all"
+    ]
 
 
 def test_list_of_an_exit_adds_up(every):
     """To what kernel.py wants of the ledger. Without one of its rows it does not."""
     tour = every["docs/tour.md"]
-    found = re.search(r"^CPUID_COST = \((\d+), (\d+)\)", pages.read("tests/e2e/kernel.py"),
-                      re.MULTILINE)
+    found = re.search(
+        r"^CPUID_COST = \((\d+), (\d+)\)", pages.read("tests/e2e/kernel.py"), re.MULTILINE
+    )
     wanted = [int(found[1]), int(found[2])]
     assert sums(tour) == (wanted, [wanted]), f"{sums(tour)}, the ledger has {wanted}"
     without = re.sub(r"^\| `skip_instruction\(\)`.*\n", "", tour, flags=re.MULTILINE)
@@ -120,23 +136,23 @@ def test_commands_run(every):
         assert done.returncode == 0, f"{page}: {line}: {done.stdout[-300:]}"
 
 
-@pytest.mark.parametrize("name", ["options.md", "pmuvisor.7"],
-                         ids=lambda name: f"page_{name}")
+@pytest.mark.parametrize("name", ["options.md", "pmuvisor.7"], ids=lambda name: f"page_{name}")
 def test_generated_pages_are_current(name):
-    assert pages.read(f"docs/{name}") == options.pages()[name], \
-        f"docs/{name} is not what docs/options.py makes of boot/option_table.h: make docs"
+    assert (
+        pages.read(f"docs/{name}") == options.pages()[name]
+    ), f"docs/{name} is not what docs/options.py makes of boot/option_table.h: make docs"
 
 
 def test_table_of_kernels_is_current():
     text = pages.read(f"docs/{differences.PAGE}")
-    assert text == differences.page(text), \
-        f"docs/{differences.PAGE} is not what docs/differences.py makes: make docs"
+    assert text == differences.page(
+        text
+    ), f"docs/{differences.PAGE} is not what docs/differences.py makes: make docs"
     fewer = differences.table(differences.DIFFERENCES[1:])
     assert fewer not in text and differences.table() in text
 
 
-@pytest.mark.parametrize("name", sorted(pictures.texts()),
-                         ids=lambda name: f"picture_{name}")
+@pytest.mark.parametrize("name", sorted(pictures.texts()), ids=lambda name: f"picture_{name}")
 def test_pictures_are_current(name):
     path, maker = pictures.texts()[name]
     source, svg = pictures.read(path), pages.read(f"docs/{name}.svg")
@@ -146,7 +162,8 @@ def test_pictures_are_current(name):
 
 
 def test_options_check():
-    """--check takes each value of each option, experiments' too, and refuses another word in its place."""
+    """--check takes each value of each option, experiments' too, and refuses another word in its
+    place."""
     for option in options.read_table() + options.experiment_options():
         for value in option.names or ([option.default] if option.kind == "NUMBER" else []):
             assert options.fault_of(f"{option.key}={value}") == "", option
@@ -166,10 +183,12 @@ def test_options_have_help():
 
 
 def check_citation(text):
-    """What is wrong with CITATION.cff: Citation File Format 1.2.0 wants four keys; the license is that of
-    LICENSE, and the README names the same thesis."""
+    """What is wrong with CITATION.cff: Citation File Format 1.2.0 wants four keys; the license is
+    that of LICENSE, and the README names the same thesis."""
     keys = dict(re.findall(r"^([a-z-]+): *(.*)$", text, re.MULTILINE))
-    wrong = [f"no {key}" for key in ("cff-version", "message", "title", "authors") if key not in keys]
+    wrong = [
+        f"no {key}" for key in ("cff-version", "message", "title", "authors") if key not in keys
+    ]
     if keys.get("license", "none").replace("-", " ", 1) not in pages.read("LICENSE"):
         wrong.append(f"license: {keys.get('license')}")
     thesis = re.search(r"^    title: (.+)$", text, re.MULTILINE)[1]
@@ -181,11 +200,16 @@ def check_citation(text):
 def test_citation():
     text = pages.read("CITATION.cff")
     expect_none(check_citation(text))
-    for old, new in (("message:", "words:"), ("license: BSD-2", "license: BSD-3"), ("Enhancing", "Improving")):
+    for old, new in (
+        ("message:", "words:"),
+        ("license: BSD-2", "license: BSD-3"),
+        ("Enhancing", "Improving"),
+    ):
         assert len(check_citation(text.replace(old, new, 1))) == 1, old
 
 
 # ---- each check sees a fault ----
+
 
 def check_reachable(every):
     """README.md does not lead to the index, which is as it is."""
@@ -204,7 +228,7 @@ FAULTS = {
     "function of a file": (pages.missing_functions, "`nmi/nmi.c:nmi_hold()`"),
     "file of a function": (pages.missing_functions, "`nmi/gone.c:nmi_root()`"),
     "target": (pages.bad_commands, "```sh\nmake gone\n```\n"),
-    "word": (lambda every: pages.unmatched_words(every, ["a/b"]), "`make e2e T=\"a/ gone/\"`"),
+    "word": (lambda every: pages.unmatched_words(every, ["a/b"]), '`make e2e T="a/ gone/"`'),
     "option": (pages.bad_commands, "```sh\n./run-qemu.sh --gone\n```\n"),
     "program": (pages.bad_commands, "```sh\nbench/gone.py\n```\n"),
 }
@@ -226,12 +250,15 @@ def test_fault_is_seen(name):
     assert len(check({"README.md": text})) == 1
 
 
-@pytest.mark.parametrize("check", [pages.dead_links, pages.missing_files, pages.missing_functions,
-                                   pages.bad_commands],
-                         ids=lambda check: f"sound_{check.__name__}")
+@pytest.mark.parametrize(
+    "check",
+    [pages.dead_links, pages.missing_files, pages.missing_functions, pages.bad_commands],
+    ids=lambda check: f"sound_{check.__name__}",
+)
 def test_sound_page_passes(check, every):
-    expect_none([line for line in check({**every, "README.md": SOUND})
-                 if line.startswith("README.md")])
+    expect_none(
+        [line for line in check({**every, "README.md": SOUND}) if line.startswith("README.md")]
+    )
 
 
 def test_old_page_is_seen(tmp_path):
@@ -240,8 +267,10 @@ def test_old_page_is_seen(tmp_path):
         (tmp_path / folder).mkdir()
         for path in pages.tree_files():
             if path.startswith(folder + "/") and path.endswith(".h"):
-                (tmp_path / path).write_text(pages.read(path).replace(
-                    "TICK_DEFAULT_MS 100", "TICK_DEFAULT_MS 101"), encoding="utf-8")
+                (tmp_path / path).write_text(
+                    pages.read(path).replace("TICK_DEFAULT_MS 100", "TICK_DEFAULT_MS 101"),
+                    encoding="utf-8",
+                )
     now, other = options.pages(), options.pages(str(tmp_path))
     assert all(now[name] != other[name] for name in now)
     assert not pictures.is_current(pictures.mark("a"), "b")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# boots.py: a boot as a value: what goes in, said once, and what came out. What goes in makes its key
-# (store.py): the contents of every file on the disk, the words and options, the machine, and the
-# emulator with the scripts that make a disk and start it.
+# boots.py: a boot as a value: what goes in, said once, and what came out. What goes in makes its
+# key (store.py): the contents of every file on the disk, the words and options, the machine, and
+# the emulator with the scripts that make a disk and start it.
 import dataclasses
 import functools
 import json
@@ -17,16 +17,24 @@ from servers import KERNEL_KNOBS, OWN_KNOBS
 from store import digest, digest_any, digest_below, digest_of, key_of
 
 # What a disk and its run are made with, besides the boot's own files.
-BED = ["boots.py", "initramfs.py", "disk.sh", "loader.sh", "grub.cfg", "gpt.py", "run.sh",
-       "fork_client.py"]
+BED = [
+    "boots.py",
+    "initramfs.py",
+    "disk.sh",
+    "loader.sh",
+    "grub.cfg",
+    "gpt.py",
+    "run.sh",
+    "fork_client.py",
+]
 TOOLS = ["grub-mkimage", "mkfs.fat", "mcopy", "mmd", "iasl", "cpio"]
 VGA = "/usr/share/seabios/vgabios-stdvga.bin"
 FIRMWARE = "/usr/share/ovmf/OVMF.fd"
 GRUB = "/usr/lib/grub/x86_64-efi"
 # A boot's disk, in sectors: a volume with GRUB alone, then the boot's own, up to the end. Firmware
 # looks at the first sectors of that one and at its last without opening it, and at the mark in its
-# first FAT; so all runs are the same until GRUB looks for its menu, and have a server to go on from.
-# Beyond 28 bits firmware reads 32 MiB at once, not 128 KiB, and waits 10 ms before each time.
+# first FAT; so all runs are the same until GRUB looks for its menu, and have a server to go on
+# from. Beyond 28 bits firmware reads 32 MiB at once, not 128 KiB, and waits 10 ms before each time.
 SECTOR = 512
 GRUB_FIRST, GRUB_MIB = 2048, 20
 OWN_FIRST = GRUB_FIRST + (GRUB_MIB << 11)
@@ -34,7 +42,7 @@ OWN_RESERVED = 1024
 OWN_PEEK = 1
 CYLINDER = 16 * 63
 DISK_SECTORS = ((1 << 28) // CYLINDER + 1) * CYLINDER
-PARTITION_ESP, PARTITION_FAT = 0xef, 0x0c
+PARTITION_ESP, PARTITION_FAT = 0xEF, 0x0C
 
 
 class Boot:
@@ -72,7 +80,7 @@ class Boot:
         found = []
         for line in self.console.splitlines():
             if line.startswith(f"{job}: "):
-                pairs = re.findall(r"(\w+)=(\"[^\"]*\"|\S+)", line[len(job) + 2:])
+                pairs = re.findall(r"(\w+)=(\"[^\"]*\"|\S+)", line[len(job) + 2 :])
                 found.append({key: value.strip('"') for key, value in pairs})
         return found
 
@@ -80,8 +88,10 @@ class Boot:
         for line in self.lines("job"):
             if line.get("name") == job:
                 return int(line["status"])
-        raise AssertionError(f"job {job} did not end (boot {self.name}, exit status {self.status}, "
-                             f"last line: {self.last_line()})")
+        raise AssertionError(
+            f"job {job} did not end (boot {self.name}, exit status {self.status}, "
+            f"last line: {self.last_line()})"
+        )
 
     def last_line(self):
         lines = [line for line in self.console.splitlines() if line.strip()]
@@ -94,8 +104,10 @@ class Boot:
     def expect_status(self, wanted):
         if self.status != wanted:
             errors = self.errors.strip().splitlines() or ["none"]
-            raise AssertionError(f"boot {self.name}: exit status {self.status}, wanted {wanted}; "
-                                 f"error line: {errors[-1]}; last line: {self.last_line()}")
+            raise AssertionError(
+                f"boot {self.name}: exit status {self.status}, wanted {wanted}; "
+                f"error line: {errors[-1]}; last line: {self.last_line()}"
+            )
 
     def region(self, number):
         if not self.ledger:
@@ -120,8 +132,8 @@ def initrd(flavour="cloud", name="initrd"):
 
 @functools.lru_cache(None)
 def image(config="", *folder):
-    """The path of the image that has these options, below that folder of build/; testbed/image.sh says
-    which."""
+    """The path of the image that has these options, below that folder of build/; testbed/image.sh
+    says which."""
     return tool([path("testbed", "image.sh"), config, path("build", *folder)]).strip()
 
 
@@ -171,29 +183,53 @@ def write_tables(folder, cpus, change):
 
 @functools.lru_cache(None)
 def loader(grub):
-    """A folder, which goes when nobody has it, with loader.img: a volume with GRUB alone, which looks for
-    its menu on the others; `grub`: the folder of its modules, "" for this machine's."""
+    """A folder, which goes when nobody has it, with loader.img: a volume with GRUB alone, which
+    looks for its menu on the others; `grub`: the folder of its modules, "" for this machine's."""
     work = tempfile.TemporaryDirectory(prefix="pmuvisor-loader.", dir=SCRATCH)
     tree = os.path.join(work.name, "tree")
     os.makedirs(os.path.join(tree, "EFI", "pmuvisor"))
     with open(os.path.join(tree, "EFI", "pmuvisor", "README"), "w", encoding="ascii") as out:
         out.write("The menu is on another volume.\n")
-    tool([path("testbed", "disk.sh"), "--out", os.path.join(work.name, "loader.img"), "--tree", tree,
-          "--size", str(GRUB_MIB), *(["--grub", grub] if grub else [])])
+    tool(
+        [
+            path("testbed", "disk.sh"),
+            "--out",
+            os.path.join(work.name, "loader.img"),
+            "--tree",
+            tree,
+            "--size",
+            str(GRUB_MIB),
+            *(["--grub", grub] if grub else []),
+        ]
+    )
     return work
 
 
 def put(file, disk, sector):
     """Into an image, from that sector on; what is zero is left out."""
-    tool(["dd", f"if={file}", f"of={disk}", "bs=1M", "conv=notrunc,sparse", "status=none",
-          f"seek={sector * SECTOR}", "oflag=seek_bytes"])
+    tool(
+        [
+            "dd",
+            f"if={file}",
+            f"of={disk}",
+            "bs=1M",
+            "conv=notrunc,sparse",
+            "status=none",
+            f"seek={sector * SECTOR}",
+            "oflag=seek_bytes",
+        ]
+    )
 
 
 def whole_disk(disk, grub, volume):
     """Makes a disk of GRUB's volume and a boot's own."""
     with open(disk, "wb") as out:
-        out.write(gpt.mbr((PARTITION_ESP, GRUB_FIRST, GRUB_MIB << 11),
-                          (PARTITION_FAT, OWN_FIRST, DISK_SECTORS - OWN_FIRST)))
+        out.write(
+            gpt.mbr(
+                (PARTITION_ESP, GRUB_FIRST, GRUB_MIB << 11),
+                (PARTITION_FAT, OWN_FIRST, DISK_SECTORS - OWN_FIRST),
+            )
+        )
         out.truncate(DISK_SECTORS * SECTOR)
     work = loader(grub)
     put(os.path.join(work.name, "loader.img"), disk, GRUB_FIRST)
@@ -233,10 +269,11 @@ def bytes_of(part):
 @dataclasses.dataclass
 class Volume:
     """What is on the disk that a machine boots from. `kernel`, `efi`: files; `initrd`, and what is
-    added ({place on the volume: ...}): a file or folder, bytes, a dictionary {path in the guest: file}
-    that becomes an archive, or several in a tuple, one after the other. `menu`: text in place of
-    testbed/grub.cfg. `words`: of the kernel's command line, those that the guest's init asks the
+    added ({place on the volume: ...}): a file or folder, bytes, a dictionary {path in the guest:
+    file} that becomes an archive, or several in a tuple, one after the other. `menu`: text in place
+    of testbed/grub.cfg. `words`: of the kernel's command line, those that the guest's init asks the
     emulator for (README.md, "Words"); they are not on the disk."""
+
     entry: str
     append: str
     config: str
@@ -254,9 +291,14 @@ class Volume:
         files = {"kernel": self.kernel, "initrd": self.initrd, "add": self.add}
         if self.efi:
             files["efi"] = self.efi
-        return {**{name: digest_part(part) for name, part in files.items()},
-                "entry": self.entry, "append": self.append, "config": self.config, "menu": self.menu,
-                "words": bool(self.words)}
+        return {
+            **{name: digest_part(part) for name, part in files.items()},
+            "entry": self.entry,
+            "append": self.append,
+            "config": self.config,
+            "menu": self.menu,
+            "words": bool(self.words),
+        }
 
     def options(self, work):
         """disk.sh's, for this volume."""
@@ -266,8 +308,18 @@ class Volume:
             with open(initrd, "wb") as out:
                 out.write(bytes_of(self.initrd))
         append = self.append + (" pmv.words=emulator" if self.words else "")
-        options = ["--entry", self.entry, "--append", append, "--config", self.config,
-                   "--kernel", self.kernel, "--initrd", initrd]
+        options = [
+            "--entry",
+            self.entry,
+            "--append",
+            append,
+            "--config",
+            self.config,
+            "--kernel",
+            self.kernel,
+            "--initrd",
+            initrd,
+        ]
         if self.efi:
             options += ["--efi", self.efi]
         if self.menu:
@@ -295,6 +347,7 @@ class Volume:
 @dataclasses.dataclass
 class Machine:
     """What runs a disk: run.sh's options, and when the run ends."""
+
     cpus: int = 1
     memory: int = 512
     model: str | None = None
@@ -321,8 +374,11 @@ class Machine:
 @dataclasses.dataclass
 class Emulated:
     """One boot in the emulator. `listed`: processors in the MADT, where they are not those that are
-    there. `tables`: called with the folder of the machine's ACPI tables, to change them. `grub`: the
-    modules of another GRUB than this machine's. `read`: files of EFI/pmuvisor to be read afterwards."""
+    there. `tables`: called with the folder of the machine's ACPI tables, to change them. `grub`:
+    the modules of another GRUB than this machine's. `read`: files of EFI/pmuvisor to be read
+    afterwards.
+    """
+
     name: str
     volume: Volume
     machine: Machine
@@ -341,8 +397,14 @@ class Emulated:
             return digest_below(folder)
 
     def inputs(self):
-        return {**self.until_init(), "until": self.machine.until, "limit": self.machine.limit,
-                "knobs": self.machine.knobs, "words": self.volume.words, "read": list(self.read)}
+        return {
+            **self.until_init(),
+            "until": self.machine.until,
+            "limit": self.machine.limit,
+            "knobs": self.machine.knobs,
+            "words": self.volume.words,
+            "read": list(self.read),
+        }
 
     def until_init(self):
         """What goes into it until the guest's init asks for its words."""
@@ -350,39 +412,66 @@ class Emulated:
         for name in ("until", "limit"):
             del what[name]
         what["knobs"] = self.early_knobs()
-        return {"bed": bed(), "volume": self.volume.inputs(), "machine": what,
-                "acpi": self.tables_digest(), "grub": grub_modules(self.grub)}
+        return {
+            "bed": bed(),
+            "volume": self.volume.inputs(),
+            "machine": what,
+            "acpi": self.tables_digest(),
+            "grub": grub_modules(self.grub),
+        }
 
     def early_knobs(self):
         """Those that a server at init has to have as well."""
-        return "".join(line + "\n" for line in (self.machine.knobs or "").splitlines()
-                       if line.split()[:1] and line.split()[0] not in OWN_KNOBS)
+        return "".join(
+            line + "\n"
+            for line in (self.machine.knobs or "").splitlines()
+            if line.split()[:1] and line.split()[0] not in OWN_KNOBS
+        )
 
     def group(self):
-        """The key of what it shares with boots that have other words; None: it can share nothing."""
-        if not self.volume.words or self.read or self.machine.until or \
-                not self.machine.inputs()["fork"] or \
-                any(line.split()[0] in KERNEL_KNOBS for line in self.early_knobs().splitlines()):
+        """The key of what it shares with boots that have other words; None: it can share
+        nothing."""
+        if (
+            not self.volume.words
+            or self.read
+            or self.machine.until
+            or not self.machine.inputs()["fork"]
+            or any(line.split()[0] in KERNEL_KNOBS for line in self.early_knobs().splitlines())
+        ):
             return None
         return key_of(self.until_init())
 
     def disk(self, work):
-        """Makes it in that folder. Gives its path and, for Servers.socket(), what is the boot's own."""
-        disk, volume, acpi, columns = (os.path.join(work, name) for name in
-                                       ("disk.img", "volume.img", "acpi", "columns.cfg"))
+        """Makes it in that folder. Gives its path and, for Servers.socket(), what is the boot's
+        own."""
+        disk, volume, acpi, columns = (
+            os.path.join(work, name) for name in ("disk.img", "volume.img", "acpi", "columns.cfg")
+        )
         write_tables(acpi, self.listed or self.machine.cpus, self.tables)
         with open(columns, "w", encoding="ascii") as out:
             out.write(menu())
-        tool([path("testbed", "disk.sh"), "--out", volume, "--volume", str(OWN_RESERVED),
-              "--acpi", acpi, "--columns", columns, *self.volume.options(work)])
+        tool(
+            [
+                path("testbed", "disk.sh"),
+                "--out",
+                volume,
+                "--volume",
+                str(OWN_RESERVED),
+                "--acpi",
+                acpi,
+                "--columns",
+                columns,
+                *self.volume.options(work),
+            ]
+        )
         count = os.path.getsize(volume) // SECTOR - OWN_RESERVED
         whole_disk(disk, self.grub, volume)
         os.remove(volume)
         return disk, (f"{OWN_FIRST + OWN_RESERVED}+{count}+{OWN_PEEK}", self.grub)
 
     def make(self, lab, folder, server=None):
-        """Boots; from `server`, a socket at init, where there is one. What the boot leaves is in the
-        folder; gives what Boot wants to know of it."""
+        """Boots; from `server`, a socket at init, where there is one. What the boot leaves is in
+        the folder; gives what Boot wants to know of it."""
         if server:
             return run_disk(lab, folder, None, self.machine, words=self.volume.words, server=server)
         with tempfile.TemporaryDirectory(prefix="pmuvisor-e2e.", dir=SCRATCH) as work:
@@ -398,13 +487,21 @@ class Emulated:
 
 
 def run_disk(lab, folder, disk, what, own=(), words="", server=None):
-    """Runs a disk in the emulator; `own`: see Servers.socket(). Files that knobs name are the folder's
-    own, in files/. `server`: the socket of one at init, which has the disk."""
+    """Runs a disk in the emulator; `own`: see Servers.socket(). Files that knobs name are the
+    folder's own, in files/. `server`: the socket of one at init, which has the disk."""
     files, knobs = os.path.join(folder, "files"), os.path.join(folder, "knobs")
     os.makedirs(files, exist_ok=True)
-    run = [path("testbed", "run.sh"), "--ledger", os.path.join(folder, "ledger"),
-           "--timeout", str(machine.BACKSTOP_SECONDS), "--limit", str(what.limit),
-           *(["--words", words] if words else []), *(["--until", what.until] if what.until else [])]
+    run = [
+        path("testbed", "run.sh"),
+        "--ledger",
+        os.path.join(folder, "ledger"),
+        "--timeout",
+        str(machine.BACKSTOP_SECONDS),
+        "--limit",
+        str(what.limit),
+        *(["--words", words] if words else []),
+        *(["--until", what.until] if what.until else []),
+    ]
     if what.knobs is not None:
         with open(knobs, "w", encoding="ascii") as out:
             out.write(what.knobs)

@@ -16,14 +16,15 @@ import pytest
 
 CHROMIUM = shutil.which("chromium")
 BACKSTOP_SECONDS = 600  # for one answer: a busy machine takes long
-NUMBERS_FROM = 10       # of file descriptors that are not chromium's
-SHIFT = 8               # Input.dispatchMouseEvent's modifiers
+NUMBERS_FROM = 10  # of file descriptors that are not chromium's
+SHIFT = 8  # Input.dispatchMouseEvent's modifiers
 # Where an element is in the window, after it was scrolled there; and whether something covers it.
 PLACE = """(() => {
   const found = document.querySelector(%s);
   if (!found) return null;
   found.scrollIntoView({block: "center", inline: "center", behavior: "instant"});
-  const box = found.getBoundingClientRect(), x = box.left + box.width / 2, y = box.top + box.height / 2;
+  const box = found.getBoundingClientRect();
+  const x = box.left + box.width / 2, y = box.top + box.height / 2;
   const top = document.elementFromPoint(x, y);
   return [x, y, top !== null && found.contains(top)];
 })()"""
@@ -49,16 +50,34 @@ class Page:
         (there, self.to), (self.out, back) = pipe(), pipe()
         # The shell gives the two pipes the numbers that chromium wants.
         self.process = subprocess.Popen(
-            ["bash", "-c", f'exec "$@" 3<&{there} 4>&{back}', "bash", CHROMIUM, "--headless=new",
-             "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
-             "--remote-debugging-pipe",
-             "--force-color-profile=srgb", f"--user-data-dir={folder / 'profile'}", "about:blank"],
-            pass_fds=(there, back), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            [
+                "bash",
+                "-c",
+                f'exec "$@" 3<&{there} 4>&{back}',
+                "bash",
+                CHROMIUM,
+                "--headless=new",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--disable-dev-shm-usage",
+                "--hide-scrollbars",
+                "--remote-debugging-pipe",
+                "--force-color-profile=srgb",
+                f"--user-data-dir={folder / 'profile'}",
+                "about:blank",
+            ],
+            pass_fds=(there, back),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         os.close(there)
         os.close(back)
         self.session = None
-        target = next(one["targetId"] for one in self.ask("Target.getTargets")["targetInfos"]
-                      if one["type"] == "page")
+        target = next(
+            one["targetId"]
+            for one in self.ask("Target.getTargets")["targetInfos"]
+            if one["type"] == "page"
+        )
         self.session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.ask(f"{domain}.enable")
@@ -98,26 +117,38 @@ class Page:
         method, words = event.get("method"), event.get("params", {})
         if method == "Runtime.exceptionThrown":
             self.wrong.append(words["exceptionDetails"]["exception"].get("description", str(words)))
-        elif method == "Runtime.consoleAPICalled" and words["type"] in ("error", "warning", "assert"):
+        elif method == "Runtime.consoleAPICalled" and words["type"] in (
+            "error",
+            "warning",
+            "assert",
+        ):
             self.wrong.append(str(words["args"]))
         elif method == "Log.entryAdded":
             self.wrong.append(words["entry"]["text"])
-        elif method == "Network.requestWillBeSent" and \
-                not words["request"]["url"].startswith("data:"):
+        elif method == "Network.requestWillBeSent" and not words["request"]["url"].startswith(
+            "data:"
+        ):
             self.requests.append(words["request"]["url"])
 
     # ---- the page ----
 
     def open(self, file, width, height=900, fragment=""):
         """Opens a file in a window so wide and high."""
-        self.ask("Emulation.setDeviceMetricsOverride", width=width, height=height,
-                 deviceScaleFactor=1, mobile=False)
+        self.ask(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=False,
+        )
         self.ask("Page.navigate", url="about:blank")
         self.wrong.clear()
         self.requests.clear()
         self.ask("Page.navigate", url=f"file://{file}{fragment}")
-        self.value("new Promise((done) => document.readyState === 'complete' ? done() : "
-                   "window.addEventListener('load', done))")
+        self.value(
+            "new Promise((done) => document.readyState === 'complete' ? done() : "
+            "window.addEventListener('load', done))"
+        )
         self.settle()
 
     @contextlib.contextmanager
@@ -131,14 +162,17 @@ class Page:
 
     def value(self, expression):
         """What an expression is in the page; a promise is waited for."""
-        found = self.ask("Runtime.evaluate", expression=expression, returnByValue=True,
-                         awaitPromise=True)
+        found = self.ask(
+            "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
+        )
         assert "exceptionDetails" not in found, (expression, found["exceptionDetails"])
         return found["result"].get("value")
 
     def settle(self):
         """Waits until what has changed is drawn."""
-        self.value("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        self.value(
+            "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+        )
 
     def place(self, selector):
         """The middle of an element, in the window."""
@@ -160,9 +194,14 @@ class Page:
     def drag(self, start, end, modifiers=0):
         """Presses at a place, moves to another, releases."""
         self.mouse("mouseMoved", *start, modifiers=modifiers)
-        for kind, (x, y), buttons in (("mousePressed", start, 1), ("mouseMoved", end, 1),
-                                      ("mouseReleased", end, 0)):
-            self.mouse(kind, x, y, modifiers=modifiers, button="left", buttons=buttons, clickCount=1)
+        for kind, (x, y), buttons in (
+            ("mousePressed", start, 1),
+            ("mouseMoved", end, 1),
+            ("mouseReleased", end, 0),
+        ):
+            self.mouse(
+                kind, x, y, modifiers=modifiers, button="left", buttons=buttons, clickCount=1
+            )
         self.settle()
 
     def wheel(self, x, y, by):

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-# exit_lines.py: the way of one exit through root mode, by function and line: a table, in the order of
-# execution. The ledger of a run with the knob `exit_paths on` has the addresses, the image's ELF file
-# the lines (addr2line). `make exit-lines` calls it; with --page the table of a page is written anew.
+# exit_lines.py: the way of one exit through root mode, by function and line: a table, in the order
+# of execution. The ledger of a run with the knob `exit_paths on` has the addresses, the image's ELF
+# file the lines (addr2line). `make exit-lines` calls it; with --page the table of a page is written
+# anew.
 import argparse
 import bisect
 import collections
@@ -51,20 +52,27 @@ def tool(*words, given=""):
 def reason_of(ledger, text):
     """The ledger's key of this reason: its number, or its name or the beginning of that."""
     names = {key: ledger["exits"][key]["name"] for key in ledger["exit_paths"]}
-    found = [key for key, name in names.items() if text.lower() in (key, name.lower())] or \
-            [key for key, name in names.items() if name.lower().startswith(text.lower())]
+    found = [key for key, name in names.items() if text.lower() in (key, name.lower())] or [
+        key for key, name in names.items() if name.lower().startswith(text.lower())
+    ]
     if len(found) == 1:
         return found[0]
-    raise Trouble(f"{len(found) or 'no'} reasons '{text}' among this run's exits, wanted one of: "
-                  f"{', '.join(sorted(names.values()))}")
+    raise Trouble(
+        f"{len(found) or 'no'} reasons '{text}' among this run's exits, wanted one of: "
+        f"{', '.join(sorted(names.values()))}"
+    )
 
 
 def ways(ledger, reason):
-    """The ways of that reason, the commonest first, and which exits they are: those since the guest's
-    init has begun, if there are any. Linux itself asks CPUID again and again for a hypervisor."""
+    """The ways of that reason, the commonest first, and which exits they are: those since the
+    guest's init has begun, if there are any. Linux itself asks CPUID again and again for a
+    hypervisor."""
     since_init = ledger["regions"].get(REGION_INIT, {}).get("exit_paths", {})
-    return (since_init[reason], "since the guest's init began") if reason in since_init else \
-        (ledger["exit_paths"][reason], "in this run")
+    return (
+        (since_init[reason], "since the guest's init began")
+        if reason in since_init
+        else (ledger["exit_paths"][reason], "in this run")
+    )
 
 
 class Image:
@@ -72,11 +80,18 @@ class Image:
 
     def __init__(self, elf, first):
         self.elf = elf
-        found = sorted((int(address, 16), name) for address, name in
-                       re.findall(r"^([0-9a-f]+) [tT] (\w+)$", tool("nm", elf), re.MULTILINE))
+        found = sorted(
+            (int(address, 16), name)
+            for address, name in re.findall(
+                r"^([0-9a-f]+) [tT] (\w+)$", tool("nm", elf), re.MULTILINE
+            )
+        )
         self.addresses, self.names = zip(*found)
-        begins = [first - address for address, name in found
-                  if name in ENTRIES and (first - address) % PAGE_BYTES == 0]
+        begins = [
+            first - address
+            for address, name in found
+            if name in ENTRIES and (first - address) % PAGE_BYTES == 0
+        ]
         if len(begins) != 1:
             raise Trouble(f"{elf} is not of the image that ran: no exit of it begins at {first:#x}")
         self.moved = begins[0]
@@ -88,8 +103,15 @@ class Image:
 def frames(image, steps):
     """Of each step its functions, innermost first: (name, file, line)."""
     addresses = [rip - image.moved for rip, _ in steps]
-    said = tool("addr2line", "-a", "-i", "-f", "-e", image.elf,
-                given="".join(f"{address:#x}\n" for address in addresses))
+    said = tool(
+        "addr2line",
+        "-a",
+        "-i",
+        "-f",
+        "-e",
+        image.elf,
+        given="".join(f"{address:#x}\n" for address in addresses),
+    )
     blocks = re.split(r"^0x[0-9a-f]+\n", said, flags=re.MULTILINE)[1:]
     for address, block in zip(addresses, blocks):
         lines = block.splitlines()
@@ -97,13 +119,20 @@ def frames(image, steps):
         for function, place in zip(lines[::2], lines[1::2]):
             match = re.match(r"(.+):(\d+)", place)
             if not match:
-                raise Trouble(f"{image.elf} has no lines of {function}; build it anew: make clean all")
+                raise Trouble(
+                    f"{image.elf} has no lines of {function}; build it anew: make clean all"
+                )
             # NASM names its file below the file's own folder, from where it was called.
-            file = os.path.relpath(os.path.join(TOP, match[1].split("//")[-1].lstrip("/")
-                                                if "//" in match[1] else match[1]), TOP)
+            file = os.path.relpath(
+                os.path.join(
+                    TOP, match[1].split("//")[-1].lstrip("/") if "//" in match[1] else match[1]
+                ),
+                TOP,
+            )
             # A label within a macro of NASM's has a symbol, too.
-            found.append((image.symbol(address) if file.endswith(".asm") else function, file,
-                          int(match[2])))
+            found.append(
+                (image.symbol(address) if file.endswith(".asm") else function, file, int(match[2]))
+            )
         yield found
 
 
@@ -138,16 +167,44 @@ def ranges(numbers):
 
 def table(rows):
     """Markdown that is a table to the eye, too."""
-    cells = [HEAD, *((row.name(), f"{row.file}:{ranges(row.lines)}", str(row.instructions),
-                      str(row.accesses)) for row in rows)]
-    cells.append(("in all", "", str(sum(row.instructions for row in rows)),
-                  str(sum(row.accesses for row in rows))))
+    cells = [
+        HEAD,
+        *(
+            (
+                row.name(),
+                f"{row.file}:{ranges(row.lines)}",
+                str(row.instructions),
+                str(row.accesses),
+            )
+            for row in rows
+        ),
+    ]
+    cells.append(
+        (
+            "in all",
+            "",
+            str(sum(row.instructions for row in rows)),
+            str(sum(row.accesses for row in rows)),
+        )
+    )
     widths = [max(map(len, column)) for column in zip(*cells)]
-    lines = ["| " + " | ".join(text.rjust(width) if number > 1 else text.ljust(width)
-                               for number, (text, width) in enumerate(zip(row, widths))) + " |"
-             for row in cells]
-    lines.insert(1, "|" + "|".join("-" * (width + 1) + ("-" if number < 2 else ":")
-                                   for number, width in enumerate(widths)) + "|")
+    lines = [
+        "| "
+        + " | ".join(
+            text.rjust(width) if number > 1 else text.ljust(width)
+            for number, (text, width) in enumerate(zip(row, widths))
+        )
+        + " |"
+        for row in cells
+    ]
+    lines.insert(
+        1,
+        "|"
+        + "|".join(
+            "-" * (width + 1) + ("-" if number < 2 else ":") for number, width in enumerate(widths)
+        )
+        + "|",
+    )
     return "\n".join(lines) + "\n"
 
 
@@ -156,8 +213,10 @@ def others(paths):
     found = collections.Counter()
     for path in paths:
         found[len(path["steps"])] += path["count"]
-    return ", ".join(f"{length} instructions ({count} exit{'s' if count > 1 else ''})"
-                     for length, count in sorted(found.items()))
+    return ", ".join(
+        f"{length} instructions ({count} exit{'s' if count > 1 else ''})"
+        for length, count in sorted(found.items())
+    )
 
 
 def page_with(text, made):
@@ -190,8 +249,11 @@ def main():
     except (Trouble, OSError, ValueError) as trouble:
         sys.exit(f"exit_lines.py: {trouble}")
     count = sum(path["count"] for path in [commonest, *more])
-    print(f"{ledger['exits'][reason]['name']}: {count} exits {when}. From the VM exit to the VM entry "
-          f"{commonest['count']} of them took this way:\n\n{made}")
+    print(
+        f"{ledger['exits'][reason]['name']}: {count} exits {when}. From the VM exit to the VM "
+        f"entry "
+        f"{commonest['count']} of them took this way:\n\n{made}"
+    )
     if more:
         print(f"The others: {others(more)}.")
 

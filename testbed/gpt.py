@@ -16,29 +16,49 @@ ENTRIES, ENTRY_BYTES = 128, 128
 TABLE_BLOCKS = ENTRIES * ENTRY_BYTES // BLOCK
 HEADER_BYTES = 92
 ESP = uuid.UUID("c12a7328-f81f-11d2-ba4b-00a0c93ec93b")
-PROTECTIVE = 0xee
+PROTECTIVE = 0xEE
 NO_CHS = b"\xfe\xff\xff"
 
 
 def mbr(*partitions):
-    """A master boot record. Of each partition: type, first block, blocks, and the first and the last one
-    by cylinder, head and sector, if those are to say something. UEFI, "Legacy Master Boot Record (MBR)"."""
+    """A master boot record. Of each partition: type, first block, blocks, and the first and the
+    last one by cylinder, head and sector, if those are to say something. UEFI, "Legacy Master Boot
+    Record (MBR)".
+    """
+
     def entry(kind, first, count, begin=NO_CHS, end=NO_CHS):
         return struct.pack("<B3sB3sII", 0, begin, kind, end, first, count)
+
     return bytes(446) + b"".join(entry(*one) for one in partitions).ljust(64, b"\0") + b"\x55\xaa"
 
 
 def protective_mbr(blocks):
     """For who knows no GPT: one partition of an unknown type on the whole disk."""
-    return mbr((PROTECTIVE, 1, min(blocks - 1, 0xffffffff), b"\0\2\0", b"\xff\xff\xff"))
+    return mbr((PROTECTIVE, 1, min(blocks - 1, 0xFFFFFFFF), b"\0\2\0", b"\xff\xff\xff"))
 
 
 def header(mine, other, table, blocks, disk, entries):
     """The one at block `mine`; `table` is the block of its entries."""
+
     def packed(crc):
-        return struct.pack("<8sIIIIQQQQ16sQIII", b"EFI PART", 0x10000, HEADER_BYTES, crc, 0, mine,
-                           other, 2 + TABLE_BLOCKS, blocks - 2 - TABLE_BLOCKS, disk.bytes_le,
-                           table, ENTRIES, ENTRY_BYTES, zlib.crc32(entries))
+        return struct.pack(
+            "<8sIIIIQQQQ16sQIII",
+            b"EFI PART",
+            0x10000,
+            HEADER_BYTES,
+            crc,
+            0,
+            mine,
+            other,
+            2 + TABLE_BLOCKS,
+            blocks - 2 - TABLE_BLOCKS,
+            disk.bytes_le,
+            table,
+            ENTRIES,
+            ENTRY_BYTES,
+            zlib.crc32(entries),
+        )
+
     return packed(zlib.crc32(packed(0))).ljust(BLOCK, b"\0")
 
 
@@ -50,12 +70,20 @@ def make(volume, disk):
     if size == 0 or size % BLOCK:
         raise ValueError(f"{volume.name}: {size} bytes, wanted a multiple of {BLOCK}")
     # The same volume makes the same disk.
-    disk_id, partition_id = (uuid.UUID(bytes=digest.digest()[at:at + 16], version=4)
-                             for at in (0, 16))
+    disk_id, partition_id = (
+        uuid.UUID(bytes=digest.digest()[at : at + 16], version=4) for at in (0, 16)
+    )
     first, last = MARGIN, MARGIN + size // BLOCK - 1
     blocks = last + 1 + MARGIN
-    entries = struct.pack("<16s16sQQQ72s", ESP.bytes_le, partition_id.bytes_le, first, last, 0,
-                          "PMUvisor".encode("utf-16-le")).ljust(ENTRIES * ENTRY_BYTES, b"\0")
+    entries = struct.pack(
+        "<16s16sQQQ72s",
+        ESP.bytes_le,
+        partition_id.bytes_le,
+        first,
+        last,
+        0,
+        "PMUvisor".encode("utf-16-le"),
+    ).ljust(ENTRIES * ENTRY_BYTES, b"\0")
     disk.write(protective_mbr(blocks))
     disk.write(header(1, blocks - 1, 2, blocks, disk_id, entries))
     disk.write(entries)

@@ -13,8 +13,8 @@ EPOCH = 1704067200  # the files' time: the same files make the same archive
 
 
 def of_files(files):
-    """Gives a cpio archive, as bytes, of {path in the guest: file, or bytes}; everything is root's. A
-    file keeps its mode; bytes are a program."""
+    """Gives a cpio archive, as bytes, of {path in the guest: file, or bytes}; everything is root's.
+    A file keeps its mode; bytes are a program."""
     with tempfile.TemporaryDirectory(prefix="pmuvisor-initramfs.", dir=SCRATCH) as root:
         for inside, source in files.items():
             name = os.path.join(root, inside)
@@ -25,14 +25,21 @@ def of_files(files):
                 os.chmod(name, 0o755)
             else:
                 shutil.copy(source, name)
-        names = sorted(os.path.relpath(os.path.join(folder, name), root)
-                       for folder, folders, inside in os.walk(root) for name in folders + inside)
+        names = sorted(
+            os.path.relpath(os.path.join(folder, name), root)
+            for folder, folders, inside in os.walk(root)
+            for name in folders + inside
+        )
         for name in names:
             os.utime(os.path.join(root, name), (EPOCH, EPOCH))
-        return subprocess.run(["cpio", "--quiet", "--create", "--format=newc", "--owner=+0:+0",
-                               "--reproducible"], input="\n".join(names).encode(),
-                              stdout=subprocess.PIPE, cwd=root, check=True,
-                              timeout=BACKSTOP_SECONDS).stdout
+        return subprocess.run(
+            ["cpio", "--quiet", "--create", "--format=newc", "--owner=+0:+0", "--reproducible"],
+            input="\n".join(names).encode(),
+            stdout=subprocess.PIPE,
+            cwd=root,
+            check=True,
+            timeout=BACKSTOP_SECONDS,
+        ).stdout
 
 
 def jobs(programs):

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# lab.py: gets boots, for tests and measurements alike: from the store, or from the emulator, as many
-# at a time as there are processors, the longest first.
+# lab.py: gets boots, for tests and measurements alike: from the store, or from the emulator, as
+# many at a time as there are processors, the longest first.
 #
 # Whoever wants a boot names it and gets a promise; what is read of it is there, or is waited for.
-# plan() calls functions that want boots before any of those is made. A function that reads a boot too
-# early is broken off, and called again when that boot is there. So all boots are known early, and no
-# processor waits for the end of one function to see what the next one wants.
+# plan() calls functions that want boots before any of those is made. A function that reads a boot
+# too early is broken off, and called again when that boot is there. So all boots are known early,
+# and no processor waits for the end of one function to see what the next one wants.
 import collections
 import concurrent.futures
 import contextlib
@@ -26,11 +26,11 @@ from machine import PAYLOAD_APPEND, path
 from servers import Servers
 from store import Store, digest, digest_any, key_of
 
-FORMAT = 1          # of what is kept
+FORMAT = 1  # of what is kept
 SECONDS = "seconds.json"
 BOOT_SECONDS = 15.0  # of one of which nothing is known
 TEST_KERNEL = path("build", "kernel.bzImage")
-WORDS_MAX = 2047     # run.sh's
+WORDS_MAX = 2047  # run.sh's
 ADDRESS = re.compile(r" at 0x\w+")  # of a function, in a description
 FIRST, LATER = range(2)  # in the queue: what somebody waits for, all else
 
@@ -64,28 +64,38 @@ class Promise:
 class Wanted:
     """Something that is made once. `make(folder)` makes it there and gives what JSON can say of it;
     `value(folder, that)` makes of both what is read. `inputs()`: what it is a function of; None: it
-    does not repeat, and what make() gives is the value. `targets()`: files that make makes first."""
+    does not repeat, and what make() gives is the value. `targets()`: files that make makes first.
+    """
 
-    def __init__(self, name, make, value=None, inputs=None, targets=tuple, identity=None, boot=None,
-                 repeats=True):
+    def __init__(
+        self,
+        name,
+        make,
+        value=None,
+        inputs=None,
+        targets=tuple,
+        identity=None,
+        boot=None,
+        repeats=True,
+    ):
         self.name, self.make, self.value, self.inputs = name, make, value, inputs
-        self.boot = boot        # its description, if it is one
+        self.boot = boot  # its description, if it is one
         self.key = self.group = None
         self.repeats = repeats  # with the same tree it would be the same again
         self.targets, self.identity = targets, identity or name
         self.future = concurrent.futures.Future()
         self.enlisted = False
-        self.taken = False      # by a thread, or by another one with the same key
-        self.followers = []     # with the same key
-        self.calls = []         # functions that were broken off because this was not there
+        self.taken = False  # by a thread, or by another one with the same key
+        self.followers = []  # with the same key
+        self.calls = []  # functions that were broken off because this was not there
 
 
 class Group:
     """Boots that differ in their words alone. The first of several starts a server for all."""
 
     def __init__(self):
-        self.count = 0          # of those that are not in the store
-        self.server = None      # a socket; "": it is being started
+        self.count = 0  # of those that are not in the store
+        self.server = None  # a socket; "": it is being started
         self.waiting = []
 
 
@@ -96,7 +106,7 @@ class Call:
         self.function = function
         self.future = concurrent.futures.Future()
         self.seconds = 0.0
-        self.repeats = True     # all that it asked for would be the same again
+        self.repeats = True  # all that it asked for would be the same again
 
 
 class Lab:
@@ -116,58 +126,118 @@ class Lab:
         # Functions that can go on. Python runs one at a time, whatever the threads; so boots go on.
         self.calls, self.calling = collections.deque(), False
         self.threads, self.running, self.stopped = [], set(), False
-        self.planned = False    # the store is not asked before make has made what boots hold
+        self.planned = False  # the store is not asked before make has made what boots hold
         self.here = threading.local()
         self.booted = []  # the names of the boots that were made now
         self.seconds, self.seconds_file = {}, path("build", SECONDS)
-        with contextlib.suppress(OSError, ValueError), \
-                open(self.seconds_file, encoding="utf-8") as source:
+        with contextlib.suppress(OSError, ValueError), open(
+            self.seconds_file, encoding="utf-8"
+        ) as source:
             self.seconds = json.load(source)
 
     # What goes in.
 
     kernel = staticmethod(boots.kernel)
 
-    def volume(self, entry="msr+nmi", append="", config="", jobs="report", end="poweroff", kernel=None,
-               initrd=None, efi=None, menu=None, add=None, flavour="cloud", tools=False):
+    def volume(
+        self,
+        entry="msr+nmi",
+        append="",
+        config="",
+        jobs="report",
+        end="poweroff",
+        kernel=None,
+        initrd=None,
+        efi=None,
+        menu=None,
+        add=None,
+        flavour="cloud",
+        tools=False,
+    ):
         """Without a tick and mitigations, unless the boot is about them: every figure is so. And
         nobody is there to press a key."""
-        defaults = [word for word in ("tick=0", "mitigations=off", "wait=0")
-                    if word.split("=", maxsplit=1)[0] + "=" not in config]
+        defaults = [
+            word
+            for word in ("tick=0", "mitigations=off", "wait=0")
+            if word.split("=", maxsplit=1)[0] + "=" not in config
+        ]
         kernel = kernel or boots.kernel(flavour)
         words = f"pmv.run={jobs} pmv.end={end} {append}".split()
         # Where Linux has the project's init, the words of that come late: boots that differ in them
         # alone have the same disk.
-        late = [] if menu or kernel == TEST_KERNEL else [word for word in words
-                                                         if word.startswith("pmv.")]
+        late = (
+            []
+            if menu or kernel == TEST_KERNEL
+            else [word for word in words if word.startswith("pmv.")]
+        )
         if len(" ".join(late)) > WORDS_MAX:
             late = []
         early = [word for word in words if word not in late]
-        return Volume(entry, " ".join([PAYLOAD_APPEND, *early]), " ".join([*defaults, config]).strip(),
-                      kernel, initrd or boots.initrd(flavour, "tools" if tools else "initrd"),
-                      efi or boots.image(config), menu, dict(add or {}), " ".join(late))
+        return Volume(
+            entry,
+            " ".join([PAYLOAD_APPEND, *early]),
+            " ".join([*defaults, config]).strip(),
+            kernel,
+            initrd or boots.initrd(flavour, "tools" if tools else "initrd"),
+            efi or boots.image(config),
+            menu,
+            dict(add or {}),
+            " ".join(late),
+        )
 
     # Asking.
 
-    def emulator(self, name, cpus=1, memory=512, model=None, panic=None, knobs=None,
-                 limit=machine.LIMIT, until=None, fork=True, firmware=None, listed=0, tables=None,
-                 read=(), **volume):
-        """One boot in the emulator (boots.py). See testbed/README.md for knobs and models; a file that
-        a knob names is the boot's own (Boot.path()). `limit`: after so many millions of emulated
-        instructions the run ends with STATUS_LIMIT. `until`: a little after this text on the console
-        it ends with STATUS_TEXT. `firmware`: of another Debian, as machine.firmware() gives it.
-        `fork`: from a server of boots, unless FORK=0; else from power-on. `volume`: see volume()."""
+    def emulator(
+        self,
+        name,
+        cpus=1,
+        memory=512,
+        model=None,
+        panic=None,
+        knobs=None,
+        limit=machine.LIMIT,
+        until=None,
+        fork=True,
+        firmware=None,
+        listed=0,
+        tables=None,
+        read=(),
+        **volume,
+    ):
+        """One boot in the emulator (boots.py). See testbed/README.md for knobs and models; a file
+        that a knob names is the boot's own (Boot.path()). `limit`: after so many millions of
+        emulated instructions the run ends with STATUS_LIMIT. `until`: a little after this text on
+        the console it ends with STATUS_TEXT. `firmware`: of another Debian, as machine.firmware()
+        gives it. `fork`: from a server of boots, unless FORK=0; else from power-on. `volume`: see
+        volume().
+        """
         image, grub = firmware or ("", "")
-        return self.boot(Emulated(
-            name, self.volume(**volume), Machine(cpus, memory, model, panic, image, knobs, limit,
-                                                 until, fork), listed, tables, grub, tuple(read)))
+        return self.boot(
+            Emulated(
+                name,
+                self.volume(**volume),
+                Machine(cpus, memory, model, panic, image, knobs, limit, until, fork),
+                listed,
+                tables,
+                grub,
+                tuple(read),
+            )
+        )
 
     def boot(self, what, see=lambda boot: boot):
         """A boot by its description, which has `name`, targets(), inputs() and make(lab, folder).
         see(boot) is what is given."""
-        return self.ask(Wanted(what.name, lambda folder, *server: what.make(self, folder, *server),
-                               lambda folder, about: see(Boot(what.name, folder, about)),
-                               what.inputs, what.targets, ADDRESS.sub("", repr(what)), what))
+        return self.ask(
+            Wanted(
+                what.name,
+                lambda folder, *server: what.make(self, folder, *server),
+                lambda folder, about: see(Boot(what.name, folder, about)),
+                what.inputs,
+                what.targets,
+                ADDRESS.sub("", repr(what)),
+                what,
+            )
+        )
 
     def watch(self, name, run, seconds=machine.BACKSTOP_SECONDS):
         """What a command boots that does not repeat, QEMU's machine, as a Boot."""
@@ -182,8 +252,8 @@ class Lab:
         return Boot(name, folder, about)
 
     def once(self, name, make, repeats=False):
-        """What make() gives, made once for all that ask by this name. Nothing of it is kept. `repeats`: it
-        would be the same again."""
+        """What make() gives, made once for all that ask by this name. Nothing of it is kept.
+        `repeats`: it would be the same again."""
         return self.ask(Wanted(name, make, repeats=repeats))
 
     def value(self, name, inputs, make, value=lambda _, about: about, targets=()):
@@ -193,8 +263,11 @@ class Lab:
     def kept(self, name, function, *inputs):
         """What function() gives, which JSON can say: kept as long as its own file and these files,
         folders and programs stay as they are. An AssertionError of it is no value."""
-        return self.value(name, lambda: [digest(function.__code__.co_filename),
-                                         *map(digest_any, inputs)], lambda folder: function())
+        return self.value(
+            name,
+            lambda: [digest(function.__code__.co_filename), *map(digest_any, inputs)],
+            lambda folder: function(),
+        )
 
     def ask(self, wanted):
         with self.lock:
@@ -224,8 +297,8 @@ class Lab:
     # Functions.
 
     def plan(self, functions, start=True):
-        """Calls for these functions, one each, in their order. All that they want is known when this
-        returns, but for what they find out later; with `start` it is being made."""
+        """Calls for these functions, one each, in their order. All that they want is known when
+        this returns, but for what they find out later; with `start` it is being made."""
         calls, asked = [Call(function) for function in functions], []
         broken = []
         for call in calls:
@@ -246,11 +319,15 @@ class Lab:
         wanted = [one for one in self.known.values() if one.inputs]
         self.make_targets(name for one in wanted for name in one.targets())
         # Another thread may have found it and be reading it.
-        return [(one.name, self.look(one) or self.store.find(one.key) is not None)
-                for one in wanted if one.boot]
+        return [
+            (one.name, self.look(one) or self.store.find(one.key) is not None)
+            for one in wanted
+            if one.boot
+        ]
 
     def attempt(self, call):
-        """Calls the function. Gives what it waits for, None when it is over, and all that it wants."""
+        """Calls the function. Gives what it waits for, None when it is over, and all that it
+        wants."""
         began = time.monotonic()
         self.here.asked = []
         try:
@@ -474,11 +551,14 @@ class Lab:
 
     @staticmethod
     def check_ended(name, status, seconds):
-        """A boot that the clock or a signal has ended would end elsewhere the next time: it is not kept."""
+        """A boot that the clock or a signal has ended would end elsewhere the next time: it is not
+        kept."""
         if status == machine.STATUS_TIMEOUT or status < 0:
             how = "the clock" if status == machine.STATUS_TIMEOUT else f"signal {-status}"
-            raise AssertionError(f"boot {name}: ended by {how} after {seconds:.0f} seconds, wanted its own end or "
-                                 "its limit of instructions; it is not kept")
+            raise AssertionError(
+                f"boot {name}: ended by {how} after {seconds:.0f} seconds, wanted its own end or "
+                "its limit of instructions; it is not kept"
+            )
 
     def make_targets(self, names):
         """All at once, so that make sees what they share."""
@@ -500,12 +580,20 @@ class Lab:
                     os.symlink(os.path.relpath(target, self.keep), link)
 
     def process(self, run, folder, cwd=None, seconds=machine.BACKSTOP_SECONDS):
-        """Runs a command; its stdout is folder/console, its stderr folder/errors. Ends it after those
-        seconds. Gives its exit status."""
-        with open(os.path.join(folder, "console"), "wb") as console, \
-                open(os.path.join(folder, "errors"), "wb") as errors:
-            process = subprocess.Popen(run, stdin=subprocess.DEVNULL, stdout=console, stderr=errors,
-                                       cwd=cwd, start_new_session=True, env=machine.environment())
+        """Runs a command; its stdout is folder/console, its stderr folder/errors. Ends it after
+        those seconds. Gives its exit status."""
+        with open(os.path.join(folder, "console"), "wb") as console, open(
+            os.path.join(folder, "errors"), "wb"
+        ) as errors:
+            process = subprocess.Popen(
+                run,
+                stdin=subprocess.DEVNULL,
+                stdout=console,
+                stderr=errors,
+                cwd=cwd,
+                start_new_session=True,
+                env=machine.environment(),
+            )
             self.running.add(process)
             if self.stopped:
                 self.stop()

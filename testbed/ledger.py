@@ -14,7 +14,9 @@ import re
 import sys
 
 SCHEMA = 1
-MSR_HEADER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "include", "msr.h")
+MSR_HEADER = os.path.join(
+    os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "include", "msr.h"
+)
 # Each counter's is the next one (pmu/pmu_registers.c); of so many the names are said.
 NUMBERED = ("IA32_PMC0", "IA32_PERFEVTSEL0", "IA32_FIXED_CTR0")
 NUMBERED_COUNT = 4
@@ -24,7 +26,9 @@ NUMBERED_COUNT = 4
 def msr_names():
     """{index: name} of the MSRs that the hypervisor's header names."""
     with open(MSR_HEADER, encoding="utf-8") as header:
-        found = re.findall(r"^#define ((?:IA32|MSR)_\w+) (0x[0-9a-f]+)u?\b", header.read(), re.MULTILINE)
+        found = re.findall(
+            r"^#define ((?:IA32|MSR)_\w+) (0x[0-9a-f]+)u?\b", header.read(), re.MULTILINE
+        )
     names = {int(index, 16): name for name, index in found}
     for name, index in found:
         for more in range(1, NUMBERED_COUNT if name in NUMBERED else 1):
@@ -34,7 +38,9 @@ def msr_names():
 
 def msr_rows(counts):
     """Rows of an exit's MSRs, by count."""
-    for index, count in sorted(counts.get("msrs", {}).items(), key=lambda item: (-item[1], int(item[0]))):
+    for index, count in sorted(
+        counts.get("msrs", {}).items(), key=lambda item: (-item[1], int(item[0]))
+    ):
         name = msr_names().get(int(index), "")
         yield ["", f"  {int(index):#x} {name}".rstrip(), str(count), *[""] * 6]
 
@@ -83,8 +89,8 @@ def exit_rows(tally):
 
 
 def tally_lines(tally, indent, of, printed, what=""):
-    """Lines for the run's total or for one region, `of`; `what` is said of root mode. `printed`: whose
-    table there was already, by its rows; none is printed twice."""
+    """Lines for the run's total or for one region, `of`; `what` is said of root mode. `printed`:
+    whose table there was already, by its rows; none is printed twice."""
     total = sum(counts["count"] for counts in tally["exits"].values())
     rows = list(exit_rows(tally))
     before = printed.setdefault(tuple(map(tuple, rows)), of)
@@ -116,9 +122,17 @@ def ledger_lines(ledger):
     yield f"end of the run: {ledger['end']}, processors: {ledger['cpus']}"
     # Without a hypervisor there is neither.
     printed = {}
-    yield from tally_lines(ledger, "", "the whole run", printed,
-                           ", with PMUvisor's start and its report at the end"
-                           if ledger["root"]["instructions"] else "")
+    yield from tally_lines(
+        ledger,
+        "",
+        "the whole run",
+        printed,
+        (
+            ", with PMUvisor's start and its report at the end"
+            if ledger["root"]["instructions"]
+            else ""
+        ),
+    )
     scheduled = ledger["scheduled_nmis"]
     if scheduled["fired"] or scheduled["missed"]:
         yield f"scheduled NMIs: {scheduled['fired']} came, {scheduled['missed']} were too late"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# machine.py: what all that boots machines has in common: limits, exit statuses, and how the project's
-# scripts and make are called.
+# machine.py: what all that boots machines has in common: limits, exit statuses, and how the
+# project's scripts and make are called.
 import fcntl
 import functools
 import os
@@ -13,8 +13,10 @@ TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # has ("If a VMM did not expose ITS_NO, assume that a guest could be running on a vulnerable
 # hardware"). Both sides run without them, so that the guest's work can be compared with the native;
 # and without FRED, which the guest does not see (docs/measuring.md).
-PAYLOAD_APPEND = ("console=ttyS0,115200 quiet cryptomgr.notests=1 indirect_target_selection=off "
-                  "spectre_bhi=off fred=off")
+PAYLOAD_APPEND = (
+    "console=ttyS0,115200 quiet cryptomgr.notests=1 indirect_target_selection=off "
+    "spectre_bhi=off fred=off"
+)
 
 # Nothing is judged by the host's clock: this only ends what hangs, however busy the host is.
 BACKSTOP_SECONDS = 6 * 3600
@@ -33,7 +35,8 @@ IN_MEMORY_ROOM = 4 << 30  # bytes that have to be free there
 
 
 def scratch():
-    """Where disks of runs are: each is written once and read once, so in memory, if there is room."""
+    """Where disks of runs are: each is written once and read once, so in memory, if there is
+    room."""
     if "TMPDIR" in os.environ or not os.access(IN_MEMORY, os.W_OK):
         return tempfile.gettempdir()
     room = os.statvfs(IN_MEMORY)
@@ -57,17 +60,29 @@ def path(*parts):
 
 
 def tree_files(*more):
-    """The files of this tree that git knows, from the top, in order; `more`: git's words for others. None
-    in a copy that git knows nothing of."""
-    listed = subprocess.run(["git", "ls-files", "-z", "--cached", *more], cwd=TOP, capture_output=True,
-                            text=True, check=False).stdout
+    """The files of this tree that git knows, from the top, in order; `more`: git's words for
+    others. None in a copy that git knows nothing of."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", *more],
+        cwd=TOP,
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout
     return sorted(name for name in set(listed.split("\0")) if os.path.isfile(path(name)))
 
 
 def tool(arguments, timeout=BACKSTOP_SECONDS):
     """Runs a project script and gives its stdout; a failure shows the last line it said."""
-    done = subprocess.run(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                          timeout=timeout, check=False, env=environment())
+    done = subprocess.run(
+        arguments,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=timeout,
+        check=False,
+        env=environment(),
+    )
     if done.returncode != 0:
         said = (done.stderr or done.stdout).strip().splitlines() or ["nothing said"]
         raise AssertionError(f"{os.path.basename(arguments[0])}: {said[-1]}")
@@ -75,10 +90,16 @@ def tool(arguments, timeout=BACKSTOP_SECONDS):
 
 
 def run_make(words, variables):
-    """Runs make, shows its lines on stderr while it works, and gives its exit status and the lines."""
-    process = subprocess.Popen(["make", "-C", TOP, "--no-print-directory", "-s", f"-j{os.cpu_count()}", *words],
-                               env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                               stderr=subprocess.STDOUT, text=True)
+    """Runs make, shows its lines on stderr while it works, and gives its exit status and the
+    lines."""
+    process = subprocess.Popen(
+        ["make", "-C", TOP, "--no-print-directory", "-s", f"-j{os.cpu_count()}", *words],
+        env=variables,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     said = []
     for line in process.stdout:
         said.append(line)
@@ -92,26 +113,38 @@ def made(*targets):
     last line that was said. The test build's have a make of their own (tests/tests.mk)."""
     names = [os.path.relpath(os.path.join(TOP, name), TOP) for name in targets]
     tests = [name for name in names if name.startswith("build/test/")]
-    variables = {key: value for key, value in os.environ.items()
-                 if key not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "MAKEOVERRIDES")}
+    variables = {
+        key: value
+        for key, value in os.environ.items()
+        if key not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "MAKEOVERRIDES")
+    }
     os.makedirs(path("build"), exist_ok=True)
     with open(path("build", ".make.lock"), "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        for some, more in ((sorted(set(names) - set(tests)), []),
-                           (tests, ["TEST=1", "BUILD=build/test"])):
+        for some, more in (
+            (sorted(set(names) - set(tests)), []),
+            (tests, ["TEST=1", "BUILD=build/test"]),
+        ):
             if some:
                 status, said = run_make([*more, *some], variables)
                 if status != 0:
-                    raise AssertionError(f"make {' '.join(some)[:80]}: {' '.join(''.join(said).splitlines()[-2:])}")
+                    raise AssertionError(
+                        f"make {' '.join(some)[:80]}: {' '.join(''.join(said).splitlines()[-2:])}"
+                    )
     paths = [path(name) for name in names]
     return paths[0] if len(paths) == 1 else paths
 
 
 def read_file(disk, name, at=0):
-    """The contents of a file on a FAT volume, `at` so many bytes of an image; None: it is not there."""
-    done = subprocess.run(["mtype", "-i", f"{disk}@@{at}", name], stdout=subprocess.PIPE,
-                          stderr=subprocess.DEVNULL, check=False,
-                          env={**os.environ, "MTOOLS_SKIP_CHECK": "1"})
+    """The contents of a file on a FAT volume, `at` so many bytes of an image; None: it is not
+    there."""
+    done = subprocess.run(
+        ["mtype", "-i", f"{disk}@@{at}", name],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        check=False,
+        env={**os.environ, "MTOOLS_SKIP_CHECK": "1"},
+    )
     return done.stdout if done.returncode == 0 else None
 
 

@@ -45,8 +45,9 @@ def inner(boot):
 
 @dataclasses.dataclass
 class Nested:
-    """A boot under QEMU/KVM, as boots.Emulated is one without. `outer`: words for the outer kernel's
-    command line."""
+    """A boot under QEMU/KVM, as boots.Emulated is one without. `outer`: words for the outer
+    kernel's command line."""
+
     name: str
     cpus: int
     volume: boots.Volume
@@ -60,19 +61,36 @@ class Nested:
         return tool([path("testbed", "outer", "build.sh"), str(self.cpus), self.outer]).strip()
 
     def inputs(self):
-        return {"bed": boots.bed(), "volume": self.volume.inputs(), "machine": self.machine.inputs(),
-                "base": digest(self.base()), "layout": layout(), "nested": digest(__file__)}
+        return {
+            "bed": boots.bed(),
+            "volume": self.volume.inputs(),
+            "machine": self.machine.inputs(),
+            "base": digest(self.base()),
+            "layout": layout(),
+            "nested": digest(__file__),
+        }
 
     def make(self, lab, folder):
         where, base = layout(), self.base()
-        own = f"{where['job_first'] + where['job_reserved']}+" \
-              f"{where['job_sectors'] - where['job_reserved'] - where['job_tail']}+" \
-              f"{FIRMWARE_READS}"
+        own = (
+            f"{where['job_first'] + where['job_reserved']}+"
+            f"{where['job_sectors'] - where['job_reserved'] - where['job_tail']}+"
+            f"{FIRMWARE_READS}"
+        )
         with tempfile.TemporaryDirectory(prefix="pmuvisor-e2e.", dir=SCRATCH) as work:
             disk, volume = os.path.join(work, "disk.img"), os.path.join(work, "volume.img")
-            tool([path("testbed", "disk.sh"), "--out", volume,
-                  "--size", str(where["job_sectors"] * boots.SECTOR >> 20),
-                  "--volume", str(where["job_reserved"]), *self.volume.options(work)])
+            tool(
+                [
+                    path("testbed", "disk.sh"),
+                    "--out",
+                    volume,
+                    "--size",
+                    str(where["job_sectors"] * boots.SECTOR >> 20),
+                    "--volume",
+                    str(where["job_reserved"]),
+                    *self.volume.options(work),
+                ]
+            )
             tool(["cp", "--sparse=always", base, disk])
             boots.put(volume, disk, where["job_first"])
             os.remove(volume)
@@ -85,5 +103,13 @@ def boot(lab, name, cpus=1, knobs="", limit=LIMIT, until=None, fork=True, outer=
     own = lab.volume(**volume)
     # The guest's init has no emulator to ask: its machine is QEMU's.
     own = dataclasses.replace(own, append=f"{own.append} {own.words}".rstrip(), words="")
-    return lab.boot(Nested(name, cpus, own, boots.Machine(
-        memory=MEMORY, knobs=KNOBS + knobs, limit=limit, until=until, fork=fork), outer), inner)
+    return lab.boot(
+        Nested(
+            name,
+            cpus,
+            own,
+            boots.Machine(memory=MEMORY, knobs=KNOBS + knobs, limit=limit, until=until, fork=fork),
+            outer,
+        ),
+        inner,
+    )

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # outcomes.py: which tests have passed, and what they said. They are a function of the files of this
-# tree, Debian's packages and the kernel: while these are the same, they pass again. But those that ask
-# for what does not repeat, QEMU's machines, are run each time.
+# tree, Debian's packages and the kernel: while these are the same, they pass again. But those that
+# ask for what does not repeat, QEMU's machines, are run each time.
 import json
 import os
 import platform
@@ -11,8 +11,21 @@ from store import digest, key_of
 
 PACKAGES = "/var/lib/dpkg/status"
 # Of the environment: what says who calls, and from where.
-CALLERS = ("_", "COLUMNS", "LINES", "MAKEFLAGS", "MAKELEVEL", "MAKE_TERMERR", "MAKE_TERMOUT", "MFLAGS",
-           "OLDPWD", "PWD", "PYTEST_CURRENT_TEST", "SHLVL", "TERM")
+CALLERS = (
+    "_",
+    "COLUMNS",
+    "LINES",
+    "MAKEFLAGS",
+    "MAKELEVEL",
+    "MAKE_TERMERR",
+    "MAKE_TERMOUT",
+    "MFLAGS",
+    "OLDPWD",
+    "PWD",
+    "PYTEST_CURRENT_TEST",
+    "SHLVL",
+    "TERM",
+)
 SAID = "said.json"
 
 
@@ -28,9 +41,15 @@ class Outcomes:
         self.store, self.key, self.said, self.known = store, None, {}, 0
         if not names or not os.path.exists(PACKAGES):
             return
-        self.key = key_of([{name: digest(os.path.join(TOP, name)) for name in names},
-                           digest(PACKAGES), platform.release(), TOP,
-                           {name: value for name, value in os.environ.items() if name not in CALLERS}])
+        self.key = key_of(
+            [
+                {name: digest(os.path.join(TOP, name)) for name in names},
+                digest(PACKAGES),
+                platform.release(),
+                TOP,
+                {name: value for name, value in os.environ.items() if name not in CALLERS},
+            ]
+        )
         found = store.find(self.key)
         if found:
             with open(os.path.join(found[1], SAID), encoding="utf-8") as source:
@@ -39,8 +58,11 @@ class Outcomes:
 
     def keep(self):
         """Those that have passed since, too. Not where the tree has changed meanwhile."""
-        if not self.key or len(self.said) == self.known or \
-                Outcomes(self.store, tree()).key != self.key:
+        if (
+            not self.key
+            or len(self.said) == self.known
+            or Outcomes(self.store, tree()).key != self.key
+        ):
             return
         self.store.remove(os.path.join(self.store.folder, self.key))
         with self.store.making() as folder:

@@ -38,31 +38,40 @@ def panic_of(console):
     """What the guest's kernel panicked of, with the console's last lines; none: no panic."""
     found = re.search(r"Kernel panic - not syncing: (.*)", console)
     lines = [line.rstrip() for line in console.splitlines() if line.strip()][-PANIC_LINES:]
-    return f"The guest's kernel panicked: {found[1]}; its last lines:\n    " + "\n    ".join(lines) if found else ""
+    return (
+        f"The guest's kernel panicked: {found[1]}; its last lines:\n    " + "\n    ".join(lines)
+        if found
+        else ""
+    )
 
 
 def refusal_of(console):
-    """What PMUvisor said when it did not start. Firmware breaks long lines at its screen's end, and GRUB
-    says behind it that there was an error."""
-    found = re.search(re.escape(REFUSAL) + r"([^\x00-\x1f]*?)(?:error: |[\x00-\x1f]|$)",
-                      console.replace("\n", ""))
+    """What PMUvisor said when it did not start. Firmware breaks long lines at its screen's end, and
+    GRUB says behind it that there was an error."""
+    found = re.search(
+        re.escape(REFUSAL) + r"([^\x00-\x1f]*?)(?:error: |[\x00-\x1f]|$)", console.replace("\n", "")
+    )
     return found[1].strip() if found else None
 
 
 def exits_of(ledger):
-    """What was said of A.1's PMIs and exits: those of the runs that have PMIs, less those of the one that
-    has none, which each of them has as well."""
+    """What was said of A.1's PMIs and exits: those of the runs that have PMIs, less those of the
+    one that has none, which each of them has as well."""
     regions = ledger.get("regions", {})
     if not all(name in regions for name in REGIONS_WITHOUT + REGIONS_WITH):
         return ""
     pmis = sum(regions[name]["pmi"]["raised"] for name in REGIONS_WITH)
-    exits = sum(exit_count(regions[name]) for name in REGIONS_WITH) - \
-        len(REGIONS_WITH) * exit_count(regions[REGIONS_WITHOUT[0]])
+    exits = sum(exit_count(regions[name]) for name in REGIONS_WITH) - len(
+        REGIONS_WITH
+    ) * exit_count(regions[REGIONS_WITHOUT[0]])
     if pmis == 0:
         return ""
     each = f"{exits / pmis:.3g}"
-    return ", and no exit was taken for one" if exits == 0 else \
-        f", and each took {each} exit{'' if each == '1' else 's'}"
+    return (
+        ", and no exit was taken for one"
+        if exits == 0
+        else f", and each took {each} exit{'' if each == '1' else 's'}"
+    )
 
 
 def of_pmis(console, ledger):
@@ -73,7 +82,10 @@ def of_pmis(console, ledger):
     wanted, came = (sum(map(int, column)) for column in zip(*rows))
     if came != wanted:
         return [f"{came} PMIs came where {wanted} were wanted"]
-    return [f"program A.1 got its {came} PMIs" + (exits_of(ledger) if ledger else "; only the emulator counts exits")]
+    return [
+        f"program A.1 got its {came} PMIs"
+        + (exits_of(ledger) if ledger else "; only the emulator counts exits")
+    ]
 
 
 def of_command(words, status):
@@ -85,19 +97,31 @@ def of_command(words, status):
 
 def failed_jobs(console):
     """[(job, status)] of those that did not end well."""
-    return [(name, code) for name, code in
-            re.findall(r"^job: name=(\S+) status=(\d+)", console, re.MULTILINE) if code != "0"]
+    return [
+        (name, code)
+        for name, code in re.findall(r"^job: name=(\S+) status=(\d+)", console, re.MULTILINE)
+        if code != "0"
+    ]
 
 
 def of_program(console, ledger, files):
     """What became of somebody's own program, where one ran."""
-    commands = [(line.split(), status) for status, line in
-                re.findall(r"^program: status=(\d+) command=(.*)$", console, re.MULTILINE)]
+    commands = [
+        (line.split(), status)
+        for status, line in re.findall(
+            r"^program: status=(\d+) command=(.*)$", console, re.MULTILINE
+        )
+    ]
     if not commands:
         return []
-    said = [f"{of_command(words, status)} ended with status {status}"
-            for words, status in commands if (words, status) == commands[0] or status != "0"]
-    for name, region in sorted((ledger or {}).get("regions", {}).items(), key=lambda one: int(one[0])):
+    said = [
+        f"{of_command(words, status)} ended with status {status}"
+        for words, status in commands
+        if (words, status) == commands[0] or status != "0"
+    ]
+    for name, region in sorted(
+        (ledger or {}).get("regions", {}).items(), key=lambda one: int(one[0])
+    ):
         if name != REGION_INIT:
             said.append(f"its region {name} has {exit_count(region)} exits")
     if files:
@@ -124,15 +148,25 @@ def sentence(status, console, ledger=None, files=(), backend=""):
         return panic_of(console)
     if status == STATUS_TIMEOUT:
         return f"The guest did not end in time; {last_words(console)}"
-    if not end or status not in (STATUS_POWEROFF, STATUS_RESET) or \
-            (status == STATUS_RESET) != (end[2] == "reboot"):
-        how = {STATUS_POWEROFF: "The machine was switched off", STATUS_RESET: "The machine was reset"}
-        return f"{how.get(status, f'The run failed with exit status {status}')} before the guest " \
-               f"had come to its end; {last_words(console)}"
+    if (
+        not end
+        or status not in (STATUS_POWEROFF, STATUS_RESET)
+        or (status == STATUS_RESET) != (end[2] == "reboot")
+    ):
+        how = {
+            STATUS_POWEROFF: "The machine was switched off",
+            STATUS_RESET: "The machine was reset",
+        }
+        return (
+            f"{how.get(status, f'The run failed with exit status {status}')} before the guest "
+            f"had come to its end; {last_words(console)}"
+        )
     failed = [f"the job {name} failed with status {code}" for name, code in failed_jobs(console)]
     said = failed + of_pmis(console, ledger) + of_program(console, ledger, files)
-    return f"The guest ran to its end{', but ' if failed else ': ' if said else ''}" \
-           f"{'; '.join(said)}.{of_backend(backend)}"
+    return (
+        f"The guest ran to its end{', but ' if failed else ': ' if said else ''}"
+        f"{'; '.join(said)}.{of_backend(backend)}"
+    )
 
 
 def main():
@@ -140,7 +174,9 @@ def main():
     parser.add_argument("status", type=int, nargs="?", help="the exit status of run-qemu.sh")
     parser.add_argument("console", nargs="?", help="what its --serial has written")
     parser.add_argument("--refusal", metavar="CONSOLE", help="print PMUvisor's refusal alone")
-    parser.add_argument("--backend", default="", metavar="LINE", help="what run-qemu.sh --probe says")
+    parser.add_argument(
+        "--backend", default="", metavar="LINE", help="what run-qemu.sh --probe says"
+    )
     parser.add_argument("--ledger", help="what its --ledger has written; may be missing")
     parser.add_argument("--files", help="the folder of its --files; may be missing")
     given = parser.parse_args()

@@ -11,10 +11,32 @@ import threading
 from machine import SCRATCH, TOP, environment, path
 
 # Knobs that nothing asks for before the machine first reads its disk (instrument/knobs.cc).
-LATE_KNOBS = {"allow_resets", "cpuid", "exit_lines", "exit_paths", "feature_control", "guest_files",
-              "hide_control", "hide_cpuid", "hide_msr", "mov_ss_ignored", "msr", "nmi_handler",
-              "nmi_root", "pebs", "pebs_late", "platform", "pmi_skid", "pmu", "pt", "pt_overflow",
-              "ratios", "regions_of_all", "reset_button", "unknown_msrs"}
+LATE_KNOBS = {
+    "allow_resets",
+    "cpuid",
+    "exit_lines",
+    "exit_paths",
+    "feature_control",
+    "guest_files",
+    "hide_control",
+    "hide_cpuid",
+    "hide_msr",
+    "mov_ss_ignored",
+    "msr",
+    "nmi_handler",
+    "nmi_root",
+    "pebs",
+    "pebs_late",
+    "platform",
+    "pmi_skid",
+    "pmu",
+    "pt",
+    "pt_overflow",
+    "ratios",
+    "regions_of_all",
+    "reset_button",
+    "unknown_msrs",
+}
 # Of these, the ones that nothing asks for before the guest's init; and those whose file begins with
 # the kernel, which no server at init takes.
 OWN_KNOBS = {"guest_files"}
@@ -40,8 +62,11 @@ class Servers:
     def socket(self, disk, machine, knobs, own=()):
         """The socket of a server for this disk's size, run.sh's options and knobs. `own`: what is
         the run's own of the disk, as run.sh has it, and a name for what all disks share."""
-        early = "".join(line + "\n" for line in (knobs or "").splitlines()
-                        if line.split("#")[0].split()[:1] and line.split()[0] not in LATE_KNOBS)
+        early = "".join(
+            line + "\n"
+            for line in (knobs or "").splitlines()
+            if line.split("#")[0].split()[:1] and line.split()[0] not in LATE_KNOBS
+        )
         key = (os.path.getsize(disk), *machine, *own, early)
         with self.lock:
             server = self.found.pop(key, None) or Server(self, early)
@@ -53,8 +78,10 @@ class Servers:
         """The socket of a server that has started this boot (boots.py) up to its init."""
         server = Server(self, boot.early_knobs())
         with tempfile.TemporaryDirectory(prefix="pmuvisor-init.", dir=SCRATCH) as work:
-            socket = server.ready(boot.disk(work)[0], [
-                "--at", "init", "--limit", str(boot.machine.limit), *boot.machine.options()])
+            socket = server.ready(
+                boot.disk(work)[0],
+                ["--at", "init", "--limit", str(boot.machine.limit), *boot.machine.options()],
+            )
         with self.lock:
             self.found[socket] = server
             self.drop()
@@ -97,10 +124,23 @@ class Server:
         with self.lock:
             if self.process is None:
                 self.process = subprocess.Popen(
-                    [path("testbed", "run.sh"), "--serve", f"{self.name}.socket", "--disk", disk,
-                     "--knobs", f"{self.name}.knobs", *machine], stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                    start_new_session=True, env=environment())
+                    [
+                        path("testbed", "run.sh"),
+                        "--serve",
+                        f"{self.name}.socket",
+                        "--disk",
+                        disk,
+                        "--knobs",
+                        f"{self.name}.knobs",
+                        *machine,
+                    ],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                    start_new_session=True,
+                    env=environment(),
+                )
                 self.said = self.process.stdout.readline()
             if self.said != "ready\n":
                 raise AssertionError(f"no server of boots: {self.process.stderr.read().strip()}")

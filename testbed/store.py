@@ -43,13 +43,18 @@ def digest_below(folder):
     """Of the names and contents of all files below a folder; of a file, its contents."""
     if not os.path.isdir(folder):
         return digest(folder)
-    return key_of({os.path.relpath(os.path.join(where, name), folder): digest(os.path.join(where, name))
-                   for where, _, names in os.walk(folder) for name in names})
+    return key_of(
+        {
+            os.path.relpath(os.path.join(where, name), folder): digest(os.path.join(where, name))
+            for where, _, names in os.walk(folder)
+            for name in names
+        }
+    )
 
 
 def digest_any(name):
-    """Of a file or what is below a folder; of a program that is called by its name; where there is none,
-    that says so."""
+    """Of a file or what is below a folder; of a program that is called by its name; where there is
+    none, that says so."""
     if not os.path.exists(name) and os.sep not in name:
         name = shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/sbin") or ""
     return digest_below(name) if name else ""
@@ -71,20 +76,29 @@ class Store:
 
     def __init__(self, folder, fresh=False):
         os.makedirs(os.path.dirname(folder), exist_ok=True)
-        self.fresh = tempfile.TemporaryDirectory(prefix=os.path.basename(folder) + ".",
-                                                 dir=os.path.dirname(folder)) if fresh else None
+        self.fresh = (
+            tempfile.TemporaryDirectory(
+                prefix=os.path.basename(folder) + ".", dir=os.path.dirname(folder)
+            )
+            if fresh
+            else None
+        )
         self.folder = self.fresh.name if fresh else folder
         os.makedirs(self.folder, exist_ok=True)
         self.tidy()
 
     def find(self, key):
-        """(what was said of the entry, its folder); None: there is none. One that is damaged goes."""
+        """(what was said of the entry, its folder); None: there is none. One that is damaged
+        goes."""
         folder = os.path.join(self.folder, key)
         try:
             with open(os.path.join(folder, ENTRY), encoding="utf-8") as source:
                 said = json.load(source)
-            right = said["digests"] == {name: digest(os.path.join(folder, name))
-                                        for name in files_below(folder) if name != ENTRY}
+            right = said["digests"] == {
+                name: digest(os.path.join(folder, name))
+                for name in files_below(folder)
+                if name != ENTRY
+            }
             if right:
                 os.utime(folder)
                 return said["about"], folder
@@ -111,8 +125,10 @@ class Store:
     def keep(self, key, folder, about):
         """Makes the folder, from making(), the entry of that key. Gives its path. Somebody else may
         have made the same meanwhile."""
-        said = {"about": about, "digests": {name: digest(os.path.join(folder, name))
-                                            for name in files_below(folder)}}
+        said = {
+            "about": about,
+            "digests": {name: digest(os.path.join(folder, name)) for name in files_below(folder)},
+        }
         with open(os.path.join(folder, ENTRY), "w", encoding="utf-8") as out:
             json.dump(said, out)
         target = os.path.join(self.folder, key)
@@ -148,8 +164,10 @@ class Store:
                         os.close(lock)
                 continue
             with contextlib.suppress(OSError):
-                size = sum(os.lstat(os.path.join(item.path, name)).st_size
-                           for name in files_below(item.path))
+                size = sum(
+                    os.lstat(os.path.join(item.path, name)).st_size
+                    for name in files_below(item.path)
+                )
                 entries.append((item.stat().st_mtime, size, item.path))
         total = sum(size for _, size, _ in entries)
         for _, size, folder in sorted(entries):

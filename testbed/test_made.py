@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_made.py: what make makes for tests (machine.py), and that an image is the same bytes for the same
-# files (programs/payload/pack.sh).
+# test_made.py: what make makes for tests (machine.py), and that an image is the same bytes for the
+# same files (programs/payload/pack.sh).
 import os
 import re
 import subprocess
@@ -13,32 +13,57 @@ from machine import made, path
 def test_failure_is_one_line():
     with pytest.raises(AssertionError, match="no.cloud.img: .*No rule to make target"):
         made("build/payload/no-cloud.img")
-    with pytest.raises(AssertionError, match="kernel.sh: unknown flavour 'red', wanted cloud, stock or rt"):
+    with pytest.raises(
+        AssertionError, match="kernel.sh: unknown flavour 'red', wanted cloud, stock or rt"
+    ):
         made("build/payload/kernel-red.txt")
 
 
 def test_progress(tmp_path):
-    """While make works its lines are on stderr; of the emulator's files, one line for each tenth."""
-    done = subprocess.run([sys.executable, "-c", "import machine, os; machine.run_make("
-                           f"['BUILD={tmp_path}', '{tmp_path}/programs/loop'], os.environ)"],
-                          cwd=path("testbed"), check=True, capture_output=True, text=True)
+    """While make works its lines are on stderr; of the emulator's files, one line for each
+    tenth."""
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import machine, os; machine.run_make("
+            f"['BUILD={tmp_path}', '{tmp_path}/programs/loop'], os.environ)",
+        ],
+        cwd=path("testbed"),
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     assert "programs/payload/loop.asm" in done.stderr, done
     (tmp_path / "build").mkdir()
-    (tmp_path / "build" / "Makefile").write_text("bochs: " + " ".join(f"f{n}" for n in range(30)) +
-                                                 "\nf%:\n\t@: g++ -c $@.cc\n".replace("@:", ":"))
+    (tmp_path / "build" / "Makefile").write_text(
+        "bochs: "
+        + " ".join(f"f{n}" for n in range(30))
+        + "\nf%:\n\t@: g++ -c $@.cc\n".replace("@:", ":")
+    )
     with open(path("testbed", "build.sh"), encoding="utf-8") as source:
         compile_it = re.search(r"^compile\(\) {.*?^}", source.read(), re.MULTILINE | re.DOTALL)[0]
-    done = subprocess.run(["bash", "-c", f"set -euo pipefail\n{compile_it}\ncompile {tmp_path}"], check=True,
-                          capture_output=True, text=True)
+    done = subprocess.run(
+        ["bash", "-c", f"set -euo pipefail\n{compile_it}\ncompile {tmp_path}"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     lines = done.stderr.splitlines()
     assert len(lines) == 10 and lines[-1] == "testbed: 30 of 30 files of Bochs are compiled", done
 
 
 def test_made_once(tmp_path):
     """What one target's flags are is not what all are made with: nothing is made again."""
+
     def make(*words):
-        subprocess.run(["make", "-C", path(), "-s", f"BUILD={tmp_path}", *words], check=True,
-                       stdout=subprocess.DEVNULL, env={**os.environ, "MAKEFLAGS": "", "MAKELEVEL": ""})
+        subprocess.run(
+            ["make", "-C", path(), "-s", f"BUILD={tmp_path}", *words],
+            check=True,
+            stdout=subprocess.DEVNULL,
+            env={**os.environ, "MAKEFLAGS": "", "MAKELEVEL": ""},
+        )
+
     make(f"{tmp_path}/apic/apic.o")
     flags = (tmp_path / "flags").read_text()
     for name in ("boot/screen.o", "tests/plan/main.o"):
@@ -54,7 +79,10 @@ def test_same_bytes(tmp_path):
             (tmp_path / name).write_text(name, encoding="ascii")
             os.utime(tmp_path / name, (number, number))
         image = tmp_path / f"{number}.img"
-        subprocess.run([path("programs", "payload", "pack.sh"), image, "none", "none", *words],
-                       cwd=tmp_path, check=True)
+        subprocess.run(
+            [path("programs", "payload", "pack.sh"), image, "none", "none", *words],
+            cwd=tmp_path,
+            check=True,
+        )
         images.append(image.read_bytes())
     assert images[0] == images[1] and b"one" in images[0]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_outcomes.py: what passed is not run again, and what failed is, by whatever framework it was written.
+# test_outcomes.py: what passed is not run again, and what failed is, by whatever framework it was
+# written.
 import subprocess
 import sys
 
@@ -24,7 +25,8 @@ class Plugin:
         for item in items:
             conftest.pass_again(item, self.outcomes)
 plugin = Plugin()
-pytest.main(["-q", "--noconftest", "-p", "no:cacheprovider", "-c", "/dev/null", {file!r}], plugins=[plugin])
+pytest.main(["-q", "--noconftest", "-p", "no:cacheprovider", "-c", "/dev/null", {file!r}],
+            plugins=[plugin])
 print("kept:", *sorted(name.partition("::")[2] for name in plugin.outcomes.said))
 """
 
@@ -33,8 +35,20 @@ print("kept:", *sorted(name.partition("::")[2] for name in plugin.outcomes.said)
 def test_only_what_passed_is_kept(tmp_path, framework):
     file = tmp_path / "test_made_up.py"
     file.write_text(TESTS, encoding="ascii")
-    done = subprocess.run([sys.executable, "-B", "-c", RUN.format(top=path(), testbed=path("testbed"), file=str(file))],
-                          cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-B",
+            "-c",
+            RUN.format(top=path(), testbed=path("testbed"), file=str(file)),
+        ],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     kept = done.stdout.rpartition("kept: ")[2].split()
     wanted = {"pytest": "test_passes", "unittest": "Case::test_passes"}[framework]
-    assert wanted in kept and wanted.replace("passes", "fails") not in kept, done.stdout + done.stderr
+    assert wanted in kept and wanted.replace("passes", "fails") not in kept, (
+        done.stdout + done.stderr
+    )

@@ -22,11 +22,23 @@ def fixture_boot(tmp_path):
     for name in ("kernel", "initrd", "efi", "added", "job", "firmware"):
         (tmp_path / name).write_bytes(name.encode())
     file = {name: str(tmp_path / name) for name in os.listdir(tmp_path)}
-    return Emulated("name", Volume("msr", "quiet", "tick=0", file["kernel"],
-                                   (file["initrd"], {"jobs/x": file["job"]}, b"bytes"), file["efi"],
-                                   "menu", {"/EFI/x": file["added"]}, "pmv.run=a1"),
-                    Machine(1, 512, "model", "report", file["firmware"], "pmi_skid 3\n", 100, "text"),
-                    tables=lambda folder: None, read=("log",))
+    return Emulated(
+        "name",
+        Volume(
+            "msr",
+            "quiet",
+            "tick=0",
+            file["kernel"],
+            (file["initrd"], {"jobs/x": file["job"]}, b"bytes"),
+            file["efi"],
+            "menu",
+            {"/EFI/x": file["added"]},
+            "pmv.run=a1",
+        ),
+        Machine(1, 512, "model", "report", file["firmware"], "pmi_skid 3\n", 100, "text"),
+        tables=lambda folder: None,
+        read=("log",),
+    )
 
 
 def key(boot):
@@ -34,10 +46,25 @@ def key(boot):
 
 
 FILES = ("kernel", "initrd", "efi", "added", "job", "firmware")
-WORDS = {"entry": "msr+nmi", "append": "quiet x", "config": "tick=1", "menu": "menv",
-         "words": "pmv.run=a2", "initrd": (b"bytez",), "add": {"/EFI/y": b""}}
-MACHINE = {"cpus": 2, "memory": 513, "model": "modem", "panic": "fatal", "knobs": "pmi_skid 4\n",
-           "limit": 101, "until": "test", "fork": False}
+WORDS = {
+    "entry": "msr+nmi",
+    "append": "quiet x",
+    "config": "tick=1",
+    "menu": "menv",
+    "words": "pmv.run=a2",
+    "initrd": (b"bytez",),
+    "add": {"/EFI/y": b""},
+}
+MACHINE = {
+    "cpus": 2,
+    "memory": 513,
+    "model": "modem",
+    "panic": "fatal",
+    "knobs": "pmi_skid 4\n",
+    "limit": 101,
+    "until": "test",
+    "fork": False,
+}
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -64,24 +91,28 @@ def change_table(folder):
         table.write(bytes([table.read(1)[0] ^ 1]))
 
 
-@pytest.mark.parametrize("name, value", [("listed", 3), ("read", ("log", "other")),
-                                         ("tables", change_table), ("grub", path("lib"))],
-                         ids=["listed", "read", "tables", "grub"])
+@pytest.mark.parametrize(
+    "name, value",
+    [("listed", 3), ("read", ("log", "other")), ("tables", change_table), ("grub", path("lib"))],
+    ids=["listed", "read", "tables", "grub"],
+)
 def test_rest(boot, name, value):
     before = key(boot)
     setattr(boot, name, value)
     assert key(boot) != before
 
 
-@pytest.mark.parametrize("name", ["bochs", *boots.BED, os.path.basename(boots.VGA),
-                                  *boots.TOOLS])
+@pytest.mark.parametrize("name", ["bochs", *boots.BED, os.path.basename(boots.VGA), *boots.TOOLS])
 def test_bed(boot, monkeypatch, name):
     """The emulator, the scripts and the tools: what is said of each is in the key."""
     before = key(boot)
     for function in ("digest", "digest_any"):
         real = getattr(boots, function)
-        monkeypatch.setattr(boots, function, lambda file, real=real: "another" if
-                            os.path.basename(file) == name else real(file))
+        monkeypatch.setattr(
+            boots,
+            function,
+            lambda file, real=real: "another" if os.path.basename(file) == name else real(file),
+        )
     boots.bed.cache_clear()
     try:
         assert key(boot) != before
@@ -166,10 +197,13 @@ with store.making() as folder:
 
 
 def half(store, then):
-    return subprocess.Popen([sys.executable, "-c", HALF.format(bed=path("testbed"), folder=store,
-                                                               then=then)],
-                            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                            stderr=subprocess.DEVNULL, text=True)
+    return subprocess.Popen(
+        [sys.executable, "-c", HALF.format(bed=path("testbed"), folder=store, then=then)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
 
 
 def test_killed(tmp_path):
@@ -187,9 +221,12 @@ def test_killed(tmp_path):
 def test_full_disk(tmp_path):
     """A write that fails leaves nothing, and the run says so."""
     folder = str(tmp_path / "boots")
-    with half(folder, "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
-                      "resource.setrlimit(resource.RLIMIT_FSIZE, (8, 8)); "
-                      f"store.keep({KEY!r}, folder, {{'status': 0}})") as one:
+    with half(
+        folder,
+        "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (8, 8)); "
+        f"store.keep({KEY!r}, folder, {{'status': 0}})",
+    ) as one:
         assert one.stdout.readline() == "ready\n" and one.wait() != 0
     assert Store(folder).find(KEY) is None and os.listdir(folder) == []
 
@@ -213,8 +250,8 @@ def test_oldest_goes(tmp_path, monkeypatch):
 
 
 def test_outcomes(tmp_path, monkeypatch):
-    """A test without boots passes again while no file, package or variable is another one; where git
-    knows nothing of the tree none is known."""
+    """A test without boots passes again while no file, package or variable is another one; where
+    git knows nothing of the tree none is known."""
     store, file, packages = Store(str(tmp_path / "boots")), tmp_path / "file", tmp_path / "status"
     file.write_bytes(b"a")
     packages.write_bytes(b"p")
@@ -224,13 +261,17 @@ def test_outcomes(tmp_path, monkeypatch):
 
     def known(names=("file",)):
         return Outcomes(store, list(names)).said
+
     first = Outcomes(store, ["file"])
     first.said["test"] = "said"
     first.keep()
     assert known() == {"test": "said"} and known(()) == {}
-    for change in (lambda: file.write_bytes(b"b"), lambda: packages.write_bytes(b"q"),
-                   lambda: monkeypatch.setenv("FIRMWARE", "another"),
-                   lambda: monkeypatch.setenv("FULL", "2")):
+    for change in (
+        lambda: file.write_bytes(b"b"),
+        lambda: packages.write_bytes(b"q"),
+        lambda: monkeypatch.setenv("FIRMWARE", "another"),
+        lambda: monkeypatch.setenv("FULL", "2"),
+    ):
         change()
         assert known() == {}
     # What has changed while tests ran belongs to neither state.

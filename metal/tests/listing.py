@@ -10,12 +10,30 @@ import re
 import sys
 
 # What the image reads.
-LEAVES = {0, 1, 7, 0xa, 0xb, 0xd, 0x14, 0x15, 0x16, 0x1a, 0x23} | set(range(0x80000000, 0x80000009))
-MSRS = [0x1b, 0x3a, 0x8b, 0xbd, 0xe2, 0xe4, 0xfe, 0x10a, 0x1a0, *range(0x200, 0x270), 0x277, 0x2ff,
-        0x345, 0x3f1, *range(0x480, 0x494), 0x982]
+LEAVES = {0, 1, 7, 0xA, 0xB, 0xD, 0x14, 0x15, 0x16, 0x1A, 0x23} | set(range(0x80000000, 0x80000009))
+MSRS = [
+    0x1B,
+    0x3A,
+    0x8B,
+    0xBD,
+    0xE2,
+    0xE4,
+    0xFE,
+    0x10A,
+    0x1A0,
+    *range(0x200, 0x270),
+    0x277,
+    0x2FF,
+    0x345,
+    0x3F1,
+    *range(0x480, 0x494),
+    0x982,
+]
 CPU = re.compile(r"^------\[ (CPUID|MSR) Registers(?: / Logical CPU #(\d+))? \]")
-LEAF = re.compile(r"^CPUID ([0-9A-F]{8}): ([0-9A-F]{8})-([0-9A-F]{8})-([0-9A-F]{8})-([0-9A-F]{8})"
-                  r"(?:.*?\[SL ([0-9A-F]+)\])?")
+LEAF = re.compile(
+    r"^CPUID ([0-9A-F]{8}): ([0-9A-F]{8})-([0-9A-F]{8})-([0-9A-F]{8})-([0-9A-F]{8})"
+    r"(?:.*?\[SL ([0-9A-F]+)\])?"
+)
 MSR = re.compile(r"^MSR ([0-9A-F]{8}): ([0-9A-F]{4})-([0-9A-F]{4})-([0-9A-F]{4})-([0-9A-F]{4})")
 
 
@@ -42,8 +60,11 @@ def main():
     with open(arguments.listing, encoding="ascii", errors="replace") as listing:
         found = processors(listing.read())
     if not found:
-        print(f"listing.py: {arguments.listing}: found no line 'CPUID LEAF: ...', wanted a listing "
-              "of CPUID leaves", file=sys.stderr)
+        print(
+            f"listing.py: {arguments.listing}: found no line 'CPUID LEAF: ...', wanted a listing "
+            "of CPUID leaves",
+            file=sys.stderr,
+        )
         return 1
     wanted = [int(word) for word in arguments.cpus.split(",")] if arguments.cpus else sorted(found)
     print("pmuvisor-check dump 1")

@@ -26,13 +26,19 @@ NAMES = list(table.NAMES)
 PARTS = ["abl_no_skid", "abl_none", "abl_lazy"]
 JOBS = "msr,exit,pmi,a1k,a1,profile,nginx,accuracy"
 # Short: this is about the way, not the figures.
-WORDS = (f"pmv.jobs={JOBS} pmv.runs=3 pmv.operations=100 pmv.a1_runs=1 "
-         "pmv.iter=1000000 pmv.profile_runs=1 pmv.nginx_ms=100 pmv.accuracy=1:1:16")
+WORDS = (
+    f"pmv.jobs={JOBS} pmv.runs=3 pmv.operations=100 pmv.a1_runs=1 "
+    "pmv.iter=1000000 pmv.profile_runs=1 pmv.nginx_ms=100 pmv.accuracy=1:1:16"
+)
 # (the line at which the power goes, millions of instructions after it): in a job's first moments,
 # in its middle, and while the results of a column are put together.
-CUTS = [("column=native job=exit attempt=1", 1), ("column=native job=accuracy status=0 kept", 1),
-        ("column=kvm job=exit attempt=1", 200), ("column=intercept job=pmi attempt=1", 30),
-        ("column=msr job=accuracy status=0 kept", 10)]
+CUTS = [
+    ("column=native job=exit attempt=1", 1),
+    ("column=native job=accuracy status=0 kept", 1),
+    ("column=kvm job=exit attempt=1", 200),
+    ("column=intercept job=pmi attempt=1", 30),
+    ("column=msr job=accuracy status=0 kept", 10),
+]
 TORN = "bench/native/exit.txt"
 # A processor that counts its SMIs, and had three before anybody looked.
 SMI_COUNT = "msr 0x34 3\n"
@@ -50,14 +56,24 @@ class Chain:
 
 
 def command(*arguments):
-    return subprocess.run(arguments, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True, env=clean_environment(),
-                          timeout=BACKSTOP_SECONDS, check=False)
+    return subprocess.run(
+        arguments,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=clean_environment(),
+        timeout=BACKSTOP_SECONDS,
+        check=False,
+    )
 
 
 def expect_line(done, *fragments):
-    lines = [line for line in done.stderr.splitlines() if not line.startswith("make")
-             or line.startswith("make install:")]
+    lines = [
+        line
+        for line in done.stderr.splitlines()
+        if not line.startswith("make") or line.startswith("make install:")
+    ]
     assert done.returncode != 0 and len(lines) == 1, f"status {done.returncode}: {lines}"
     for fragment in fragments:
         assert fragment in lines[0], f"'{fragment}' is not in: {lines[0]}"
@@ -87,10 +103,13 @@ def chain(lab):
             kept = os.path.join(lab.keep, "auto-esp")
             shutil.rmtree(kept, ignore_errors=True)
             os.makedirs(os.path.join(kept, "EFI", "pmuvisor"))
-            shutil.copytree(os.path.join(work, f"bench{len(found.consoles) - 1}", "bench"),
-                            os.path.join(kept, "EFI", "pmuvisor", "bench"))
+            shutil.copytree(
+                os.path.join(work, f"bench{len(found.consoles) - 1}", "bench"),
+                os.path.join(kept, "EFI", "pmuvisor", "bench"),
+            )
         found.esp, found.seconds = kept, time.monotonic() - started
         return found
+
     return lab.once("auto", make, True)
 
 
@@ -98,18 +117,21 @@ def chain(lab):
 def test_from_power_on(lab):
     """Each column is measured by a boot of its own, and the machine goes off after the last."""
     found = chain(lab)
-    assert len(found.consoles) == len(CUTS) + 1, \
-        f"run {len(found.consoles)} ended with status {found.status} before its power was cut"
-    assert found.status == STATUS_POWEROFF, \
-        f"exit status {found.status}, last line: {found.consoles[-1].strip().splitlines()[-1:]}"
+    assert (
+        len(found.consoles) == len(CUTS) + 1
+    ), f"run {len(found.consoles)} ended with status {found.status} before its power was cut"
+    assert (
+        found.status == STATUS_POWEROFF
+    ), f"exit status {found.status}, last line: {found.consoles[-1].strip().splitlines()[-1:]}"
     console = found.console()
     places = [console.find(f"BENCH BEGIN column={name}\n") for name in NAMES]
     assert -1 not in places and places == sorted(places), f"columns on the serial line: {places}"
     assert "Without results" not in console, "a column was given up"
     failed = re.findall(r"auto: column=\S+ job=\S+ status=[1-9]\d*.*", console)
     assert not failed, f"jobs: {failed}"
-    assert console.rstrip().endswith("the results are in EFI/pmuvisor/bench."), \
-        "the menu does not say that all is complete"
+    assert console.rstrip().endswith(
+        "the results are in EFI/pmuvisor/bench."
+    ), "the menu does not say that all is complete"
     return f"{len(NAMES)} columns, {len(CUTS)} power cuts, {found.seconds:.0f} s"
 
 
@@ -153,42 +175,66 @@ def test_report(lab):
     found = chain(lab)
     with tempfile.TemporaryDirectory(prefix="pmuvisor-auto.") as out:
         done = subprocess.run(
-            ["make", "-C", path(), "--no-print-directory", "collect", f"ESP={found.esp}",
-             f"COLLECT_OUT={out}"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True, env=clean_environment(), timeout=BACKSTOP_SECONDS,
-            check=False)
+            [
+                "make",
+                "-C",
+                path(),
+                "--no-print-directory",
+                "collect",
+                f"ESP={found.esp}",
+                f"COLLECT_OUT={out}",
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=clean_environment(),
+            timeout=BACKSTOP_SECONDS,
+            check=False,
+        )
         assert done.returncode == 0, f"make collect: {done.stdout.strip().splitlines()[-3:]}"
         with open(os.path.join(out, "results.json"), encoding="utf-8") as source:
             results = json.load(source)
         with open(os.path.join(out, "report.html"), encoding="utf-8") as source:
             assert "Table 4.1" in source.read(), "the report has no tables"
         # The serial lines alone give the same, but for the ablation, which is no column.
-        logs = [os.path.join(lab.keep, f"auto{number}.console")
-                for number, text in enumerate(found.consoles) if "BENCH END column=" in text]
-        done = command(path("bench", "run.py"), "--out", os.path.join(out, "serial"), "--import",
-                       *logs)
+        logs = [
+            os.path.join(lab.keep, f"auto{number}.console")
+            for number, text in enumerate(found.consoles)
+            if "BENCH END column=" in text
+        ]
+        done = command(
+            path("bench", "run.py"), "--out", os.path.join(out, "serial"), "--import", *logs
+        )
         assert done.returncode == 0, f"import of the serial lines: {done.stdout} {done.stderr}"
         with open(os.path.join(out, "serial", "results.json"), encoding="utf-8") as source:
             serial = json.load(source)
-    mine = [m for m in results["measurements"]
-            if m["experiment"] != "ablation" and "@" not in m["item"]]
+    mine = [
+        m for m in results["measurements"] if m["experiment"] != "ablation" and "@" not in m["item"]
+    ]
     assert serial["measurements"] == mine, "serial line and partition have different results"
-    assert [m["item"] for m in results["measurements"] if m["item"].startswith("cpuid@")] == \
-        ["cpuid@" + part.removeprefix("abl_") for part in PARTS], "the ablation is not complete"
+    assert [m["item"] for m in results["measurements"] if m["item"].startswith("cpuid@")] == [
+        "cpuid@" + part.removeprefix("abl_") for part in PARTS
+    ], "the ablation is not complete"
     assert results["tool"]["version"], "nothing says which version this was"
     detail = results["columns"]["msr+nmi"]["detail"]
     assert "policy=msr+nmi bookkeeping=all unblock=eager apic=pass" in detail, detail
     assert "enable_apicv=Y" in results["environment"]["kvm"], results["environment"]["kvm"]
-    assert {m["column"] for m in results["measurements"] if m["experiment"] == "a1"} == \
-        set(NAMES), "Linux's A.1 is not in every column"
+    assert {m["column"] for m in results["measurements"] if m["experiment"] == "a1"} == set(
+        NAMES
+    ), "Linux's A.1 is not in every column"
     states = {name: results["columns"][name]["status"] for name in NAMES}
     assert set(states.values()) == {"ok"}, f"columns: {states}"
-    value = {(m["column"], m["item"]): m["value"] for m in results["measurements"]
-             if m["experiment"] == "msr" and m["metric"] == "time"}
+    value = {
+        (m["column"], m["item"]): m["value"]
+        for m in results["measurements"]
+        if m["experiment"] == "msr" and m["metric"] == "time"
+    }
     read = {name: value[name, "rdmsr_evtsel"] for name in NAMES}
     # The emulator's TSC counts instructions: RDMSR itself, and what a hypervisor adds.
-    assert read["native"] == read["msr+nmi"] == 1 and read["kvm"] > 100, \
-        f"RDMSR of EVTSEL by the module in Linux: {read}"
+    assert (
+        read["native"] == read["msr+nmi"] == 1 and read["kvm"] > 100
+    ), f"RDMSR of EVTSEL by the module in Linux: {read}"
     return f"{len(results['measurements'])} measurements; RDMSR of EVTSEL, instructions: {read}"
 
 
@@ -210,8 +256,11 @@ def test_environment_of_each_column(lab):
     assert f"not alike in the local APIC&#x27;s mode: {others}: xAPIC" in top, top[-1000:]
     assert re.fullmatch("0x[0-9a-f]+", environment["microcode"]), environment["microcode"]
     assert "microcode" not in top and environment["processors"] == "1", environment
-    values = {(m["column"], m["item"], m["metric"]): m["value"] for m in results["measurements"]
-              if m["experiment"] == "machine"}
+    values = {
+        (m["column"], m["item"], m["metric"]): m["value"]
+        for m in results["measurements"]
+        if m["experiment"] == "machine"
+    }
     wanted = [(name, job) for name in NAMES for job in JOBS.split(",")]
     wanted += [("msr+nmi", part.replace("abl_", "ablation@")) for part in PARTS]
     for name, item in wanted:
@@ -245,8 +294,10 @@ def test_collect_a_part(lab):
         for column in ("native", "kvm"):
             mine = {m["experiment"] for m in results["measurements"] if m["column"] == column}
             assert mine == set(JOBS.split(",")) - {"exit"} | {"machine"}, f"{column}: {mine}"
-            assert any(entry["column"] == column and entry["experiment"] == "exit"
-                       for entry in results["skipped"]), f"{column}: nothing says what is missing"
+            assert any(
+                entry["column"] == column and entry["experiment"] == "exit"
+                for entry in results["skipped"]
+            ), f"{column}: nothing says what is missing"
         shutil.rmtree(folder)
         os.mkdir(folder)
         expect_line(command(path("metal", "collect.sh"), esp, out), "no column in", "results yet")
@@ -259,8 +310,13 @@ def test_trouble_does_not_stop_the_chain(lab):
     and said so; the others are measured, with what the processor did besides."""
     console_file = os.path.join(lab.keep, "auto-refused.console")
     with tempfile.TemporaryDirectory(prefix="pmuvisor-auto.") as work:
-        disk, knobs = make_disk(lab, work, "intercept native", "pmv.jobs=msr,exit,pmi pmv.runs=1 "
-                                "pmv.operations=10", "hide_feature vmx\n" + SMI_COUNT)
+        disk, knobs = make_disk(
+            lab,
+            work,
+            "intercept native",
+            "pmv.jobs=msr,exit,pmi pmv.runs=1 " "pmv.operations=10",
+            "hide_feature vmx\n" + SMI_COUNT,
+        )
         put(disk, work, "bench/native/exit.1", "it did not end in 1000 s\n")
         put(disk, work, "bench/native/exit.2", "")
         status = run(disk, knobs, work, console_file, None)
@@ -270,12 +326,17 @@ def test_trouble_does_not_stop_the_chain(lab):
     assert console.count("PMUvisor refuses to start") == 1, "PMUvisor was started again, or not"
     assert "Without results: intercept" in console, "the menu does not say what is missing"
     assert "bench/native.ok" in kept and "bench/intercept.ok" not in kept, sorted(kept)
-    for wanted in ("experiment=msr item=rdpmc ", 'env: apic="xAPIC"', 'env: processors="1"',
-                   'env: microcode="0x2000065"', "experiment=machine item=msr metric=smis "
-                   "unit=count value=0", "item=msr metric=aperf_per_mperf ",
-                   "experiment=pmi item=nmi_self ",
-                   'experiment=exit item=all skip="begun twice: first it did not end in 1000 s, '
-                   'then the machine went down in it"'):
+    for wanted in (
+        "experiment=msr item=rdpmc ",
+        'env: apic="xAPIC"',
+        'env: processors="1"',
+        'env: microcode="0x2000065"',
+        "experiment=machine item=msr metric=smis " "unit=count value=0",
+        "item=msr metric=aperf_per_mperf ",
+        "experiment=pmi item=nmi_self ",
+        'experiment=exit item=all skip="begun twice: first it did not end in 1000 s, '
+        'then the machine went down in it"',
+    ):
         assert wanted in kept["bench/native.txt"].decode(), f"native.txt has no '{wanted}'"
     assert "job=exit attempt" not in console, "a job was begun a third time"
 
@@ -286,10 +347,19 @@ def test_all_processors(lab):
     first."""
     console_file = os.path.join(lab.keep, "auto-cpus.console")
     with tempfile.TemporaryDirectory(prefix="pmuvisor-auto.") as work:
-        disk, knobs = make_disk(lab, work, "native msr+nmi", "pmv.jobs=exit,a1 pmv.runs=3 "
-                                "pmv.operations=10 pmv.a1_runs=1 tsc_early_khz=50000", cpus=2)
-        local = subprocess.run(["mtype", "-i", disk, "::/EFI/pmuvisor/local.cfg"], check=True,
-                               stdout=subprocess.PIPE, text=True).stdout
+        disk, knobs = make_disk(
+            lab,
+            work,
+            "native msr+nmi",
+            "pmv.jobs=exit,a1 pmv.runs=3 " "pmv.operations=10 pmv.a1_runs=1 tsc_early_khz=50000",
+            cpus=2,
+        )
+        local = subprocess.run(
+            ["mtype", "-i", disk, "::/EFI/pmuvisor/local.cfg"],
+            check=True,
+            stdout=subprocess.PIPE,
+            text=True,
+        ).stdout
         put(disk, work, "local.cfg", local + "set bench_cpus=all\n")
         status = run(disk, knobs, work, console_file, None, cpus=2)
         kept = read_folder(disk, work, 0)
@@ -310,9 +380,14 @@ def test_install():
         os.makedirs(os.path.join(esp, "EFI"))
         expect_line(command(script, "--fast", *files), "--fast", "wanted --bench or --auto")
         expect_line(command(script, "--auto", *files), "--auto wants --bench")
-        expect_line(command(script, "--bench", parts, *files), "vmlinuz", "make build/auto/stock/build.txt")
-        expect_line(command("make", "-s", "-C", path(), "install", f"ESP={esp}", "BENCH=all"),
-                    "BENCH=all", "wanted auto or none")
+        expect_line(
+            command(script, "--bench", parts, *files), "vmlinuz", "make build/auto/stock/build.txt"
+        )
+        expect_line(
+            command("make", "-s", "-C", path(), "install", f"ESP={esp}", "BENCH=all"),
+            "BENCH=all",
+            "wanted auto or none",
+        )
         for name in ("vmlinuz", "initrd.img", "kernel.bzImage", "build.txt"):
             with open(os.path.join(parts, name), "w", encoding="ascii") as out:
                 out.write(name)
@@ -332,27 +407,33 @@ def test_install():
         for name in {*table.COLUMNS, *table.PARTS} - {*table.PEERS}:
             with open(os.path.join(folder, "bench", f"{name}.env"), "rb") as block:
                 data = block.read()
-            assert len(data) == 1024 and data.startswith(b"# GRUB Environment Block\ntries=0\n"), \
-                f"{name}.env is no environment block of GRUB's"
+            assert len(data) == 1024 and data.startswith(
+                b"# GRUB Environment Block\ntries=0\n"
+            ), f"{name}.env is no environment block of GRUB's"
 
 
 def test_failures_under_kvm():
     """The launcher ends well whatever its guest did: the guest's own words decide."""
+
     def complaint(job, output):
         with tempfile.NamedTemporaryFile("w", prefix="pmuvisor-job.") as file:
             file.write(output)
             file.flush()
-            done = command("sh", "-euc", f'column=kvm measurements_top="{TOP}"; '
-                           f'. "{path("bench", "measurements.sh")}"; '
-                           f'. "{path("metal", "auto", "jobs.sh")}"; '
-                           f'complaint {job} "{file.name}"')
+            done = command(
+                "sh",
+                "-euc",
+                f'column=kvm measurements_top="{TOP}"; '
+                f'. "{path("bench", "measurements.sh")}"; '
+                f'. "{path("metal", "auto", "jobs.sh")}"; '
+                f'complaint {job} "{file.name}"',
+            )
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
     good = "TAP version 13\r\nok 1 - measure\r\n1..1\r\nkvm: launcher_status=0\n"
     assert complaint("msr", good) == "", complaint("msr", good)
     assert complaint("msr", good.replace("ok 1", "not ok 1")) == "not ok 1 - measure"
-    assert complaint("exit", good + "Bail out! \"why\"\n") == "Bail out! why"
+    assert complaint("exit", good + 'Bail out! "why"\n') == "Bail out! why"
     assert "did not come to its end" in complaint("pmi", good.replace("1..1", ""))
     ended = "job: name=a1bench status=0\r\njob: name=kvm status=0\n"
     assert complaint("a1", ended) == "", complaint("a1", ended)
@@ -395,8 +476,9 @@ def test_install_again():
             old = os.path.join(folder, f"bench.old{number}")
             assert f"Results of another build are now in {old}" in said, said
             assert sorted(os.listdir(old)) == ["build.txt", "native", "native.ok", "native.txt"]
-            left = [name for name in os.listdir(os.path.join(folder, "bench"))
-                    if name.endswith(".ok")]
+            left = [
+                name for name in os.listdir(os.path.join(folder, "bench")) if name.endswith(".ok")
+            ]
             assert not left and not os.listdir(os.path.join(folder, "bench", "native")), left
             put_results(version)
         assert "Results of another build" not in install_build("three")[0]

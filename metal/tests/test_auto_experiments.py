@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_auto_experiments.py: jobs that bare machines alone have (tables with `metal = yes`): each runs to its end
-# from power-on, natively and under msr+nmi, and every item of theirs has a result.
+# test_auto_experiments.py: jobs that bare machines alone have (tables with `metal = yes`): each
+# runs to its end from power-on, natively and under msr+nmi, and every item of theirs has a result.
 import os
 import re
 import tempfile
@@ -14,8 +14,11 @@ from measurements import ALL
 COLUMNS = ("native", "msr+nmi")
 METAL = {name for name, rows in ALL.of_kind("table").items() if rows.get("metal") == "yes"}
 # Of these every item is in such tables.
-JOBS = [name for name in ALL.experiments if ALL.items(name) and
-        all(METAL.intersection(item.tables) for item in ALL.items(name))]
+JOBS = [
+    name
+    for name in ALL.experiments
+    if ALL.items(name) and all(METAL.intersection(item.tables) for item in ALL.items(name))
+]
 # A processor with PEBS, where a second has few instructions.
 KNOBS = "pebs 3\ntsc_hz 100000000\n"
 # Of 20,000 inputs of each target, which take minutes on a machine.
@@ -28,17 +31,30 @@ def test_jobs_of_bare_machines(lab):
     assert len(JOBS) >= 4, JOBS
     console_file = os.path.join(lab.keep, "auto-experiments.console")
     with tempfile.TemporaryDirectory(prefix="pmuvisor-auto.") as work:
-        disk, knobs = make_disk(lab, work, " ".join(COLUMNS), f"pmv.jobs={','.join(JOBS)} pmv.runs=1 {SHORT}", KNOBS)
+        disk, knobs = make_disk(
+            lab, work, " ".join(COLUMNS), f"pmv.jobs={','.join(JOBS)} pmv.runs=1 {SHORT}", KNOBS
+        )
         status = run(disk, knobs, work, console_file, None)
         kept = read_folder(disk, work, 0)
     console = read_console(console_file)
-    assert status == STATUS_POWEROFF, f"exit status {status}, last line: {console.strip().splitlines()[-1:]}"
+    assert (
+        status == STATUS_POWEROFF
+    ), f"exit status {status}, last line: {console.strip().splitlines()[-1:]}"
     failed = re.findall(r"auto: column=\S+ job=\S+ status=[1-9]\d*.*|.*item=all skip=.*", console)
     assert not failed, failed
     for column in COLUMNS:
-        found = set(re.findall(r"^bench: experiment=(\S+) item=(\S+) .*(?:value|median)=",
-                               kept[f"bench/{column}.txt"].decode(), re.MULTILINE))
-        missing = [(item.experiment, item.name) for job in JOBS for item in ALL.items(job)
-                   if (job, item.name) not in found]
+        found = set(
+            re.findall(
+                r"^bench: experiment=(\S+) item=(\S+) .*(?:value|median)=",
+                kept[f"bench/{column}.txt"].decode(),
+                re.MULTILINE,
+            )
+        )
+        missing = [
+            (item.experiment, item.name)
+            for job in JOBS
+            for item in ALL.items(job)
+            if (job, item.name) not in found
+        ]
         assert not missing, f"{column}: no result of {missing}"
     return f"{', '.join(JOBS)}: {len(found)} items in each column"

@@ -20,13 +20,17 @@ IMAGE_SIZE = r"hidden:image\d+KiB"
 MEASURED = r"TSC:\d+kHz,measured"
 # Of the image's lines, those that say where something is, or what files and screen there are; and
 # GRUB's.
-NOT_JUDGED = (r"PMUvisor0\.[0-9.]+,policy(msr\+nmi|msr|intercept)",
-              r"platform:ACPI\w+,.*?processors?,(noframebuffer|framebuffer\d+x\d+)"
-              r"(,nofont:notextonitafterfirmware)?",
-              r"leavingfirmware", r"guest:kernelat.*?e820entries",
-              r"kernelvmlinuz:\d+bytes(,read:[0-9%]*)?",
-              r"initrdinitrd\.img:\d+bytes(,read:[0-9%]*)?",
-              r"error:unknownerror\.", IMAGE_SIZE)
+NOT_JUDGED = (
+    r"PMUvisor0\.[0-9.]+,policy(msr\+nmi|msr|intercept)",
+    r"platform:ACPI\w+,.*?processors?,(noframebuffer|framebuffer\d+x\d+)"
+    r"(,nofont:notextonitafterfirmware)?",
+    r"leavingfirmware",
+    r"guest:kernelat.*?e820entries",
+    r"kernelvmlinuz:\d+bytes(,read:[0-9%]*)?",
+    r"initrdinitrd\.img:\d+bytes(,read:[0-9%]*)?",
+    r"error:unknownerror\.",
+    IMAGE_SIZE,
+)
 
 # Name of a machine: what lab.emulator() is given.
 MACHINES = {
@@ -41,8 +45,10 @@ MACHINES = {
     "no-timer": {"knobs": "hide_control activate_vmx_preemption_timer\n"},
     "no-global-ctrl": {"knobs": "hide_control load_global_ctrl_at_exit\n"},
     "save-global-ctrl": {"knobs": "show_control save_global_ctrl\n"},
-    "no-nmi": {"knobs": "hide_control nmi_exiting\nhide_control virtual_nmis\n"
-                        "hide_control nmi_window_exiting\n"},
+    "no-nmi": {
+        "knobs": "hide_control nmi_exiting\nhide_control virtual_nmis\n"
+        "hide_control nmi_window_exiting\n"
+    },
     "no-1g": {"knobs": "hide_control ept_1g_pages\n"},
     "big": {"memory": 2048},
     "ports": {"knobs": "msr 0xe2 0x400\nmsr 0xe4 0x1814\n" + TSC},
@@ -70,21 +76,49 @@ REFUSED = {
     "no-walk": "hide_control ept_walk_length_4",
     "no-write-back": "hide_control ept_write_back",
     "no-ept": "hide_control enable_ept\nhide_control enable_pml\nhide_control unrestricted_guest\n"
-              "hide_control ept_accessed_dirty",
+    "hide_control ept_accessed_dirty",
 }
 # (machine, options): how the image starts there.
 STARTS = [
-    ("skylake", "tick=0 mitigations=off"), ("skylake", "tick=100"), ("skylake", "apic=trap"),
-    ("skylake", "policy=intercept"), ("skylake", "policy=msr tick=0"), ("skylake", "pmu=off"),
-    ("skylake", "policy=sometimes"), ("tsc", "tick=100"), ("tsc", "tick=100 policy=msr"),
-    ("no-pmu", "pmu=off"), ("no-pmu", "pmu=on"), ("pmu-3", ""), ("pmu-6", ""),
-    ("two", ""), ("two", "apic=trap"), ("four", ""), ("missing", ""), ("no-timer", "tick=100"),
-    ("no-global-ctrl", ""), ("save-global-ctrl", ""), ("no-nmi", ""), ("no-nmi", "policy=msr"),
-    ("no-1g", ""), ("big", ""), ("ports", "tick=100"), ("sandy", ""), ("haswell", ""),
-    ("broadwell", ""), ("icelake", ""), ("sapphire", ""), ("arrow", ""), ("locked-on", ""),
+    ("skylake", "tick=0 mitigations=off"),
+    ("skylake", "tick=100"),
+    ("skylake", "apic=trap"),
+    ("skylake", "policy=intercept"),
+    ("skylake", "policy=msr tick=0"),
+    ("skylake", "pmu=off"),
+    ("skylake", "policy=sometimes"),
+    ("tsc", "tick=100"),
+    ("tsc", "tick=100 policy=msr"),
+    ("no-pmu", "pmu=off"),
+    ("no-pmu", "pmu=on"),
+    ("pmu-3", ""),
+    ("pmu-6", ""),
+    ("two", ""),
+    ("two", "apic=trap"),
+    ("four", ""),
+    ("missing", ""),
+    ("no-timer", "tick=100"),
+    ("no-global-ctrl", ""),
+    ("save-global-ctrl", ""),
+    ("no-nmi", ""),
+    ("no-nmi", "policy=msr"),
+    ("no-1g", ""),
+    ("big", ""),
+    ("ports", "tick=100"),
+    ("sandy", ""),
+    ("haswell", ""),
+    ("broadwell", ""),
+    ("icelake", ""),
+    ("sapphire", ""),
+    ("arrow", ""),
+    ("locked-on", ""),
 ]
-IN_DEFAULT = {("skylake", "tick=0 mitigations=off"), ("skylake", "policy=sometimes"),
-              ("skylake", "tick=100"), ("skylake", "policy=msr tick=0")}
+IN_DEFAULT = {
+    ("skylake", "tick=0 mitigations=off"),
+    ("skylake", "policy=sometimes"),
+    ("skylake", "tick=100"),
+    ("skylake", "policy=msr tick=0"),
+}
 
 
 PROGRAM = path("build", "pmuvisor-check")
@@ -92,14 +126,19 @@ PROGRAM = path("build", "pmuvisor-check")
 
 def initrd():
     """The small image, and after it the job `check` with the program."""
-    return (boots.initrd(), {"jobs/check": path("build", "tests", "check-job"),
-                             "pmuvisor-check": PROGRAM})
+    return (
+        boots.initrd(),
+        {"jobs/check": path("build", "tests", "check-job"), "pmuvisor-check": PROGRAM},
+    )
 
 
 def dumped(lab, boot, name):
     """The dump that is on the console, as a file."""
-    found = re.search(r"^check: begin --dump\n(.*?)^check: end --dump status=0$", boot.console,
-                      re.DOTALL | re.MULTILINE)
+    found = re.search(
+        r"^check: begin --dump\n(.*?)^check: end --dump status=0$",
+        boot.console,
+        re.DOTALL | re.MULTILINE,
+    )
     assert found, f"{name}: no dump; last line: {boot.last_line()}"
     file = os.path.join(lab.keep, f"check-{name}.dump")
     with open(file, "w", encoding="ascii") as out:
@@ -109,16 +148,24 @@ def dumped(lab, boot, name):
 
 def native_says(boot):
     """What the program said there, with the defaults."""
-    found = re.search(r"^check: begin --log\n(.*?)^check: end --log status=(\d)$", boot.console,
-                      re.DOTALL | re.MULTILINE)
+    found = re.search(
+        r"^check: begin --log\n(.*?)^check: end --log status=(\d)$",
+        boot.console,
+        re.DOTALL | re.MULTILINE,
+    )
     assert found, f"nothing said; last line: {boot.last_line()}"
     return found[1].splitlines()
 
 
 def native(lab, machine):
     """The dump of one of MACHINES."""
-    boot = lab.emulator(f"check-native-{machine}", entry="native", jobs="check", initrd=initrd(),
-                        **MACHINES[machine])
+    boot = lab.emulator(
+        f"check-native-{machine}",
+        entry="native",
+        jobs="check",
+        initrd=initrd(),
+        **MACHINES[machine],
+    )
     boot.expect_status(STATUS_POWEROFF)
     file = dumped(lab, boot, machine)
     assert native_says(boot) == says(file, None)[0], "the dump is another machine than this one"
@@ -130,8 +177,9 @@ def says(file, options, *more):
     arguments = [made(PROGRAM), "--from", file, "--log", *more]
     if options is not None:
         arguments += ["--options", options]
-    done = subprocess.run(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                          check=False)
+    done = subprocess.run(
+        arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False
+    )
     assert done.returncode in (0, 1, 2, 3), done.stderr
     return done.stdout.splitlines(), done.returncode
 
@@ -139,8 +187,10 @@ def says(file, options, *more):
 def agree(lines, text):
     """Each line that the program has is one of the image's, in this order; gives what other lines
     the image has. Firmware breaks lines where its screen ends: blanks do not count."""
+
     def comparable(said):
         return re.sub(MEASURED, "TSC:measured", re.sub(IMAGE_SIZE, "", squeeze(said)))
+
     left, at = [], 0
     text = comparable(text)
     for line in map(comparable, lines):
@@ -155,47 +205,69 @@ def agree(lines, text):
     return others.split()
 
 
-@pytest.mark.parametrize("machine, options", [
-    pytest.param(*start, id=re.sub(r"\W+", "-", " ".join(start)).strip("-"),
-                 marks=[] if start in IN_DEFAULT else [pytest.mark.full]) for start in STARTS])
+@pytest.mark.parametrize(
+    "machine, options",
+    [
+        pytest.param(
+            *start,
+            id=re.sub(r"\W+", "-", " ".join(start)).strip("-"),
+            marks=[] if start in IN_DEFAULT else [pytest.mark.full],
+        )
+        for start in STARTS
+    ],
+)
 def test_starts(lab, machine, options):
     """The image's log up to the guest's entry, or its refusal, is what the program says."""
     file = native(lab, machine)
     menu = menu_of([("start", IMAGE, options)], last=["reboot"])
     name = re.sub(r"\W+", "-", f"check-{machine}-{options}").strip("-")
-    boot = lab.emulator(name, entry="tests", menu=menu, config="tick=100 mitigations=auto",
-                        initrd=initrd(), until=STARTED, **MACHINES[machine])
+    boot = lab.emulator(
+        name,
+        entry="tests",
+        menu=menu,
+        config="tick=100 mitigations=auto",
+        initrd=initrd(),
+        until=STARTED,
+        **MACHINES[machine],
+    )
     lines, _ = says(file, f"tick=100 mitigations=auto {options}")
     refused = [line for line in lines if line.startswith(REFUSAL)]
     if refused:
         boot.expect_status(STATUS_RESET)
     else:  # what the guest does then is not asked here
         assert STARTED in boot.console, boot.last_line()
-    text = segment(boot, "start") if refused else boot.console[boot.console.find("[case start]"):]
+    text = segment(boot, "start") if refused else boot.console[boot.console.find("[case start]") :]
     begin = text.find("PMUvisor")
     if not refused:
-        text = text[:text.find("\n", text.find(STARTED))]
+        text = text[: text.find("\n", text.find(STARTED))]
     others = agree(lines, text[begin:])
     assert not others, f"only the image says: {others}"
     return f"{len(lines)} lines"
 
 
-@pytest.mark.parametrize("machine", [
-    pytest.param(name, marks=[] if name == "no-vpid" else [pytest.mark.full])
-    for name in REFUSED])
+@pytest.mark.parametrize(
+    "machine",
+    [pytest.param(name, marks=[] if name == "no-vpid" else [pytest.mark.full]) for name in REFUSED],
+)
 def test_refuses(lab, machine):
     """The image's refusal, and the program's in the same boot, natively afterwards."""
     menu = menu_of([("start", IMAGE, "")])
-    boot = lab.emulator(f"check-refused-{machine}", entry="tests", menu=menu, jobs="check",
-                        initrd=initrd(), config="tick=100 mitigations=auto",
-                        knobs=REFUSED[machine] + "\n")
+    boot = lab.emulator(
+        f"check-refused-{machine}",
+        entry="tests",
+        menu=menu,
+        jobs="check",
+        initrd=initrd(),
+        config="tick=100 mitigations=auto",
+        knobs=REFUSED[machine] + "\n",
+    )
     boot.expect_status(STATUS_POWEROFF)
     lines, status = says(dumped(lab, boot, machine), None)
     assert status == 2 and lines[-1].startswith(REFUSAL), lines
     text = segment(boot, "start")
-    others = agree(lines, text[text.find("PMUvisor"):])
+    others = agree(lines, text[text.find("PMUvisor") :])
     assert not others, f"only the image says: {others}"
-    return lines[-1][len(REFUSAL):70]
+    return lines[-1][len(REFUSAL) : 70]
 
 
 @pytest.mark.full
@@ -205,11 +277,35 @@ def test_qemu(lab):
     image = path("build", "check-qemu-initrd.img")
     with open(image, "wb") as out:
         out.write(boots.bytes_of(initrd()))
-    boot = lab.watch("check-qemu", [
-        "qemu-system-x86_64", "-machine", "q35,accel=tcg,kernel-irqchip=split",
-        "-cpu", "Skylake-Server", "-smp", "2", "-m", "512", "-device", "intel-iommu,aw-bits=48",
-        "-nic", "none", "-display", "none", "-serial", "stdio", "-no-reboot",
-        "-kernel", lab.kernel(), "-initrd", image, "-append", words])
+    boot = lab.watch(
+        "check-qemu",
+        [
+            "qemu-system-x86_64",
+            "-machine",
+            "q35,accel=tcg,kernel-irqchip=split",
+            "-cpu",
+            "Skylake-Server",
+            "-smp",
+            "2",
+            "-m",
+            "512",
+            "-device",
+            "intel-iommu,aw-bits=48",
+            "-nic",
+            "none",
+            "-display",
+            "none",
+            "-serial",
+            "stdio",
+            "-no-reboot",
+            "-kernel",
+            lab.kernel(),
+            "-initrd",
+            image,
+            "-append",
+            words,
+        ],
+    )
     boot.expect_status(0)
     file = dumped(lab, boot, "qemu")
     lines, status = says(file, None)
@@ -217,8 +313,11 @@ def test_qemu(lab):
     assert squeeze(lines[0]) in lab.qemu_without_vmx("qemu-no-vmx").squeezed(), lines
     # The unit on a machine with VMX: the line is what tests/vtd has of the same unit.
     with open(file, encoding="ascii") as source:
-        units = re.findall(r"^(?:vtd 00000000fed90000 .*\n|table DMAR \d+\n(?:\+ .*\n)+)",
-                           source.read(), re.MULTILINE)
+        units = re.findall(
+            r"^(?:vtd 00000000fed90000 .*\n|table DMAR \d+\n(?:\+ .*\n)+)",
+            source.read(),
+            re.MULTILINE,
+        )
     assert len(units) == 2, units
     with open(path("metal", "tests", "dumps", "emulator.dump"), encoding="ascii") as source:
         text = source.read().replace("cpu 0\n", "".join(units) + "cpu 0\n", 1)
@@ -232,15 +331,23 @@ def test_qemu(lab):
 def test_sees_difference(lab):
     """Another machine's lines are not taken for this one's."""
     with open(native(lab, "skylake"), encoding="ascii") as source:
-        changed = re.sub(r"^(msr 0000048c ........)........", r"\g<1>06114141", source.read(),
-                         flags=re.MULTILINE)
+        changed = re.sub(
+            r"^(msr 0000048c ........)........", r"\g<1>06114141", source.read(), flags=re.MULTILINE
+        )
     file = os.path.join(lab.keep, "check-changed.dump")
     with open(file, "w", encoding="ascii") as out:
         out.write(changed)
-    boot = lab.emulator("check-skylake-tick-100", entry="tests",
-                        menu=menu_of([("start", IMAGE, "tick=100")], last=["reboot"]),
-                        config="tick=100 mitigations=auto", initrd=initrd(), until=STARTED,
-                        **MACHINES["skylake"])
+    boot = lab.emulator(
+        "check-skylake-tick-100",
+        entry="tests",
+        menu=menu_of([("start", IMAGE, "tick=100")], last=["reboot"]),
+        config="tick=100 mitigations=auto",
+        initrd=initrd(),
+        until=STARTED,
+        **MACHINES["skylake"],
+    )
     with pytest.raises(AssertionError, match="the image does not say"):
-        agree(says(file, "tick=100 mitigations=auto")[0],
-              boot.console[boot.console.find("[case start]"):])
+        agree(
+            says(file, "tick=100 mitigations=auto")[0],
+            boot.console[boot.console.find("[case start]") :],
+        )

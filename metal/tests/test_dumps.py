@@ -47,8 +47,13 @@ def run(*arguments):
     """(status, stdout, stderr); a signal is a failure."""
     program = path("build", "pmuvisor-check")
     assert os.path.exists(program), "build/pmuvisor-check is missing; run: make pmuvisor-check"
-    done = subprocess.run([program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          text=True, check=False)
+    done = subprocess.run(
+        [program, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
     assert done.returncode in range(NOT_ASKED + 1), f"status {done.returncode}: {done.stderr}"
     return done.returncode, done.stdout, done.stderr
 
@@ -77,8 +82,9 @@ def with_line(text, line):
 
 def with_msr(text, index, value):
     """On each processor, or on those where it differs from the first one's."""
-    changed, count = re.subn(rf"^msr {index:08x} \S+$", f"msr {index:08x} {value}", text,
-                             flags=re.MULTILINE)
+    changed, count = re.subn(
+        rf"^msr {index:08x} \S+$", f"msr {index:08x} {value}", text, flags=re.MULTILINE
+    )
     assert count, f"the dump has no MSR {index:#x}"
     return changed
 
@@ -87,7 +93,7 @@ def with_table(text, signature, content):
     """The dump with this table in the place of its own, or none (empty)."""
     text = re.sub(rf"^table {signature} \d+\n(\+ .*\n)+", "", text, flags=re.MULTILINE)
     lines = [f"table {signature} {len(content)}"] if content else []
-    lines += ["+ " + content[i:i + 32].hex() for i in range(0, len(content), 32)]
+    lines += ["+ " + content[i : i + 32].hex() for i in range(0, len(content), 32)]
     return with_line(text, "\n".join(lines)) if lines else text
 
 
@@ -98,7 +104,7 @@ def table(text, signature):
 
 def sealed(content):
     content[9] = 0
-    content[9] = -sum(content) & 0xff
+    content[9] = -sum(content) & 0xFF
     return content
 
 
@@ -113,11 +119,18 @@ def madt(text, apic_ids):
 
 def dmar(base):
     body = struct.pack("<BB10xHHBBHQ", 38, 0, 0, 16, 1, 0, 0, base)
-    return sealed(bytearray(struct.pack("<4sIBB6s8sI4sI", b"DMAR", 36 + len(body), 1, 0, b"PMUV",
-                                        b"TESTBED", 1, b"INTL", 1) + body))
+    return sealed(
+        bytearray(
+            struct.pack(
+                "<4sIBB6s8sI4sI", b"DMAR", 36 + len(body), 1, 0, b"PMUV", b"TESTBED", 1, b"INTL", 1
+            )
+            + body
+        )
+    )
 
 
 # ---- real machines ----
+
 
 @pytest.mark.parametrize("name", MACHINES)
 def test_machine(name):
@@ -157,67 +170,185 @@ def test_locked_known(tmp_path):
 # Name: the change, the options, the status, what is said (! not).
 CHANGES = {
     "whole": (lambda t: t, "", BOOTS_WITHOUT, ["DMA is not contained: firmware reports no VT-d"]),
-    "no-vmx": (lambda t: re.sub(r"^(cpuid 00000001 00000000 \w+ \w+) \w+", r"\1 00000000", t,
-                                flags=re.MULTILINE), "", REFUSES, ["this processor shows no VMX"]),
+    "no-vmx": (
+        lambda t: re.sub(
+            r"^(cpuid 00000001 00000000 \w+ \w+) \w+", r"\1 00000000", t, flags=re.MULTILINE
+        ),
+        "",
+        REFUSES,
+        ["this processor shows no VMX"],
+    ),
     "bad-option": (lambda t: t, "policy=fast", REFUSES, ["found 'fast'"]),
-    "bad-config": (lambda t: with_line(t, "config apic=often"), "", REFUSES,
-                   ["pmuvisor.cfg: option apic: found 'often'"]),
-    "config": (lambda t: with_line(t, "config tick=0\nconfig apic=trap"), "", BOOTS_WITHOUT,
-               ["local APIC trapped"]),
-    "secure-boot": (lambda t: t.replace("secure_boot off", "secure_boot on"), "", REFUSES,
-                    ["Secure Boot is on", "sign the image"]),
-    "unsigned": (lambda t: with_line(t.replace("secure_boot off", "secure_boot on"),
-                                     "image_signed off"), "", REFUSES, ["Secure Boot is on"]),
-    "signed": (lambda t: with_line(t.replace("secure_boot off", "secure_boot on"),
-                                   "image_signed on"), "", NOT_KNOWN,
-               ["does this machine know the key of the installed image?", "!turn it off"]),
-    "signed-for-nothing": (lambda t: with_line(t, "image_signed on"), "", BOOTS_WITHOUT,
-                           ["!Secure Boot"]),
-    "little-memory": (lambda t: re.sub(r"^memory \w+ \w+ System RAM\n", "", t,
-                                       flags=re.MULTILINE), "", REFUSES,
-                      ["memory for the hypervisor: found 0 KiB"]),
-    "dead-processor": (lambda t: re.sub(r"^cpu 1\n(.+\n)*?end", "end", t, flags=re.MULTILINE), "",
-                       BOOTS_WITHOUT, ["processor 1 did not start", "1 of 2 processors"]),
-    "offline": (lambda t: re.sub(r"^cpu 1\n(.+\n)*?end", "end", t.replace(
-        "offline 0", "offline 1"), flags=re.MULTILINE), "", BOOTS_WITHOUT,
-                ["processors that are not online in Linux", "!did not start", "!1 of 2"]),
-    "small-core": (lambda t: t.replace("cpu 1\n", "cpu 1\nmsr 0000048c 0000000006114141\n", 1), "",
-                   BOOTS_WITHOUT, ["processor 1 cannot be used and is hidden", "1 of 2"]),
-    "no-wait-for-sipi": (lambda t: with_msr(t, 0x485, "00000000600400e0"), "", REFUSES,
-                         ["the wait-for-SIPI activity state is missing"]),
-    "no-monitor-trap-flag": (lambda t: with_msr(t, 0x48e, "d7f9fbfe04006172"), "", REFUSES,
-                             ['"monitor trap flag" is missing']),
-    "madt-damaged": (lambda t: with_table(t, "APIC", table(t, "APIC")[:-1] + b"\x55"), "",
-                     BOOTS_WITHOUT, ["DMA is not contained"]),
-    "no-way-to-hide": (lambda t: with_table(t, "APIC", madt(t, (2, 3))), "", REFUSES,
-                       ["stops after it has left firmware: guest: found"]),
+    "bad-config": (
+        lambda t: with_line(t, "config apic=often"),
+        "",
+        REFUSES,
+        ["pmuvisor.cfg: option apic: found 'often'"],
+    ),
+    "config": (
+        lambda t: with_line(t, "config tick=0\nconfig apic=trap"),
+        "",
+        BOOTS_WITHOUT,
+        ["local APIC trapped"],
+    ),
+    "secure-boot": (
+        lambda t: t.replace("secure_boot off", "secure_boot on"),
+        "",
+        REFUSES,
+        ["Secure Boot is on", "sign the image"],
+    ),
+    "unsigned": (
+        lambda t: with_line(t.replace("secure_boot off", "secure_boot on"), "image_signed off"),
+        "",
+        REFUSES,
+        ["Secure Boot is on"],
+    ),
+    "signed": (
+        lambda t: with_line(t.replace("secure_boot off", "secure_boot on"), "image_signed on"),
+        "",
+        NOT_KNOWN,
+        ["does this machine know the key of the installed image?", "!turn it off"],
+    ),
+    "signed-for-nothing": (
+        lambda t: with_line(t, "image_signed on"),
+        "",
+        BOOTS_WITHOUT,
+        ["!Secure Boot"],
+    ),
+    "little-memory": (
+        lambda t: re.sub(r"^memory \w+ \w+ System RAM\n", "", t, flags=re.MULTILINE),
+        "",
+        REFUSES,
+        ["memory for the hypervisor: found 0 KiB"],
+    ),
+    "dead-processor": (
+        lambda t: re.sub(r"^cpu 1\n(.+\n)*?end", "end", t, flags=re.MULTILINE),
+        "",
+        BOOTS_WITHOUT,
+        ["processor 1 did not start", "1 of 2 processors"],
+    ),
+    "offline": (
+        lambda t: re.sub(
+            r"^cpu 1\n(.+\n)*?end", "end", t.replace("offline 0", "offline 1"), flags=re.MULTILINE
+        ),
+        "",
+        BOOTS_WITHOUT,
+        ["processors that are not online in Linux", "!did not start", "!1 of 2"],
+    ),
+    "small-core": (
+        lambda t: t.replace("cpu 1\n", "cpu 1\nmsr 0000048c 0000000006114141\n", 1),
+        "",
+        BOOTS_WITHOUT,
+        ["processor 1 cannot be used and is hidden", "1 of 2"],
+    ),
+    "no-wait-for-sipi": (
+        lambda t: with_msr(t, 0x485, "00000000600400e0"),
+        "",
+        REFUSES,
+        ["the wait-for-SIPI activity state is missing"],
+    ),
+    "no-monitor-trap-flag": (
+        lambda t: with_msr(t, 0x48E, "d7f9fbfe04006172"),
+        "",
+        REFUSES,
+        ['"monitor trap flag" is missing'],
+    ),
+    "madt-damaged": (
+        lambda t: with_table(t, "APIC", table(t, "APIC")[:-1] + b"\x55"),
+        "",
+        BOOTS_WITHOUT,
+        ["DMA is not contained"],
+    ),
+    "no-way-to-hide": (
+        lambda t: with_table(t, "APIC", madt(t, (2, 3))),
+        "",
+        REFUSES,
+        ["stops after it has left firmware: guest: found"],
+    ),
     "no-dsdt": (lambda t: with_table(t, "DSDT", b""), "", BOOTS_WITHOUT, ["define no \\_S5"]),
-    "unit": (lambda t: with_table(with_line(
-        t, "vtd 00000000fed90000 00c0070c222f0406 0000000000f020df"), "DMAR", dmar(0xfed90000)), "",
-             BOOTS, ["DMA contained by 1 VT-d units, 4 levels, the EPT's tables"]),
-    "unit-3-levels": (lambda t: with_table(with_line(
-        t, "vtd 00000000fed90000 00c0070c22260206 0000000000f020df"), "DMAR", dmar(0xfed90000)), "",
-                      BOOTS, ["DMA contained by 1 VT-d units, 3 levels"]),
-    "unit-no-queue": (lambda t: with_table(with_line(
-        t, "vtd 00000000fed90000 00c0070c222f0406 0000000000f020dd"), "DMAR", dmar(0xfed90000)), "",
-                      BOOTS_WITHOUT, ["wanted tables of 3 or 4 levels and queued invalidation"]),
-    "unit-remapping": (lambda t: with_table(with_line(
-        with_msr(t, 0x1b, "00000000fee00d00").replace("x2apic off", "x2apic on").replace(
-            "remapping off", "remapping on"),
-        "vtd 00000000fed90000 00c0070c222f0406 0000000000f020df"), "DMAR", dmar(0xfed90000)), "",
-                       BOOTS_WITHOUT, ["the guest itself needs VT-d"]),
-    "linux-x2apic": (lambda t: with_table(with_line(
-        with_msr(t, 0x1b, "00000000fee00d00").replace("remapping off", "remapping on"),
-        "vtd 00000000fed90000 00c0070c222f0406 0000000000f020df"), "DMAR", dmar(0xfed90000)), "",
-                     BOOTS, ["DMA contained by 1"]),
-    "log-lost": (lambda t: with_table(with_line(
-        with_msr(t, 0x1b, "00000000fee00d00").replace("x2apic off", "x2apic unknown"),
-        "vtd 00000000fed90000 00c0070c222f0406 0000000000f020df"), "DMAR", dmar(0xfed90000)), "",
-                 BOOTS, ["did firmware turn them on, or Linux?", "!DMA contained"]),
-    "unit-not-told": (lambda t: with_table(t, "DMAR", dmar(0xfed90000)), "", BOOTS,
-                      ["the capabilities of the VT-d units"]),
-    "msr-fault": (lambda t: with_msr(t, 0x480, "fault"), "", NOT_KNOWN,
-                  ["MSR 0x480, which cannot be read"]),
+    "unit": (
+        lambda t: with_table(
+            with_line(t, "vtd 00000000fed90000 00c0070c222f0406 0000000000f020df"),
+            "DMAR",
+            dmar(0xFED90000),
+        ),
+        "",
+        BOOTS,
+        ["DMA contained by 1 VT-d units, 4 levels, the EPT's tables"],
+    ),
+    "unit-3-levels": (
+        lambda t: with_table(
+            with_line(t, "vtd 00000000fed90000 00c0070c22260206 0000000000f020df"),
+            "DMAR",
+            dmar(0xFED90000),
+        ),
+        "",
+        BOOTS,
+        ["DMA contained by 1 VT-d units, 3 levels"],
+    ),
+    "unit-no-queue": (
+        lambda t: with_table(
+            with_line(t, "vtd 00000000fed90000 00c0070c222f0406 0000000000f020dd"),
+            "DMAR",
+            dmar(0xFED90000),
+        ),
+        "",
+        BOOTS_WITHOUT,
+        ["wanted tables of 3 or 4 levels and queued invalidation"],
+    ),
+    "unit-remapping": (
+        lambda t: with_table(
+            with_line(
+                with_msr(t, 0x1B, "00000000fee00d00")
+                .replace("x2apic off", "x2apic on")
+                .replace("remapping off", "remapping on"),
+                "vtd 00000000fed90000 00c0070c222f0406 0000000000f020df",
+            ),
+            "DMAR",
+            dmar(0xFED90000),
+        ),
+        "",
+        BOOTS_WITHOUT,
+        ["the guest itself needs VT-d"],
+    ),
+    "linux-x2apic": (
+        lambda t: with_table(
+            with_line(
+                with_msr(t, 0x1B, "00000000fee00d00").replace("remapping off", "remapping on"),
+                "vtd 00000000fed90000 00c0070c222f0406 0000000000f020df",
+            ),
+            "DMAR",
+            dmar(0xFED90000),
+        ),
+        "",
+        BOOTS,
+        ["DMA contained by 1"],
+    ),
+    "log-lost": (
+        lambda t: with_table(
+            with_line(
+                with_msr(t, 0x1B, "00000000fee00d00").replace("x2apic off", "x2apic unknown"),
+                "vtd 00000000fed90000 00c0070c222f0406 0000000000f020df",
+            ),
+            "DMAR",
+            dmar(0xFED90000),
+        ),
+        "",
+        BOOTS,
+        ["did firmware turn them on, or Linux?", "!DMA contained"],
+    ),
+    "unit-not-told": (
+        lambda t: with_table(t, "DMAR", dmar(0xFED90000)),
+        "",
+        BOOTS,
+        ["the capabilities of the VT-d units"],
+    ),
+    "msr-fault": (
+        lambda t: with_msr(t, 0x480, "fault"),
+        "",
+        NOT_KNOWN,
+        ["MSR 0x480, which cannot be read"],
+    ),
 }
 
 
@@ -239,14 +370,19 @@ def test_change(tmp_path, name):
 
 # ---- what is not told ----
 
+
 def test_missing_leaf(tmp_path):
     """Without a leaf or an MSR that decides: not known, by its name; never a guess."""
-    for line, name in (("cpuid 00000001 00000000", "CPUID leaf 0x1"),
-                       ("cpuid 0000000a 00000000", "CPUID leaf 0xa"),
-                       ("cpuid 80000008 00000000", "CPUID leaf 0x80000008"),
-                       ("msr 00000480", "MSR 0x480"), ("msr 0000048b", "MSR 0x48b"),
-                       ("msr 0000048c", "MSR 0x48c"), ("msr 0000048e", "MSR 0x48e"),
-                       ("msr 0000003a", LOCKED)):
+    for line, name in (
+        ("cpuid 00000001 00000000", "CPUID leaf 0x1"),
+        ("cpuid 0000000a 00000000", "CPUID leaf 0xa"),
+        ("cpuid 80000008 00000000", "CPUID leaf 0x80000008"),
+        ("msr 00000480", "MSR 0x480"),
+        ("msr 0000048b", "MSR 0x48b"),
+        ("msr 0000048c", "MSR 0x48c"),
+        ("msr 0000048e", "MSR 0x48e"),
+        ("msr 0000003a", LOCKED),
+    ):
         text, count = re.subn(rf"^{line} .*\n", "", emulator(), flags=re.MULTILINE)
         assert count, line
         status, said = judge(tmp_path, text)
@@ -257,8 +393,10 @@ def test_missing_leaf(tmp_path):
 
 def test_missing_detail(tmp_path):
     """Without one that takes only something away: a verdict, without the line that needs it."""
-    for line, name, gone in (("msr 000000fe", "the MTRRs", "EPT maps"),
-                             ("msr 000001a0", "MSR 0x1a0", "tick every")):
+    for line, name, gone in (
+        ("msr 000000fe", "the MTRRs", "EPT maps"),
+        ("msr 000001a0", "MSR 0x1a0", "tick every"),
+    ):
         text, _ = re.subn(rf"^{line} .*\n", "", emulator(), flags=re.MULTILINE)
         status, said = judge(tmp_path, text)
         assert status == BOOTS_WITHOUT and f"  {name}\n" in said, said
@@ -267,6 +405,7 @@ def test_missing_detail(tmp_path):
 
 
 # ---- damaged dumps ----
+
 
 def expect_line(status, said):
     """No verdict, and one line that says what, where and what to do."""
@@ -320,7 +459,7 @@ def test_cut(tmp_path):
     """A dump that ends anywhere."""
     text = emulator()
     for i in range(CUTS):
-        expect_line(*judge(tmp_path, text[:len(text) * i // CUTS]))
+        expect_line(*judge(tmp_path, text[: len(text) * i // CUTS]))
     return f"{CUTS} lengths"
 
 
@@ -342,9 +481,12 @@ def test_flipped(tmp_path):
 def test_round_trip(tmp_path):
     """What is read is written the same."""
     file = tmp_path / "whole.dump"
-    whole = with_line(emulator(), "framebuffer 80000000 300000 400 300 400\nconfig tick=0\n"
-                                  "image_signed on\n"
-                                  "vtd 00000000fed90000 00c0070c222f0406 0000000000f020df")
+    whole = with_line(
+        emulator(),
+        "framebuffer 80000000 300000 400 300 400\nconfig tick=0\n"
+        "image_signed on\n"
+        "vtd 00000000fed90000 00c0070c222f0406 0000000000f020df",
+    )
     file.write_text(whole, encoding="ascii")
     status, text, _ = run("--from", str(file), "--dump")
     assert status == 0
@@ -356,26 +498,31 @@ def test_round_trip(tmp_path):
 
 # ---- the command line ----
 
+
 def test_needs_root():
     """Without root one line, which also says what CPUID tells of VMX."""
     program = path("build", "pmuvisor-check")
     drop = ["setpriv", "--reuid", "65534", "--clear-groups"] if os.geteuid() == 0 else []
-    done = subprocess.run([*drop, program], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          text=True, check=False)
+    done = subprocess.run(
+        [*drop, program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False
+    )
     assert done.returncode == NOT_ASKED and done.stdout == "", done.stdout
     with open("/proc/cpuinfo", encoding="ascii") as source:
         vmx = " vmx" in source.read()
     assert done.stderr == (
         "pmuvisor-check: found no right to read MSRs and ACPI tables, wanted root; run it by sudo; "
         f"this processor shows {'' if vmx else 'no '}VMX (CPUID.1:ECX bit 5)"
-        f"{'' if vmx else ', and PMUvisor refuses to start without'}\n"), done.stderr
+        f"{'' if vmx else ', and PMUvisor refuses to start without'}\n"
+    ), done.stderr
 
 
 def test_usage():
-    for arguments, said in ((["--frmo", "x"], "usage:"), (["x"], "found 'x', wanted an option"),
-                            (["--from", "/nowhere"], "cannot read /nowhere"),
-                            (["--from", dump("emulator"), "--config", "/nowhere"],
-                             "cannot read /nowhere")):
+    for arguments, said in (
+        (["--frmo", "x"], "usage:"),
+        (["x"], "found 'x', wanted an option"),
+        (["--from", "/nowhere"], "cannot read /nowhere"),
+        (["--from", dump("emulator"), "--config", "/nowhere"], "cannot read /nowhere"),
+    ):
         status, out, err = run(*arguments)
         assert status == NOT_ASKED and out == "" and said in err, err
     assert run("--help")[0] == 0
@@ -384,8 +531,9 @@ def test_usage():
 def test_asks_no_real_processor():
     """No function of the image asks the processor that this runs on: all is the dump's."""
     archive = path("build", "check", "image.a")
-    code = subprocess.run(["objdump", "-d", "--no-show-raw-insn", archive], capture_output=True,
-                          text=True, check=True).stdout
+    code = subprocess.run(
+        ["objdump", "-d", "--no-show-raw-insn", archive], capture_output=True, text=True, check=True
+    ).stdout
     functions = re.findall(r"^\w+ <(\w+)>:\n((?:.+\n)+)", code, re.MULTILINE)
     asks = {name for name, body in functions if re.search(r"\t(cpuid|rdmsr|rdtsc|in)\b", body)}
     assert len(functions) > 100 and not asks, asks

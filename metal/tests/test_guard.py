@@ -16,9 +16,12 @@ LEAF = 0x40000000  # the first of a hypervisor's, where the driver cpuid is read
 def system(work):
     """An EFI system partition with PMUvisor, and a system's root folder."""
     esp, root = os.path.join(work, "esp"), os.path.join(work, "root")
-    for folder in (os.path.join(esp, "EFI", "pmuvisor"), os.path.join(root, "proc"),
-                   os.path.join(root, "dev", "cpu", "0"),
-                   os.path.join(root, "etc", "systemd", "system")):
+    for folder in (
+        os.path.join(esp, "EFI", "pmuvisor"),
+        os.path.join(root, "proc"),
+        os.path.join(root, "dev", "cpu", "0"),
+        os.path.join(root, "etc", "systemd", "system"),
+    ):
         os.makedirs(folder)
     return esp, root
 
@@ -34,8 +37,8 @@ def grubenv(esp):
 
 
 def test_up():
-    """guard.sh: the guard in GRUB's own eyes. Only a guest says that it is up, and only once the menu
-    has started it."""
+    """guard.sh: the guard in GRUB's own eyes. Only a guest says that it is up, and only once the
+    menu has started it."""
     with tempfile.TemporaryDirectory(prefix="pmuvisor-up.") as work:
         esp, root = system(work)
         program = os.path.join(root, "usr", "local", "sbin", "pmuvisor-up")
@@ -44,6 +47,7 @@ def test_up():
             done = scripts.run(script, *arguments, esp, GUARD_ROOT=root)
             assert done.returncode == 0 and not done.stderr, done
             return grubenv(esp)
+
         assert up("--install") == "guard=\n"
         unit = os.path.join(root, "etc/systemd/system/multi-user.target.wants/pmuvisor-up.service")
         with open(unit, encoding="ascii") as source:
@@ -51,11 +55,13 @@ def test_up():
         file = os.path.join(esp, "EFI", "pmuvisor", GUARD)
         assert os.path.getsize(file) == 1024, "not the size that GRUB wants"
         # As natively, under another hypervisor, and under PMUvisor, whether the bit is set or not.
-        for signature, guard, after in ((b"\x08\0\0\0" * 3, "trying", "trying"),
-                                        (b"KVMKVMKVM\0\0\0", "trying", "trying"),
-                                        (b"PMUvisorPMUv", "", ""),
-                                        (b"PMUvisorPMUv", "failed", "failed"),
-                                        (b"PMUvisorPMUv", "trying", "up")):
+        for signature, guard, after in (
+            (b"\x08\0\0\0" * 3, "trying", "trying"),
+            (b"KVMKVMKVM\0\0\0", "trying", "trying"),
+            (b"PMUvisorPMUv", "", ""),
+            (b"PMUvisorPMUv", "failed", "failed"),
+            (b"PMUvisorPMUv", "trying", "up"),
+        ):
             with open(os.path.join(root, "dev", "cpu", "0", "cpuid"), "wb") as device:
                 device.seek(LEAF)
                 device.write(b"\1\0\0\x40" + signature)
@@ -65,8 +71,9 @@ def test_up():
         assert scripts.run(GUARD_SCRIPT, "--remove", esp, GUARD_ROOT=root).returncode == 0
         left = [name for _, _, names in os.walk(work) for name in names]
         assert left == ["cpuid"], left
-        scripts.expect_line(scripts.run(GUARD_SCRIPT, "--install", work),
-                            f"{work}/EFI/pmuvisor", "make install")
+        scripts.expect_line(
+            scripts.run(GUARD_SCRIPT, "--install", work), f"{work}/EFI/pmuvisor", "make install"
+        )
         scripts.expect_line(scripts.run(GUARD_SCRIPT, "--often", esp), "--often", "wanted --again")
         scripts.expect_line(scripts.run(GUARD_SCRIPT), "no ESP", "/boot/efi")
 

@@ -16,19 +16,52 @@ INSTALL = path("metal", "install.sh")
 RELEASE = "6.5.0-14-generic"
 OLD = "5.15.0-91-generic"
 SETUP_HEADER = 0x202  # Linux, Documentation/arch/x86/boot.rst, "header", and "kernel_version" below
-KERNEL_VERSION = 0x20e
+KERNEL_VERSION = 0x20E
 # Of common machines; which the initramfs has is a question of what the kernel has.
-DISKS = ("ahci", "ata_piix", "nvme", "vmd", "virtio_blk", "virtio_scsi", "usb-storage", "uas",
-         "xhci-pci", "megaraid_sas", "mpt3sas", "mpi3mr", "smartpqi", "hpsa", "aacraid", "isci",
-         "pm80xx", "mvsas", "arcmsr", "hv_storvsc", "usbhid", "vfat")
+DISKS = (
+    "ahci",
+    "ata_piix",
+    "nvme",
+    "vmd",
+    "virtio_blk",
+    "virtio_scsi",
+    "usb-storage",
+    "uas",
+    "xhci-pci",
+    "megaraid_sas",
+    "mpt3sas",
+    "mpi3mr",
+    "smartpqi",
+    "hpsa",
+    "aacraid",
+    "isci",
+    "pm80xx",
+    "mvsas",
+    "arcmsr",
+    "hv_storvsc",
+    "usbhid",
+    "vfat",
+)
 # Of each distribution: the kernel's and the initrd's files, what else there is, GRUB's folder.
 ROOTS = {
     "debian": ("boot/vmlinuz-{}", "boot/initrd.img-{}", ("boot/grub/grub.cfg",), "/boot/grub"),
-    "fedora": ("boot/vmlinuz-{}", "boot/initramfs-{}.img",
-               ("boot/grub2/grub.cfg", "boot/grub/splash.xpm.gz", "boot/vmlinuz-0-rescue-1f",
-                "boot/initramfs-0-rescue-1f.img"), "/boot/grub2"),
-    "modules": ("lib/modules/{}/vmlinuz", "boot/initramfs-{}.img", ("boot/grub2/grub.cfg",),
-                "/boot/grub2"),
+    "fedora": (
+        "boot/vmlinuz-{}",
+        "boot/initramfs-{}.img",
+        (
+            "boot/grub2/grub.cfg",
+            "boot/grub/splash.xpm.gz",
+            "boot/vmlinuz-0-rescue-1f",
+            "boot/initramfs-0-rescue-1f.img",
+        ),
+        "/boot/grub2",
+    ),
+    "modules": (
+        "lib/modules/{}/vmlinuz",
+        "boot/initramfs-{}.img",
+        ("boot/grub2/grub.cfg",),
+        "/boot/grub2",
+    ),
     "opensuse": ("boot/vmlinuz-{}", "boot/initrd-{}", ("boot/grub2/grub.cfg",), "/boot/grub2"),
     "kernel-install": ("efi/0a1b/{}/linux", "efi/0a1b/{}/initrd", (), None),
     "entry": ("boot/here/bzImage-{}", "boot/here/ram-{}", ("lib/modules/{}/modules.dep",), None),
@@ -46,10 +79,10 @@ def put(root, name, data=b""):
 def kernel_file(release):
     """As much of a kernel as says its release."""
     data = bytearray(0x400)
-    data[SETUP_HEADER:SETUP_HEADER + 4] = b"HdrS"
-    data[KERNEL_VERSION:KERNEL_VERSION + 2] = (0x300 - 0x200).to_bytes(2, "little")
+    data[SETUP_HEADER : SETUP_HEADER + 4] = b"HdrS"
+    data[KERNEL_VERSION : KERNEL_VERSION + 2] = (0x300 - 0x200).to_bytes(2, "little")
     text = f"{release} (someone@somewhere) #1 SMP\0".encode()
-    data[0x300:0x300 + len(text)] = text
+    data[0x300 : 0x300 + len(text)] = text
     return bytes(data)
 
 
@@ -62,9 +95,12 @@ def make_root(root, kind, releases):
             put(root, name.format(release), kernel_file("0-rescue"))
     if kind == "entry":
         for release in releases:
-            put(root, f"boot/loader/entries/0a1b-{release}.conf",
+            put(
+                root,
+                f"boot/loader/entries/0a1b-{release}.conf",
                 f"title Linux\nversion {release}\nlinux /here/bzImage-{release}\n"
-                f"initrd /here/ram-{release} $tuned_initrd\noptions root=/dev/sda1\n".encode())
+                f"initrd /here/ram-{release} $tuned_initrd\noptions root=/dev/sda1\n".encode(),
+            )
 
 
 def with_uname(work, release):
@@ -94,7 +130,8 @@ def test_finds_kernels(kind):
         assert content(os.path.join(folder, "vmlinuz")).find(RELEASE.encode()) >= 0, "the kernel"
         assert content(os.path.join(folder, "initrd.img")) == f"initrd of {RELEASE}".encode()
         assert content(os.path.join(folder, "pmuvisor.cfg")).endswith(
-            b"append=root=/dev/sda1 quiet\n")
+            b"append=root=/dev/sda1 quiet\n"
+        )
         grub = ROOTS[kind][3]
         said = re.findall(r"into (\S+)/custom.cfg", done.stdout)
         assert said == ([grub] if grub else []), done.stdout
@@ -105,8 +142,12 @@ def test_finds_kernels(kind):
         assert done.returncode == 0, done.stderr
         assert content(os.path.join(folder, "initrd.img")) == f"initrd of {OLD}".encode()
         os.remove(os.path.join(root, ROOTS[kind][1].format(OLD)))
-        expect_line(run(INSTALL, *where, esp, made(image_of()), older), "no initrd of Linux " + OLD,
-                    older, "INITRD=FILE")
+        expect_line(
+            run(INSTALL, *where, esp, made(image_of()), older),
+            "no initrd of Linux " + OLD,
+            older,
+            "INITRD=FILE",
+        )
 
 
 def test_says_the_verdict():
@@ -115,8 +156,12 @@ def test_says_the_verdict():
     with tempfile.TemporaryDirectory(prefix="pmuvisor-root.") as work:
         esp, check = os.path.join(work, "esp"), os.path.join(work, "check")
         os.makedirs(os.path.join(esp, "EFI"))
-        put(work, "check", b"#!/bin/sh\n[ \"$*\" = \"--brief --esp $ESP\" ] || exit 9\n"
-            b"echo refuses: no VMX\nexit 2\n")
+        put(
+            work,
+            "check",
+            b'#!/bin/sh\n[ "$*" = "--brief --esp $ESP" ] || exit 9\n'
+            b"echo refuses: no VMX\nexit 2\n",
+        )
         os.chmod(check, 0o755)
         files = (esp, made(image_of()), kernel(), made(initrd()))
         done = run(INSTALL, *files, PMUVISOR_CHECK=check, ESP=esp)
@@ -136,17 +181,38 @@ def test_refusals():
         expect_line(run(INSTALL, "--root", root, esp, made(image_of())), "--root wants --append")
         expect_line(run(INSTALL, "--root", "/absent", *append, esp, made(image_of())), "/absent")
         expect_line(run(INSTALL, "--append", "it's", esp, made(image_of())), "single quote")
-        expect_line(run(INSTALL, "--root", root, *append, esp, made(image_of())), "no kernel of Linux",
-                    "there: none", "KERNEL=FILE")
-        expect_line(run(INSTALL, esp, made(image_of()), PATH=with_uname(work, "1.2.3-none")),
-                    "no kernel of Linux 1.2.3-none")
+        expect_line(
+            run(INSTALL, "--root", root, *append, esp, made(image_of())),
+            "no kernel of Linux",
+            "there: none",
+            "KERNEL=FILE",
+        )
+        expect_line(
+            run(INSTALL, esp, made(image_of()), PATH=with_uname(work, "1.2.3-none")),
+            "no kernel of Linux 1.2.3-none",
+        )
         make_root(root, "debian", (RELEASE,))
         tools = os.path.join(work, "tools")
-        stat = put(tools, "stat", b"#!/bin/sh\ncase $1 in -f) echo '1 * 4096' ;; "
-                   b"*) exec /usr/bin/stat \"$@\" ;; esac\n")
+        stat = put(
+            tools,
+            "stat",
+            b"#!/bin/sh\ncase $1 in -f) echo '1 * 4096' ;; "
+            b'*) exec /usr/bin/stat "$@" ;; esac\n',
+        )
         os.chmod(stat, 0o755)
-        expect_line(run(INSTALL, "--root", root, *append, esp, made(image_of()),
-                        PATH=f"{tools}:{os.environ['PATH']}"), "MiB needed, 0 MiB free", esp)
+        expect_line(
+            run(
+                INSTALL,
+                "--root",
+                root,
+                *append,
+                esp,
+                made(image_of()),
+                PATH=f"{tools}:{os.environ['PATH']}",
+            ),
+            "MiB needed, 0 MiB free",
+            esp,
+        )
         assert os.listdir(os.path.join(esp, "EFI")) == [], "something was copied"
 
 
@@ -156,8 +222,9 @@ def without_debian(work):
     os.mkdir(tools)
     for folder in ("/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin"):
         for name in os.listdir(folder) if os.path.isdir(folder) else ():
-            if not name.startswith(("apt", "dpkg")) and \
-                    not os.path.lexists(os.path.join(tools, name)):
+            if not name.startswith(("apt", "dpkg")) and not os.path.lexists(
+                os.path.join(tools, name)
+            ):
                 os.symlink(os.path.join(folder, name), os.path.join(tools, name))
     return tools
 
@@ -183,34 +250,60 @@ def test_without_debians_tools():
         assert done.returncode == 0, done.stderr
         assert "not a Debian system" in done.stderr, done.stderr
         assert sorted(os.listdir(os.path.join(esp, "EFI", "pmuvisor"))) == [
-            "columns.cfg", "grub.cfg", "initrd.img", "local.cfg", "pmuvisor.cfg", "pmuvisor.efi",
-            "vmlinuz"]
+            "columns.cfg",
+            "grub.cfg",
+            "initrd.img",
+            "local.cfg",
+            "pmuvisor.cfg",
+            "pmuvisor.efi",
+            "vmlinuz",
+        ]
         done = make(*words, "BENCH=auto", PATH=tools)
         lines = [line for line in done.stderr.splitlines() if not line.startswith("make: ***")]
         assert done.returncode != 0 and len(lines) == 1 and "make usb" in lines[0], done.stderr
 
 
 def test_measuring_kernel():
-    """A bare machine's is the stock one, with real disks' drivers, unless somebody says otherwise."""
-    clean = {key: value for key, value in os.environ.items()
-             if key not in ("GUEST", "MAKEFLAGS", "MAKELEVEL")}
+    """A bare machine's is the stock one, with real disks' drivers, unless somebody says
+    otherwise."""
+    clean = {
+        key: value
+        for key, value in os.environ.items()
+        if key not in ("GUEST", "MAKEFLAGS", "MAKELEVEL")
+    }
     for goal in ("install", "usb"):
         for words, wanted in (((), "stock"), (("GUEST=cloud",), "cloud")):
-            done = subprocess.run(["make", "-n", "-C", path(), goal, "ESP=none", *words], text=True,
-                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                  stderr=subprocess.PIPE, check=False, env=clean)
-            assert f"--bench build/auto/{wanted} " in done.stdout, \
-                f"make {goal} {words}: {done.stdout} {done.stderr}"
+            done = subprocess.run(
+                ["make", "-n", "-C", path(), goal, "ESP=none", *words],
+                text=True,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                check=False,
+                env=clean,
+            )
+            assert (
+                f"--bench build/auto/{wanted} " in done.stdout
+            ), f"make {goal} {words}: {done.stdout} {done.stderr}"
 
 
 def initramfs(flavour):
     """(names in the measuring initramfs, its list of modules in order, the kernel's modules)."""
     image = made(f"build/payload/auto-{flavour}.img")
-    listing = subprocess.run(f"lz4 -qdc '{image}' | cpio --quiet -i --to-stdout "
-                             "lib/modules/storage.order", shell=True, check=True,
-                             stdout=subprocess.PIPE, text=True).stdout.split()
-    names = subprocess.run(f"lz4 -qdc '{image}' | cpio --quiet -t", shell=True,
-                           check=True, stdout=subprocess.PIPE, text=True).stdout.split()
+    listing = subprocess.run(
+        f"lz4 -qdc '{image}' | cpio --quiet -i --to-stdout " "lib/modules/storage.order",
+        shell=True,
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    ).stdout.split()
+    names = subprocess.run(
+        f"lz4 -qdc '{image}' | cpio --quiet -t",
+        shell=True,
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    ).stdout.split()
     modules = tool([path("programs", "kernel.sh"), flavour]).split()[1]
     return set(names), listing, modules
 
@@ -219,8 +312,9 @@ def check_initramfs(flavour):
     names, order, modules = initramfs(flavour)
     there, missing = [], []
     for root, _, files in os.walk(modules):
-        there += [(name.partition(".ko")[0], os.path.join(root, name)) for name in files
-                  if ".ko" in name]
+        there += [
+            (name.partition(".ko")[0], os.path.join(root, name)) for name in files if ".ko" in name
+        ]
     known = {name.replace("-", "_"): full for name, full in there}
     place = {name.replace("-", "_"): at for at, name in enumerate(order)}
     for name in DISKS:
@@ -231,8 +325,10 @@ def check_initramfs(flavour):
         assert f"lib/modules/{name}.ko" in names, f"{name} is listed, and not there"
         info = content(known[name.replace("-", "_")])
         for need in re.search(rb"\0depends=([^\0]*)\0", info)[1].decode().split(","):
-            assert not need or place.get(need.replace("-", "_"), len(order)) < \
-                place[name.replace("-", "_")], f"{name} is loaded before {need}, which it needs"
+            assert (
+                not need
+                or place.get(need.replace("-", "_"), len(order)) < place[name.replace("-", "_")]
+            ), f"{name} is loaded before {need}, which it needs"
     return [name for name in DISKS if name.replace("-", "_") in place]
 
 
@@ -255,18 +351,23 @@ def test_processor_counts():
     """What the machine did besides a job: SMIs, frequency, time not halted; what cannot be read is
     left out."""
     with tempfile.TemporaryDirectory(prefix="pmuvisor-msr.") as work:
+
         def lines(column, missing=""):
             script = (
                 f'measurements_top={TOP}; . {path("bench", "measurements.sh")}; '
                 f'. {path("metal", "auto", "jobs.sh")}; '
-                f'. {path("metal", "auto", "processor.sh")}; msr_device=/dev/null; column={column}; '
+                f'. {path("metal", "auto", "processor.sh")}; msr_device=/dev/null; '
+                f"column={column}; "
                 'dd() { case $4 in iflag=skip_bytes) cat "$folder/${5#skip=}" 2> /dev/null ;; '
-                'esac; }; '
-                f'folder={work}/before; processor_counts > {work}/1; '
-                f'folder={work}/after; processor_counts > {work}/2; '
-                f'processor_lines msr {work}/1 {work}/2')
-            for name, values in (("before", (5, 1000, 500, 600)),
-                                 ("after", (7, 2 ** 40 + 1000, 2 ** 39 + 500, 2 ** 39 * 5 // 4))):
+                "esac; }; "
+                f"folder={work}/before; processor_counts > {work}/1; "
+                f"folder={work}/after; processor_counts > {work}/2; "
+                f"processor_lines msr {work}/1 {work}/2"
+            )
+            for name, values in (
+                ("before", (5, 1000, 500, 600)),
+                ("after", (7, 2**40 + 1000, 2**39 + 500, 2**39 * 5 // 4)),
+            ):
                 for index, value in zip(("52", "16", "231", "232"), values):
                     full = put(os.path.join(work, name), index, value.to_bytes(8, "little"))
                     if index == missing:
@@ -278,8 +379,10 @@ def test_processor_counts():
         def line(item, metric, value):
             return f"bench: experiment=machine item={item} metric={metric} {value}"
 
-        clock = [line("msr", "aperf_per_mperf", "unit=percent value=124.9"),
-                 line("msr", "mperf_per_tsc", "unit=percent value=50.0")]
+        clock = [
+            line("msr", "aperf_per_mperf", "unit=percent value=124.9"),
+            line("msr", "mperf_per_tsc", "unit=percent value=50.0"),
+        ]
         assert lines("native") == [line("msr", "smis", "unit=count value=2"), *clock]
         assert lines("native", missing="52") == clock
         assert lines("native", missing="231") == [line("msr", "smis", "unit=count value=2")]
@@ -299,14 +402,21 @@ def test_keeps_edits():
         for _ in range(2):
             done = run(INSTALL, esp, made(image_of()), *files)
             assert done.returncode == 0, done.stderr
-            assert sorted(os.listdir(folder)) == ["columns.cfg", "grub.cfg", "initrd.img",
-                                                  "local.cfg", "pmuvisor.cfg", "pmuvisor.efi",
-                                                  "vmlinuz"]
+            assert sorted(os.listdir(folder)) == [
+                "columns.cfg",
+                "grub.cfg",
+                "initrd.img",
+                "local.cfg",
+                "pmuvisor.cfg",
+                "pmuvisor.efi",
+                "vmlinuz",
+            ]
             # The second time finds what the user wrote.
             with open(os.path.join(folder, "pmuvisor.cfg"), "a", encoding="ascii") as config:
                 config.write("# mine\n")
         with open(os.path.join(folder, "pmuvisor.cfg"), encoding="ascii") as config:
             assert config.read().count("# mine") == 2, "the user's pmuvisor.cfg was replaced"
-        with open(made(image_of()), "rb") as ours, \
-                open(os.path.join(folder, "pmuvisor.efi"), "rb") as copy:
+        with open(made(image_of()), "rb") as ours, open(
+            os.path.join(folder, "pmuvisor.efi"), "rb"
+        ) as copy:
             assert ours.read() == copy.read()

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_secure.py: Secure Boot. QEMU's PC without VMX, with OVMF that has it turned on: what has no
-# signature is rejected, what `make install` and `make usb` have signed comes to PMUvisor's own lines.
-# Its keys are the "snakeoil" of Debian's package ovmf, which signs for tests alone; or Microsoft's,
-# as a bought machine has them, and the stick's owner enrols a new one at its first start.
+# signature is rejected, what `make install` and `make usb` have signed comes to PMUvisor's own
+# lines. Its keys are the "snakeoil" of Debian's package ovmf, which signs for tests alone; or
+# Microsoft's, as a bought machine has them, and the stick's owner enrols a new one at its first
+# start.
 import functools
 import os
 import shutil
@@ -21,7 +22,9 @@ VARIABLES = "/usr/share/OVMF/OVMF_VARS_4M.{}.fd"  # with keys in them: snakeoil'
 FIRST = "policymsr+nmi"  # PMUvisor's first line has its name, its version and this
 REFUSAL = "PMUvisor refuses to start: this processor shows no VMX"
 DOWN, ENTER = b"\x1b[B", b"\r"
-SIGN, SHIM, INSTALL, USB = (path("metal", f"{name}.sh") for name in ("sign", "shim", "install", "usb"))
+SIGN, SHIM, INSTALL, USB = (
+    path("metal", f"{name}.sh") for name in ("sign", "shim", "install", "usb")
+)
 
 
 def need_tools():
@@ -48,8 +51,25 @@ def new_key(work, name="new"):
     """The same, a new one, as docs/metal.md has one made."""
     need_tools()
     key, certificate = (os.path.join(work, f"{name}.{end}") for end in ("key", "pem"))
-    tool(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-sha256", "-nodes", "-days", "3650",
-          "-subj", "/CN=PMUvisor/", "-keyout", key, "-out", certificate])
+    tool(
+        [
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "rsa:2048",
+            "-sha256",
+            "-nodes",
+            "-days",
+            "3650",
+            "-subj",
+            "/CN=PMUvisor/",
+            "-keyout",
+            key,
+            "-out",
+            certificate,
+        ]
+    )
     return key, certificate
 
 
@@ -84,9 +104,13 @@ def stick(work, name, *options):
     tool([USB, *options, "--bench", parts(work), "--tree", tree, "--out", out, made(image_of())])
     folder = os.path.join(tree, "EFI", "pmuvisor")
     shutil.copy(made(image_of()), os.path.join(folder, "unsigned.efi"))
-    put(folder, "local.cfg", read(folder, "local.cfg") + b"set timeout=0\n"
+    put(
+        folder,
+        "local.cfg",
+        read(folder, "local.cfg") + b"set timeout=0\n"
         b"set pmv_args=wait=0\nchainloader /EFI/pmuvisor/unsigned.efi\n"
-        b"set fallback=0\nmenuentry 'reset the machine' --id failed { reboot }\n")
+        b"set fallback=0\nmenuentry 'reset the machine' --id failed { reboot }\n",
+    )
     tool([path("testbed", "disk.sh"), "--gpt", "--tree", tree, "--out", out])
     return out
 
@@ -97,8 +121,11 @@ def disk(work, name, efi):
     for folder in ("BOOT", "pmuvisor"):
         os.makedirs(os.path.join(tree, "EFI", folder))
     shutil.copy(efi, os.path.join(tree, "EFI", "BOOT", "BOOTX64.EFI"))
-    put(os.path.join(tree, "EFI", "BOOT"), "pmuvisor.cfg",
-        b"wait=0\nkernel=/EFI/pmuvisor/vmlinuz\ninitrd=/EFI/pmuvisor/initrd.img\n")
+    put(
+        os.path.join(tree, "EFI", "BOOT"),
+        "pmuvisor.cfg",
+        b"wait=0\nkernel=/EFI/pmuvisor/vmlinuz\ninitrd=/EFI/pmuvisor/initrd.img\n",
+    )
     for file in ("vmlinuz", "initrd.img"):
         shutil.copy(os.path.join(parts(work), file), os.path.join(tree, "EFI", "pmuvisor"))
     tool([path("testbed", "disk.sh"), "--tree", tree, "--out", out])
@@ -109,11 +136,23 @@ def start(lab, name, work, disks, answers=()):
     """All that is said by a machine with these disks, which firmware tries in this order."""
     drives = []
     for number, image in enumerate(disks):
-        drives += ["-drive", f"if=none,id=disk{number},format=raw,file={image}", "-device",
-                   f"virtio-blk-pci,drive=disk{number},bootindex={number + 1}"]
+        drives += [
+            "-drive",
+            f"if=none,id=disk{number},format=raw,file={image}",
+            "-device",
+            f"virtio-blk-pci,drive=disk{number},bootindex={number + 1}",
+        ]
     machine = emulated_pc.command(
-        "-cpu", "Skylake-Server", "-m", "512", "-nodefaults", "-vga", "std", *drives,
-        firmware=emulated_pc.secure_firmware(os.path.join(work, "variables")))
+        "-cpu",
+        "Skylake-Server",
+        "-m",
+        "512",
+        "-nodefaults",
+        "-vga",
+        "std",
+        *drives,
+        firmware=emulated_pc.secure_firmware(os.path.join(work, "variables")),
+    )
     return emulated_pc.talk(machine, [], os.path.join(lab.keep, f"secure-{name}.console"), answers)
 
 
@@ -132,19 +171,28 @@ NAMES = ("unsigned-stick", "unsigned-image", "signed-image", "signed-stick")
 
 def known_key(lab):
     """What is said while firmware tries each of NAMES, one after the other: one machine."""
+
     def make():
         with tempfile.TemporaryDirectory(prefix="pmuvisor-secure.", dir=SCRATCH) as work:
             key, certificate = snakeoil(work)
             signed = os.path.join(work, "signed.efi")
             tool([SIGN, key, certificate, made(image_of()), signed])
             variables(work, "snakeoil")
-            said = start(lab, "known", work, [
-                stick(work, NAMES[0]), disk(work, NAMES[1], made(image_of())),
-                disk(work, NAMES[2], signed),
-                stick(work, NAMES[3], "--key", key, "--cert", certificate)])
+            said = start(
+                lab,
+                "known",
+                work,
+                [
+                    stick(work, NAMES[0]),
+                    disk(work, NAMES[1], made(image_of())),
+                    disk(work, NAMES[2], signed),
+                    stick(work, NAMES[3], "--key", key, "--cert", certificate),
+                ],
+            )
         pieces = said.split("BdsDxe:loadingBoot000")[1:]
         assert [piece[0] for piece in pieces] == ["1", "2", "3", "4"], said[-600:]
         return dict(zip(NAMES, pieces))
+
     return lab.once("secure-known", make).wait()
 
 
@@ -192,30 +240,46 @@ BEFORE = ("bench/", "columns.cfg", "grub.cfg", "initrd.img", "local.cfg", "pmuvi
 
 def choose_certificate(listed):
     """Keys, from the list's first line."""
-    listed = listed[listed.index("../"):listed.index("pmuvisor.cer")]
+    listed = listed[listed.index("../") : listed.index("pmuvisor.cer")]
     return DOWN * (1 + sum(name in listed for name in BEFORE)) + ENTER
 
 
 def enrolled(lab):
     """What is said by such a machine in its first start and in the next one."""
+
     def make():
         with tempfile.TemporaryDirectory(prefix="pmuvisor-secure.", dir=SCRATCH) as work:
             key, certificate = new_key(work)
             image = stick(work, "stick", "--key", key, "--cert", certificate)
             variables(work, "ms")
-            return [start(lab, "enrols", work, [image], [
-                ("Verification failed: (0x1A) Security Violation", ENTER),
-                ("Press any key to perform MOK management", ENTER),
-                ("Enroll key from disk", DOWN + ENTER), ("PMUVISOR", ENTER), ("EFI/", ENTER),
-                ("pmuvisor/", DOWN * 2 + ENTER), ("pmuvisor.cer", choose_certificate),
-                ("Continue", DOWN + ENTER), ("Yes", DOWN + ENTER), ("Reboot", ENTER)]),
-                    start(lab, "enrolled", work, [image])]
+            return [
+                start(
+                    lab,
+                    "enrols",
+                    work,
+                    [image],
+                    [
+                        ("Verification failed: (0x1A) Security Violation", ENTER),
+                        ("Press any key to perform MOK management", ENTER),
+                        ("Enroll key from disk", DOWN + ENTER),
+                        ("PMUVISOR", ENTER),
+                        ("EFI/", ENTER),
+                        ("pmuvisor/", DOWN * 2 + ENTER),
+                        ("pmuvisor.cer", choose_certificate),
+                        ("Continue", DOWN + ENTER),
+                        ("Yes", DOWN + ENTER),
+                        ("Reboot", ENTER),
+                    ],
+                ),
+                start(lab, "enrolled", work, [image]),
+            ]
+
     return lab.once("secure-enrolled", make).wait()
 
 
 def test_enrols(lab):
-    """Firmware with Microsoft's keys starts Debian's shim. It does not know who signed GRUB and asks;
-    with the certificate on the stick enrolled, the next start comes to PMUvisor."""
+    """Firmware with Microsoft's keys starts Debian's shim. It does not know who signed GRUB and
+    asks; with the certificate on the stick enrolled, the next start comes to PMUvisor."""
     first, second = enrolled(lab)
     assert FIRST not in first, first[-600:]
     expect_start(second)
@@ -223,6 +287,7 @@ def test_enrols(lab):
 
 
 # ---- without a machine ----
+
 
 def test_install_signs():
     """The image, and nothing else of it is changed; the certificate for those who enrol it lies
@@ -270,7 +335,11 @@ REFUSED = {
     "key-is-none": ("pem", "pem", ["SIGN_KEY", "no private key in PEM"]),
     "certificate-is-none": ("key", "der", ["SIGN_CERT", "no certificate in PEM", "openssl x509"]),
     "damaged-key": ("damaged", "pem", ["did not sign", "Can't load key", "wanted an RSA key"]),
-    "damaged-certificate": ("key", "torn", ["did not sign", "Can't load cert", "wanted an RSA key"]),
+    "damaged-certificate": (
+        "key",
+        "torn",
+        ["did not sign", "Can't load cert", "wanted an RSA key"],
+    ),
     "other-key": ("other.key", "pem", ["did not sign", "its own certificate"]),
     "passphrase": ("locked", "pem", ["did not sign", "Can't load key"]),
     "no-sbsign": ("key", "pem", ["sbsign is missing", "testbed/deps.sh sign"]),
@@ -288,23 +357,49 @@ def test_refused(name):
         os.rename(os.path.join(work, "new.pem"), os.path.join(work, "pem"))
         for damaged, what in (("damaged", "PRIVATE KEY"), ("torn", "CERTIFICATE")):
             put(work, damaged, f"-----BEGIN {what}-----\nAAAA\n-----END {what}-----\n".encode())
-        tool(["openssl", "x509", "-in", os.path.join(work, "pem"), "-outform", "DER", "-out",
-              os.path.join(work, "der")])
+        tool(
+            [
+                "openssl",
+                "x509",
+                "-in",
+                os.path.join(work, "pem"),
+                "-outform",
+                "DER",
+                "-out",
+                os.path.join(work, "der"),
+            ]
+        )
         shutil.copy(f"{KEYS}.key", os.path.join(work, "locked"))
-        sign = [word for option, file in (("--key", key), ("--cert", certificate)) if file
-                for word in (option, os.path.join(work, file))]
+        sign = [
+            word
+            for option, file in (("--key", key), ("--cert", certificate))
+            if file
+            for word in (option, os.path.join(work, file))
+        ]
         esp, tree = os.path.join(work, "esp"), os.path.join(work, "tree")
         os.makedirs(os.path.join(esp, "EFI"))
         put(tree, "EFI/pmuvisor/mine", b"mine")
         environment = {"PATH": without_sbsign(work)} if name == "no-sbsign" else {}
         # Nobody is there to type a passphrase: no terminal either.
-        for command in ([INSTALL, *sign, esp, made(image_of()), kernel(), kernel()],
-                        [USB, *sign, "--bench", parts(work), "--tree", tree, "--out",
-                         os.path.join(work, "out"), made(image_of())]):
+        for command in (
+            [INSTALL, *sign, esp, made(image_of()), kernel(), kernel()],
+            [
+                USB,
+                *sign,
+                "--bench",
+                parts(work),
+                "--tree",
+                tree,
+                "--out",
+                os.path.join(work, "out"),
+                made(image_of()),
+            ],
+        ):
             expect_line(run("setsid", "--wait", *command, **environment), *fragments)
         assert os.listdir(os.path.join(esp, "EFI")) == [], "something was installed"
         assert read(tree, "EFI/pmuvisor/mine") == b"mine" and not os.path.exists(
-            os.path.join(work, "out")), "something was replaced"
+            os.path.join(work, "out")
+        ), "something was replaced"
 
 
 def without_sbsign(work):
@@ -320,10 +415,22 @@ def without_sbsign(work):
 
 @pytest.mark.parametrize("goal", ["install", "usb"])
 def test_make(goal, tmp_path):
-    """make gives key and certificate to the script, and says at its start what is wrong with them."""
+    """make gives key and certificate to the script, and says at its start what is wrong with
+    them."""
+
     def make(*words):
-        return run("make", *words, "-C", path(), "--no-print-directory", goal, f"ESP={tmp_path}",
-                   MAKEFLAGS="", MAKELEVEL="")
+        return run(
+            "make",
+            *words,
+            "-C",
+            path(),
+            "--no-print-directory",
+            goal,
+            f"ESP={tmp_path}",
+            MAKEFLAGS="",
+            MAKELEVEL="",
+        )
+
     os.mkdir(tmp_path / "EFI")
     done = make("-n", "SIGN_KEY=/a/key", "SIGN_CERT=/a/pem")
     assert '--key "/a/key" --cert "/a/pem"' in done.stdout, done

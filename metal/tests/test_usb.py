@@ -22,15 +22,31 @@ def make_stick(lab, work, flavour="cloud", auto=False):
     """(image, tree)"""
     parts = os.path.dirname(made(f"build/auto/{flavour}/build.txt"))
     image, tree = os.path.join(work, "usb.img"), os.path.join(work, "tree")
-    tool([path("metal", "usb.sh"), *(["--auto"] if auto else []), "--bench", parts, "--tree", tree,
-          "--out", image, made(image_of())])
+    tool(
+        [
+            path("metal", "usb.sh"),
+            *(["--auto"] if auto else []),
+            "--bench",
+            parts,
+            "--tree",
+            tree,
+            "--out",
+            image,
+            made(image_of()),
+        ]
+    )
     return image, tree
 
 
 def mtools(command, image, *words):
-    done = subprocess.run([command, "-i", image + VOLUME, *words], stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
-                          env={**environment(), "MTOOLS_SKIP_CHECK": "1"})
+    done = subprocess.run(
+        [command, "-i", image + VOLUME, *words],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        check=False,
+        env={**environment(), "MTOOLS_SKIP_CHECK": "1"},
+    )
     assert done.returncode == 0, f"{command} {words}: {done.stderr.decode()}"
     return done.stdout
 
@@ -46,8 +62,9 @@ def add_lines(image, work, lines):
 
 @pytest.mark.full
 def test_in_the_emulator(lab):
-    """As a disk: firmware finds the partition, the stick's GRUB its menu, and the default entry ends
-    in a shell under PMUvisor, on the screen and on the serial line."""
+    """As a disk: firmware finds the partition, the stick's GRUB its menu, and the default entry
+    ends in a shell under PMUvisor, on the screen and on the serial line."""
+
     def make():
         with tempfile.TemporaryDirectory(prefix="pmuvisor-usb.", dir=SCRATCH) as work:
             image, tree = make_stick(lab, work)
@@ -56,14 +73,34 @@ def test_in_the_emulator(lab):
             # The emulator's firmware has no tables of its own: nothing else is changed.
             tables = sorted(name for name in os.listdir(acpi) if name.endswith(".aml"))
             mtools("mcopy", image, "-s", acpi, "::/EFI/pmuvisor/acpi")
-            add_lines(image, work, ["set timeout=0", "acpi --no-ebda " + " ".join(
-                f"/EFI/pmuvisor/acpi/{name}" for name in tables)])
+            add_lines(
+                image,
+                work,
+                [
+                    "set timeout=0",
+                    "acpi --no-ebda " + " ".join(f"/EFI/pmuvisor/acpi/{name}" for name in tables),
+                ],
+            )
             for name in ("vmlinuz", "initrd.img", "pmuvisor.efi", "grub.cfg"):
                 with open(os.path.join(tree, "EFI", "pmuvisor", name), "rb") as source:
                     assert source.read() == mtools("mtype", image, f"::/EFI/pmuvisor/{name}"), name
-            return lab.watched("usb", [path("testbed", "run.sh"), "--disk", image, "--memory", "1024",
-                                     "--limit", str(LIMIT), "--until", PROMPT, "--timeout",
-                                     str(BACKSTOP_SECONDS)])
+            return lab.watched(
+                "usb",
+                [
+                    path("testbed", "run.sh"),
+                    "--disk",
+                    image,
+                    "--memory",
+                    "1024",
+                    "--limit",
+                    str(LIMIT),
+                    "--until",
+                    PROMPT,
+                    "--timeout",
+                    str(BACKSTOP_SECONDS),
+                ],
+            )
+
     boot = lab.once("usb-emulator", make, True)
     boot.expect_status(STATUS_TEXT)
     assert "running under PMUvisor, policy msr+nmi" in boot.console, boot.last_line()
@@ -71,15 +108,35 @@ def test_in_the_emulator(lab):
 
 
 def qemu(lab, name, options, until):
-    """The serial line of a machine without VMX, without its blanks: up to this text, or to its end."""
-    return emulated_pc.talk(emulated_pc.command(
-        "-M", "q35", "-cpu", "Skylake-Server", "-m", "1024", "-nodefaults", "-vga", "std", *options),
-        [until], os.path.join(lab.keep, f"usb-{name}.console"))
+    """The serial line of a machine without VMX, without its blanks: up to this text, or to its
+    end."""
+    return emulated_pc.talk(
+        emulated_pc.command(
+            "-M",
+            "q35",
+            "-cpu",
+            "Skylake-Server",
+            "-m",
+            "1024",
+            "-nodefaults",
+            "-vga",
+            "std",
+            *options,
+        ),
+        [until],
+        os.path.join(lab.keep, f"usb-{name}.console"),
+    )
 
 
 def stick_options(image):
-    return ["-device", "qemu-xhci,addr=5", "-drive", f"if=none,id=stick,format=raw,file={image}",
-            "-device", "usb-storage,drive=stick,bootindex=1"]
+    return [
+        "-device",
+        "qemu-xhci,addr=5",
+        "-drive",
+        f"if=none,id=stick,format=raw,file={image}",
+        "-device",
+        "usb-storage,drive=stick,bootindex=1",
+    ]
 
 
 def test_without_vmx(lab):
@@ -100,13 +157,24 @@ def without_vmx(lab):
         wanted = REFUSAL.replace(" ", "")
         disk = qemu(lab, "disk", ["-drive", f"file={image},format=raw,if=ide"], REFUSAL)
         assert disk.count(wanted) == 1, disk[-300:]
-        stick = qemu(lab, "stick", [
-            "-drive", f"if=none,id=own,format=raw,file={other}", "-device",
-            "virtio-scsi-pci", "-device", "scsi-hd,drive=own,bootindex=2", *stick_options(image)],
-                     REFUSAL)
+        stick = qemu(
+            lab,
+            "stick",
+            [
+                "-drive",
+                f"if=none,id=own,format=raw,file={other}",
+                "-device",
+                "virtio-scsi-pci",
+                "-device",
+                "scsi-hd,drive=own,bootindex=2",
+                *stick_options(image),
+            ],
+            REFUSAL,
+        )
         assert stick.count(wanted) == 1, stick[-300:]
-        assert "stick-of-its-own" in stick and "the-machines-disk" not in stick, \
-            "the stick's GRUB took another disk's menu"
+        assert (
+            "stick-of-its-own" in stick and "the-machines-disk" not in stick
+        ), "the stick's GRUB took another disk's menu"
 
 
 @pytest.mark.full
@@ -115,8 +183,15 @@ def test_measures_onto_the_stick(lab):
     there."""
     with tempfile.TemporaryDirectory(prefix="pmuvisor-usb.", dir=SCRATCH) as work:
         image, _ = make_stick(lab, work, "stock", auto=True)
-        add_lines(image, work, ["set timeout=0", 'set bench_columns="native"',
-                                'set bench_words="pmv.jobs=exit pmv.runs=3 pmv.operations=10"'])
+        add_lines(
+            image,
+            work,
+            [
+                "set timeout=0",
+                'set bench_columns="native"',
+                'set bench_words="pmv.jobs=exit pmv.runs=3 pmv.operations=10"',
+            ],
+        )
         said = qemu(lab, "measures", stick_options(image), "column=native done")
         assert "BENCHENDcolumn=native" in said, said[-300:]
         kept = mtools("mtype", image, "::/EFI/pmuvisor/bench/native.txt").decode()
@@ -133,10 +208,16 @@ def test_refusals():
         out = os.path.join(work, "out.img")
         expect_line(run(script, "--fast"), "--fast", "--help")
         expect_line(run(script, "--bench", work, made(image_of())), "--tree")
-        expect_line(run(script, "--bench", work, "--tree", mine, "--out", out, made(image_of()), "k"),
-                    "found 2 files", "INITRD=FILE")
-        expect_line(run(script, "--bench", work, "--tree", mine, "--out", out, made(image_of())), mine,
-                    "EFI/pmuvisor")
+        expect_line(
+            run(script, "--bench", work, "--tree", mine, "--out", out, made(image_of()), "k"),
+            "found 2 files",
+            "INITRD=FILE",
+        )
+        expect_line(
+            run(script, "--bench", work, "--tree", mine, "--out", out, made(image_of())),
+            mine,
+            "EFI/pmuvisor",
+        )
         assert os.path.isdir(mine) and not os.path.exists(out)
         odd = os.path.join(work, "odd")
         with open(odd, "wb") as file:

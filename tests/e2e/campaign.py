@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-# campaign.py: all fuzzers of the test kernel in turn, each under a row of options and on a machine that
-# are drawn: sequences, INIT and SIPI, single operations, and what is enumerated against what is there.
-# Natively and under PMUvisor they have to give the same.
+# campaign.py: all fuzzers of the test kernel in turn, each under a row of options and on a machine
+# that are drawn: sequences, INIT and SIPI, single operations, and what is enumerated against what
+# is there. Natively and under PMUvisor they have to give the same.
 #
 #   tests/e2e/campaign.py MINUTES             each difference, until the time is over
-#   tests/e2e/campaign.py MINUTES IMAGE ...   which of these images differ, and how soon; EFI=IMAGE: a sound
-#                                             one, under which a row must not differ
+#   tests/e2e/campaign.py MINUTES IMAGE ...   which of these images differ, and how soon; EFI=IMAGE:
+#                                             a sound one, under which a row must not differ
 import concurrent.futures
 import os
 import random
@@ -62,11 +62,21 @@ def try_operations(lab, seed, image):
     trapped = APIC_TRAPPED if "apic=trap" in config else 0
     words = x2 + [f"fuzz:{seed}:0:{OPERATIONS}:{trapped}"]
     about = {"model": model, "knobs": test_fuzz.KNOBS + pt}
-    row = " ".join(filter(None, [f"policy={policy}", config, model and f"model={model}", *x2, pt.strip()]))
+    row = " ".join(
+        filter(None, [f"policy={policy}", config, model and f"model={model}", *x2, pt.strip()])
+    )
     name = f"fuzz-{seed}-{crc32(row.encode())}"
     one = test_fuzz.boot(lab, f"{name}-native", words, limit=LIMIT, **about)
-    two = test_fuzz.boot(lab, f"{name}-{tag(image)}", words, policy, config=config, efi=image,
-                         limit=guest_limit(one), **about)
+    two = test_fuzz.boot(
+        lab,
+        f"{name}-{tag(image)}",
+        words,
+        policy,
+        config=config,
+        efi=image,
+        limit=guest_limit(one),
+        **about,
+    )
     try:
         test_fuzz.survived(two)
         different = test_fuzz.first_difference(one, two)
@@ -81,24 +91,46 @@ def try_enumerations(lab, seed, image):
     policy, config = guests_policy(pick)
     model, pmu = pick([None, "sapphire_rapids"]), pick(["", "pmu=off"])
     config = f"{config} {pmu}".strip()
-    boot = lab.emulator(f"enumerations-{seed}-{tag(image)}", entry=policy, config=config, efi=image,
-                        kernel=path("build", "kernel.bzImage"), initrd=b"none\n", model=model,
-                        append="tests=enumerations", knobs="\n".join(ENUMERATED) + "\n", limit=LIMIT)
-    wrong = [row["name"] for row in boot.lines("enumeration")
-             if row["shown"] == "1" and row["there"] == "0"]
+    boot = lab.emulator(
+        f"enumerations-{seed}-{tag(image)}",
+        entry=policy,
+        config=config,
+        efi=image,
+        kernel=path("build", "kernel.bzImage"),
+        initrd=b"none\n",
+        model=model,
+        append="tests=enumerations",
+        knobs="\n".join(ENUMERATED) + "\n",
+        limit=LIMIT,
+    )
+    wrong = [
+        row["name"]
+        for row in boot.lines("enumeration")
+        if row["shown"] == "1" and row["there"] == "0"
+    ]
     if boot.lines("enumeration") and not wrong:
         return None
-    return f"enumerations of seed {seed} under policy={policy} {config}: {' '.join(wrong) or boot.last_line()}"
+    return (
+        f"enumerations of seed {seed} under policy={policy} {config}: "
+        f"{' '.join(wrong) or boot.last_line()}"
+    )
 
 
-TRIES = [try_smp, try_sequences, try_operations, try_sequences, try_enumerations, try_operations,
-         try_sequences]
+TRIES = [
+    try_smp,
+    try_sequences,
+    try_operations,
+    try_sequences,
+    try_enumerations,
+    try_operations,
+    try_sequences,
+]
 
 
 def campaign(lab, images, seeds, end, sound=None, jobs=2):
-    """A try of each seed on each of these images until one is seen to differ, or the clock says `end`.
-    Gives {image: (seconds, what differs)}. Nothing here knows what is wrong with which image. A try in
-    which the `sound` image differs, too, says nothing of the others."""
+    """A try of each seed on each of these images until one is seen to differ, or the clock says
+    `end`. Gives {image: (seconds, what differs)}. Nothing here knows what is wrong with which
+    image. A try in which the `sound` image differs, too, says nothing of the others."""
     found, began = {}, time.monotonic()
 
     def look(seed, image):
@@ -123,6 +155,7 @@ def campaign(lab, images, seeds, end, sound=None, jobs=2):
 
 def differences(lab, seeds, end, image=None, jobs=2):
     """All that differ until the clock says `end`, and the number of tries."""
+
     def look(seed):
         if time.monotonic() > end:
             return None, 0

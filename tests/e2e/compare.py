@@ -46,8 +46,13 @@ def main():
     if len(sys.argv) != 3:
         sys.exit("usage: compare.py DIR DIR")
     folders = sys.argv[1:]
-    names = [{os.path.basename(name).removesuffix(".json")
-              for name in glob.glob(os.path.join(folder, "*.json"))} for folder in folders]
+    names = [
+        {
+            os.path.basename(name).removesuffix(".json")
+            for name in glob.glob(os.path.join(folder, "*.json"))
+        }
+        for folder in folders
+    ]
     bad = forked = 0
     for name in sorted(names[0] & names[1]):
         found, places = compare(name, folders)
@@ -57,8 +62,10 @@ def main():
             print(f"FAIL {name}: {'; '.join(found)[:400]}")
     for name in sorted(names[0] ^ names[1]):
         print(f"SKIP {name}: in one folder alone")
-    print(f"{len(names[0] & names[1])} boots compared, {forked} of them once from power-on and "
-          f"once forked, {bad} differ")
+    print(
+        f"{len(names[0] & names[1])} boots compared, {forked} of them once from power-on and "
+        f"once forked, {bad} differ"
+    )
     return 0 if forked and not bad else 1
 
 

@@ -1,9 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
-# distribution.py: runs commands on a Debian that debootstrap has just made, in a clone of this tree's HEAD. Of this
-# machine they see its processors, its kernel and $DISTFILES; packages, the guest's kernels and, without $DISTFILES,
-# the emulator's source come from the mirror that apt is configured with here.
-# Usage, as root: distribution.py RELEASE COMMAND ...   RELEASE: 12 or 13; its exit status is the command's
+# distribution.py: runs commands on a Debian that debootstrap has just made, in a clone of this
+# tree's HEAD. Of this machine they see its processors, its kernel and $DISTFILES; packages, the
+# guest's kernels and, without $DISTFILES, the emulator's source come from the mirror that apt is
+# configured with here.
+# Usage, as root: distribution.py RELEASE COMMAND ...   RELEASE: 12 or 13; its exit status is the
+# command's
 #
 # What is mounted is so in a mount namespace that ends with the last process of the run, and nothing
 # of the machine's own is bound there: whatever ends the run, it leaves a plain folder.
@@ -37,9 +39,20 @@ PASSED_ON = ("http_proxy", "https_proxy", "no_proxy", "COLUMNS")
 
 def mirror():
     """Where apt gets Debian from here; none: debootstrap's own."""
-    done = subprocess.run(["apt-get", "indextargets", "--format", "$(REPO_URI)",
-                           "Created-By: Packages", "Origin: Debian", "Component: main"],
-                          capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [
+            "apt-get",
+            "indextargets",
+            "--format",
+            "$(REPO_URI)",
+            "Created-By: Packages",
+            "Origin: Debian",
+            "Component: main",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     return [uri for uri in done.stdout.split() if uri.rstrip("/").endswith("/debian")][:1]
 
 
@@ -47,25 +60,55 @@ def new_root(root, suite, log):
     os.chmod(root, 0o755)  # apt fetches as a user of its own
     source = mirror()
     packages = PACKAGES + (",ca-certificates" if "".join(source).startswith("https:") else "")
-    subprocess.run(["debootstrap", "--variant=minbase", f"--include={packages}", suite, root,
-                    *source], stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=True,
-                   timeout=BACKSTOP_SECONDS)
-    subprocess.run(["git", "clone", "--quiet", "--no-hardlinks", TOP, root + TREE], check=True,
-                   stdout=log, stderr=log)
+    subprocess.run(
+        ["debootstrap", "--variant=minbase", f"--include={packages}", suite, root, *source],
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        check=True,
+        timeout=BACKSTOP_SECONDS,
+    )
+    subprocess.run(
+        ["git", "clone", "--quiet", "--no-hardlinks", TOP, root + TREE],
+        check=True,
+        stdout=log,
+        stderr=log,
+    )
     if os.environ.get("DISTFILES"):
         shutil.copytree(os.environ["DISTFILES"], root + DISTFILES)
 
 
 def inside(root, log, *command):
     """Runs a command in the tree; gives its status."""
-    words = {"HOME": "/root", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8",
-             "DISTFILES": DISTFILES,
-             **{name: os.environ[name] for name in PASSED_ON if name in os.environ}}
-    return subprocess.run([*UNSHARE, "sh", "-c", ENTER, root, "/usr/bin/env", "-i",
-                           *(f"{name}={value}" for name, value in words.items()),
-                           "sh", "-c", f'cd {TREE} && exec "$@"', "sh", *command],
-                          stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
-                          timeout=BACKSTOP_SECONDS, check=False).returncode
+    words = {
+        "HOME": "/root",
+        "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+        "LC_ALL": "C.UTF-8",
+        "DISTFILES": DISTFILES,
+        **{name: os.environ[name] for name in PASSED_ON if name in os.environ},
+    }
+    return subprocess.run(
+        [
+            *UNSHARE,
+            "sh",
+            "-c",
+            ENTER,
+            root,
+            "/usr/bin/env",
+            "-i",
+            *(f"{name}={value}" for name, value in words.items()),
+            "sh",
+            "-c",
+            f'cd {TREE} && exec "$@"',
+            "sh",
+            *command,
+        ],
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=subprocess.STDOUT,
+        timeout=BACKSTOP_SECONDS,
+        check=False,
+    ).returncode
 
 
 def mounted_below(root):
@@ -87,7 +130,10 @@ def main():
         return "distribution.py: debootstrap and chroot want root; run it as root"
     # So that the folder goes then, too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    if not shutil.which("debootstrap") and subprocess.run([path("testbed", "deps.sh"), "full"], check=False).returncode:
+    if (
+        not shutil.which("debootstrap")
+        and subprocess.run([path("testbed", "deps.sh"), "full"], check=False).returncode
+    ):
         return "distribution.py: debootstrap is missing and could not be installed; see above"
     with folder(release) as root:
         name = os.path.join(LOGS, f"{release}-debootstrap.log")

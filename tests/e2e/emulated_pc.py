@@ -20,18 +20,37 @@ def command(*options, firmware=None):
     they are not installed."""
     if shutil.which("qemu-system-x86_64") is None or not os.path.exists(FIRMWARE):
         raise Skip("QEMU or its firmware is missing; run: testbed/deps.sh run check")
-    return ["qemu-system-x86_64", "-accel", "tcg", *(firmware or ["-bios", FIRMWARE]), "-nic", "none",
-            "-display", "none", "-no-reboot", "-serial", "stdio", *options]
+    return [
+        "qemu-system-x86_64",
+        "-accel",
+        "tcg",
+        *(firmware or ["-bios", FIRMWARE]),
+        "-nic",
+        "none",
+        "-display",
+        "none",
+        "-no-reboot",
+        "-serial",
+        "stdio",
+        *options,
+    ]
 
 
 def secure_firmware(variables):
-    """Of a Q35 with firmware that has Secure Boot: command()'s. The variables are in that file, which
-    firmware alone can write, in SMM: OvmfPkg/README, "SMM support"."""
+    """Of a Q35 with firmware that has Secure Boot: command()'s. The variables are in that file,
+    which firmware alone can write, in SMM: OvmfPkg/README, "SMM support"."""
     if not os.path.exists(SECURE):
         raise Skip(f"{SECURE} is missing; run: testbed/deps.sh run")
-    return ["-M", "q35,smm=on", "-global", "driver=cfi.pflash01,property=secure,value=on",
-            "-drive", f"if=pflash,unit=0,format=raw,readonly=on,file={SECURE}",
-            "-drive", f"if=pflash,unit=1,format=raw,file={variables}"]
+    return [
+        "-M",
+        "q35,smm=on",
+        "-global",
+        "driver=cfi.pflash01,property=secure,value=on",
+        "-drive",
+        f"if=pflash,unit=0,format=raw,readonly=on,file={SECURE}",
+        "-drive",
+        f"if=pflash,unit=1,format=raw,file={variables}",
+    ]
 
 
 def squeezed(said):
@@ -43,15 +62,21 @@ def squeezed(said):
 def talk(machine, until, keep, answers=()):
     """Runs a machine's command up to one of these texts, until firmware or GRUB waits for somebody,
     or to its end: all that was on its serial line, squeezed; the file `keep` has it as it was.
-    answers: (text, keys): what is typed when the text comes; keys may be a function of all that came
-    since the last ones."""
+    answers: (text, keys): what is typed when the text comes; keys may be a function of all that
+    came since the last ones."""
     said, mark, left = b"", 0, list(answers)
     until, given_up = (["".join(text.split()) for text in texts] for texts in (until, GIVEN_UP))
-    with subprocess.Popen(machine, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                          stderr=subprocess.DEVNULL, start_new_session=True) as process:
+    with subprocess.Popen(
+        machine,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as process:
         try:
-            while not any(text in squeezed(said[mark:])
-                          for text in given_up + (until if not left else [])):
+            while not any(
+                text in squeezed(said[mark:]) for text in given_up + (until if not left else [])
+            ):
                 if left and "".join(left[0][0].split()) in squeezed(said[mark:]):
                     keys = left.pop(0)[1]
                     process.stdin.write(keys(squeezed(said[mark:])) if callable(keys) else keys)

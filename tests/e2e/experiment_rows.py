@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# experiment_rows.py: what experiments add to the policy's own tests, experiments/NAME/tests/rows.ini:
+# experiment_rows.py: what experiments add to the policy's own tests,
+# experiments/NAME/tests/rows.ini:
 #
 #   [sequences]                  for sequences.py
 #   rows = OPTION=VALUE,... ...  one of all experiments' is drawn for a seed, then one of its values
@@ -20,8 +21,10 @@ from machine import TOP
 
 def choices(text):
     """[(option, (value, ...)), ...] of OPTION=VALUE,... ..."""
-    return [(name, tuple(values.split(",")))
-            for name, _, values in (word.partition("=") for word in text.split())]
+    return [
+        (name, tuple(values.split(",")))
+        for name, _, values in (word.partition("=") for word in text.split())
+    ]
 
 
 class Experiment:
@@ -40,8 +43,12 @@ class Experiment:
 
 
 # In the order in which a seed draws of them.
-EXPERIMENTS = [Experiment(path) for path in
-               sorted(glob.glob(os.path.join(TOP, "experiments", "*", "tests", "rows.ini")), reverse=True)]
+EXPERIMENTS = [
+    Experiment(path)
+    for path in sorted(
+        glob.glob(os.path.join(TOP, "experiments", "*", "tests", "rows.ini")), reverse=True
+    )
+]
 
 
 def all_of(field):

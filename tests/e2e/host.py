@@ -27,8 +27,10 @@ class Plan(kernel.Plan):
         first = self.next.get(reason, 0) + 600
         self.next[reason] = first + positions * stride
         if stride == 1:
-            self.knobs.append(f"nmi_root reason={reason} exits={first}-{first + positions - 1} "
-                              "position=sweep host")
+            self.knobs.append(
+                f"nmi_root reason={reason} exits={first}-{first + positions - 1} "
+                "position=sweep host"
+            )
         else:
             self.each(reason, first, stride, positions)
         self.words.append(f"{test}:{kind}:{first}:{positions}" + (f":{late}" if late else ""))
@@ -36,8 +38,10 @@ class Plan(kernel.Plan):
 
     def each(self, reason, first, stride, positions):
         for position in range(1, positions + 1):
-            self.knobs.append(f"nmi_root reason={reason} "
-                              f"exits={first + (position - 1) * stride} position={position} host")
+            self.knobs.append(
+                f"nmi_root reason={reason} "
+                f"exits={first + (position - 1) * stride} position={position} host"
+            )
 
 
 def image_with_hooks(config=""):
@@ -46,8 +50,7 @@ def image_with_hooks(config=""):
 
 def run(lab, name, plan, efi=None, **more):
     """As kernel.run(), on the test build."""
-    return kernel.run(lab, name, plan, efi=efi or image_with_hooks(more.get("config", "")),
-                      **more)
+    return kernel.run(lab, name, plan, efi=efi or image_with_hooks(more.get("config", "")), **more)
 
 
 def results(boot):
@@ -62,8 +65,9 @@ def results(boot):
 def row(boot, job, name):
     rows = [r for r in boot.lines(job) if r["name"] == name or r["name"].startswith(name + ":")]
     assert len(rows) == 1, f"{len(rows)} rows of {name}; {kernel.notes(boot)}"
-    return {key: int(value) for key, value in rows[0].items() if key != "name"} | \
-        {"name": rows[0]["name"]}
+    return {key: int(value) for key, value in rows[0].items() if key != "name"} | {
+        "name": rows[0]["name"]
+    }
 
 
 def path_length(boot, region, reason):

@@ -9,8 +9,14 @@ def linux(lab, name, **more):
 
 
 def kernel_boot(lab, name, words, **more):
-    return nested.boot(lab, f"nested-{name}", kernel=path("build", "kernel.bzImage"),
-                       initrd="/etc/hostname", append="tests=" + ",".join(words), **more)
+    return nested.boot(
+        lab,
+        f"nested-{name}",
+        kernel=path("build", "kernel.bzImage"),
+        initrd="/etc/hostname",
+        append="tests=" + ",".join(words),
+        **more,
+    )
 
 
 def expect_quiet(boot):

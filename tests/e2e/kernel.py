@@ -10,20 +10,38 @@ REGION_MSR = 1003
 CPUID_COST = (112, 6)  # root instructions and VMCS accesses of an exit in REGION_CPUID
 REGION_PMI = 1004
 # tests/kernel/probe.h, enum probe_kind.
-KINDS = {"cpuid": (0, 10), "vmcall": (1, 18), "wrmsr": (2, 32), "wrmsr-fault": (3, 32),
-         "ept": (4, 48), "cpuid-sti": (5, 10), "cpuid-movss": (6, 10)}
+KINDS = {
+    "cpuid": (0, 10),
+    "vmcall": (1, 18),
+    "wrmsr": (2, 32),
+    "wrmsr-fault": (3, 32),
+    "ept": (4, 48),
+    "cpuid-sti": (5, 10),
+    "cpuid-movss": (6, 10),
+}
 
-BASICS = ["cpuid", "wrap", "vmcall", "msr", "count", "pmi", "self", "blocked", "sti", "movss",
-          "hlt"]
+BASICS = [
+    "cpuid",
+    "wrap",
+    "vmcall",
+    "msr",
+    "count",
+    "pmi",
+    "self",
+    "blocked",
+    "sti",
+    "movss",
+    "hlt",
+]
 # Without controls: of `msr 0xfff BITS` the bits say which (tests/mutants/controls_left_out.c).
 LEFT_OUT = path("build", "mutants", "controls_left_out.efi")
 LBR_CLEAR_LEFT_OUT = 1 << 6
 
-POSITIONS = 450   # more than any of these exits has instructions
-APART = 600       # exits from the first of one sweep to the first of the next
-TWICE_AT = 20     # where the fixed one of two NMIs in an exit comes
-LONG_SKID = 160   # instructions; longer than the CPUID exit's path, shorter than PMI_BEFORE
-SKIDS = 65        # skids of 0 to 64 instructions
+POSITIONS = 450  # more than any of these exits has instructions
+APART = 600  # exits from the first of one sweep to the first of the next
+TWICE_AT = 20  # where the fixed one of two NMIs in an exit comes
+LONG_SKID = 160  # instructions; longer than the CPUID exit's path, shorter than PMI_BEFORE
+SKIDS = 65  # skids of 0 to 64 instructions
 
 
 class Plan:
@@ -43,8 +61,9 @@ class Plan:
             reason = KINDS[kind][1]
             first = self.next.get(reason, 0) + APART
             self.next[reason] = first + positions - POSITIONS
-            self.knobs.append(f"nmi_root reason={reason} exits={first}-{first + positions - 1} "
-                              "position=sweep")
+            self.knobs.append(
+                f"nmi_root reason={reason} exits={first}-{first + positions - 1} " "position=sweep"
+            )
             self.words.append(f"{test}:{kind}:{first}:{positions}")
         return self
 
@@ -57,8 +76,9 @@ class Plan:
     def nmi_exits(self, first=101, positions=300, stride=4):
         """Where NMIs exit: another NMI at each instruction of such an exit (sweep.c says how)."""
         for position in range(1, positions + 1):
-            self.knobs.append(f"nmi_root reason=0 exits={first + (position - 1) * stride} "
-                              f"position={position}")
+            self.knobs.append(
+                f"nmi_root reason=0 exits={first + (position - 1) * stride} " f"position={position}"
+            )
         return self.add(f"sweep-nmi:{first}:{positions}")
 
     def handler(self, word, first, count):
@@ -69,13 +89,20 @@ class Plan:
         return self.add(f"sweep-handler{word}:{first}:{count}")
 
 
-def run(lab, name, plan, entry="msr+nmi", config="", efi=None, cpus=1,
-        content=b"none\n", **more):
+def run(lab, name, plan, entry="msr+nmi", config="", efi=None, cpus=1, content=b"none\n", **more):
     """One boot of the plan. `content`: of its initrd, of which it makes nothing."""
-    return lab.emulator(name, entry=entry, config=config, kernel=path("build", "kernel.bzImage"),
-                        initrd=content, efi=efi, cpus=cpus,
-                        append="tests=" + ",".join(plan.words),
-                        knobs="\n".join(plan.knobs) + "\n", **more)
+    return lab.emulator(
+        name,
+        entry=entry,
+        config=config,
+        kernel=path("build", "kernel.bzImage"),
+        initrd=content,
+        efi=efi,
+        cpus=cpus,
+        append="tests=" + ",".join(plan.words),
+        knobs="\n".join(plan.knobs) + "\n",
+        **more,
+    )
 
 
 # How the hypervisor may be set up so that its exit path is another one: name, options, menu entry,
@@ -103,8 +130,9 @@ def tap(boot):
             found.append((match[3], match[1] == "ok", "# SKIP" in line, line))
         assert not line.startswith("Bail out!"), line
     plan = re.search(r"^1\.\.(\d+)$", boot.console, re.MULTILINE)
-    assert plan and int(plan[1]) == len(found) > 0, f"{len(found)} tests, but the plan is " \
-                                                    f"{plan[0] if plan else 'missing'}"
+    assert plan and int(plan[1]) == len(found) > 0, (
+        f"{len(found)} tests, but the plan is " f"{plan[0] if plan else 'missing'}"
+    )
     return found
 
 
@@ -126,9 +154,11 @@ def expect_ok(boot, names, skipped=()):
 
 
 # PMUs with counters that CPUID.0AH:ECX or leaf 23H alone names: version, general, fixed.
-SHAPES = {"v5": (5, 0x3ff, 0x8027), "v6": (6, 0xfbcf, 0x802f)}
+SHAPES = {"v5": (5, 0x3FF, 0x8027), "v6": (6, 0xFBCF, 0x802F)}
 
 
 def shape_knobs(shape):
-    return [f"pmu_{name} {value:#x}" for name, value in
-            zip(("version", "general_mask", "fixed_mask"), SHAPES[shape])]
+    return [
+        f"pmu_{name} {value:#x}"
+        for name, value in zip(("version", "general_mask", "fixed_mask"), SHAPES[shape])
+    ]

@@ -12,7 +12,7 @@ def sealed(table):
     table = bytearray(table)
     struct.pack_into("<I", table, LENGTH, len(table))
     table[CHECKSUM] = 0
-    table[CHECKSUM] = -sum(table) & 0xff
+    table[CHECKSUM] = -sum(table) & 0xFF
     return table
 
 
@@ -36,9 +36,13 @@ def write(folder, name, table):
 
 def spcr(space, address, rate=7, kind=0):
     """Microsoft, "Serial Port Console Redirection Table", revision 2."""
-    return sealed(header(b"SPCR") + struct.pack("<B3xBBBBQBBIBBBBBx", kind, space, 8, 0, 1, address,
-                                                0, 4, 0, rate, 0, 1, 0, 3) +
-                  struct.pack("<HHBBBIBI", 0xffff, 0xffff, 0, 0, 0, 0, 0, 0))
+    return sealed(
+        header(b"SPCR")
+        + struct.pack(
+            "<B3xBBBBQBBIBBBBBx", kind, space, 8, 0, 1, address, 0, 4, 0, rate, 0, 1, 0, 3
+        )
+        + struct.pack("<HHBBBIBI", 0xFFFF, 0xFFFF, 0, 0, 0, 0, 0, 0)
+    )
 
 
 def local_apic(number, apic_id):

@@ -8,8 +8,11 @@ GENERALIZED = 20  # events that programs/payload/perf.c has figures for
 
 
 def native(lab):
-    return lab.emulator("native", entry="native",
-                        jobs="a1,cpuid,report,cpuinfo,efivars,badmsr,touch,watchdog,interrupts")
+    return lab.emulator(
+        "native",
+        entry="native",
+        jobs="a1,cpuid,report,cpuinfo,efivars,badmsr,touch,watchdog,interrupts",
+    )
 
 
 def native_perf(lab):
@@ -24,8 +27,9 @@ def expect_a1_pmis(boot):
         wanted = A1_BRANCHES // period
         assert int(row["pmis"]) == wanted, f"M={period}: {row['pmis']} PMIs, wanted {wanted}"
         # The loop, and the few branches of the two system calls around it.
-        assert A1_BRANCHES <= int(row["count"]) < A1_BRANCHES + 100, \
-            f"M={period}: {row['count']} branches counted, wanted {A1_BRANCHES} and a few"
+        assert (
+            A1_BRANCHES <= int(row["count"]) < A1_BRANCHES + 100
+        ), f"M={period}: {row['count']} branches counted, wanted {A1_BRANCHES} and a few"
     return rows
 
 

@@ -6,8 +6,11 @@ import os
 FULL = os.environ.get("FULL") == "1"
 # What Linux's handler of one PMI does: an NMI, RDPMC, 2 RDMSR, 4 WRMSR (basic exit reasons).
 NMI, RDPMC, RDMSR, WRMSR = "0", "15", "31", "32"
-EXITS_PER_PMI = {"intercept": {NMI: 1, RDPMC: 1, RDMSR: 2, WRMSR: 4}, "msr": {NMI: 1},
-                 "msr+nmi": {}}
+EXITS_PER_PMI = {
+    "intercept": {NMI: 1, RDPMC: 1, RDMSR: 2, WRMSR: 4},
+    "msr": {NMI: 1},
+    "msr+nmi": {},
+}
 # 40 instructions and cycles for each of PROFILE_ITER: 20,071 or 5,018 samples. A shorter period
 # would meet perf's limit of samples in a timer tick, because Linux takes the emulator's processor
 # for a faster one.
@@ -16,5 +19,11 @@ PROFILE = f"pmv.profile_items=profiled pmv.profile_runs=1 pmv.iter={PROFILE_ITER
 
 
 def boot_profile(lab, entry):
-    return lab.emulator(f"profile-{entry}", entry=entry, tools=True, config="console=none",
-                        jobs="profile,nmilog,watchdog", append=PROFILE)
+    return lab.emulator(
+        f"profile-{entry}",
+        entry=entry,
+        tools=True,
+        config="console=none",
+        jobs="profile,nmilog,watchdog",
+        append=PROFILE,
+    )

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# pt_decoders.py: the branches of a trace of Intel PT by two decoders that know nothing of each other:
-# perf's, in the guest, and libipt (Intel's) here. The job `pt` hands over what perf printed and its file.
+# pt_decoders.py: the branches of a trace of Intel PT by two decoders that know nothing of each
+# other: perf's, in the guest, and libipt (Intel's) here. The job `pt` hands over what perf printed
+# and its file.
 import struct
 import subprocess
 
@@ -38,23 +39,32 @@ def packets(data, processor=0):
         kind, _, length = RECORD_HEADER.unpack_from(data, at)
         at += length
         if kind == AUXTRACE:
-            size, offset, _, _, _, where, _ = AUXTRACE_RECORD.unpack_from(data, at - length + RECORD_HEADER.size)
+            size, offset, _, _, _, where, _ = AUXTRACE_RECORD.unpack_from(
+                data, at - length + RECORD_HEADER.size
+            )
             if where == processor:
                 # perf fills a piece up to whole words.
-                assert 0 <= len(found) - offset < WORD, f"the trace goes on at {offset}, wanted {len(found)}"
+                assert (
+                    0 <= len(found) - offset < WORD
+                ), f"the trace goes on at {offset}, wanted {len(found)}"
                 del found[offset:]
-                found += data[at:at + size]
+                found += data[at : at + size]
             at += size
     assert found, f"no trace of processor {processor}"
     return bytes(found)
 
 
 def listed(tool, trace, scratch, *arguments):
-    """What a program of build/, made of libipt, prints of a trace: lines of two hexadecimal numbers."""
+    """What a program of build/, made of libipt, prints of a trace: lines of two hexadecimal
+    numbers."""
     (scratch / "trace").write_bytes(trace)
     subprocess.run(["make", "-s", "-C", path(), f"build/{tool}"], check=True)
-    said = subprocess.run([path("build", tool), scratch / "trace", *arguments], capture_output=True, text=True,
-                          check=False)
+    said = subprocess.run(
+        [path("build", tool), scratch / "trace", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert said.returncode == 0, said.stderr
     return [tuple(int(word, 16) for word in line.split()) for line in said.stdout.splitlines()]
 

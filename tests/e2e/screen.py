@@ -29,19 +29,55 @@ class Screen:
         work = self.folder.name
         self.disk, self.dump = os.path.join(work, "disk.img"), os.path.join(work, "screen.ppm")
         self.serial = os.path.join(lab.keep, f"{name}.console")
-        tool([path("testbed", "disk.sh"), "--out", self.disk, "--efi", efi, "--config", config,
-              "--kernel", path("build", "kernel.bzImage"), "--initrd", efi])
+        tool(
+            [
+                path("testbed", "disk.sh"),
+                "--out",
+                self.disk,
+                "--efi",
+                efi,
+                "--config",
+                config,
+                "--kernel",
+                path("build", "kernel.bzImage"),
+                "--initrd",
+                efi,
+            ]
+        )
         shutil.copy(FIRMWARE, os.path.join(work, "flash"))
         control = os.path.join(work, "qmp")
         server = socket.socket(socket.AF_UNIX)
         server.bind(control)
         server.listen(1)
         self.process = subprocess.Popen(
-            ["qemu-system-x86_64", "-M", "q35", "-accel", "tcg", "-cpu", "Skylake-Server", "-m",
-             "512", "-nodefaults", "-vga", "std", "-display", "none", "-serial", f"file:{self.serial}",
-             "-drive", f"if=pflash,format=raw,file={work}/flash",
-             "-drive", f"file={self.disk},format=raw,if=ide", "-qmp", f"unix:{control}"],
-            stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+            [
+                "qemu-system-x86_64",
+                "-M",
+                "q35",
+                "-accel",
+                "tcg",
+                "-cpu",
+                "Skylake-Server",
+                "-m",
+                "512",
+                "-nodefaults",
+                "-vga",
+                "std",
+                "-display",
+                "none",
+                "-serial",
+                f"file:{self.serial}",
+                "-drive",
+                f"if=pflash,format=raw,file={work}/flash",
+                "-drive",
+                f"file={self.disk},format=raw,if=ide",
+                "-qmp",
+                f"unix:{control}",
+            ],
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
         self.qmp = server.accept()[0].makefile("rw")
         server.close()
         self.command("qmp_capabilities")
@@ -86,8 +122,8 @@ class Screen:
         raise AssertionError(f"{what}: never")
 
     def rows(self):
-        """The screen's characters, as pictures: a list for each row of text, wherever firmware, which
-        centres its text, or the hypervisor, which does not, begins its rows."""
+        """The screen's characters, as pictures: a list for each row of text, wherever firmware,
+        which centres its text, or the hypervisor, which does not, begins its rows."""
         self.command("screendump", filename=self.dump)
         with open(self.dump, "rb") as source:
             assert source.readline() == b"P6\n"
@@ -96,14 +132,22 @@ class Screen:
             pixels = source.read()
         cells, tall = CELL
         line = 3 * width
-        tops = {top for rows in (height // tall, *FIRMWARE_ROWS)
-                for begin in (0, (height - rows * tall) // 2)
-                for top in range(begin, height - tall + 1, tall)}
+        tops = {
+            top
+            for rows in (height // tall, *FIRMWARE_ROWS)
+            for begin in (0, (height - rows * tall) // 2)
+            for top in range(begin, height - tall + 1, tall)
+        }
         for top in sorted(tops):
-            if len(set(pixels[top * line:(top + tall) * line])) == 1:
+            if len(set(pixels[top * line : (top + tall) * line])) == 1:
                 continue
-            yield [b"".join(pixels[(top + y) * line + x * 3:(top + y) * line + (x + cells) * 3]
-                            for y in range(tall)) for x in range(0, width - cells + 1, cells)]
+            yield [
+                b"".join(
+                    pixels[(top + y) * line + x * 3 : (top + y) * line + (x + cells) * 3]
+                    for y in range(tall)
+                )
+                for x in range(0, width - cells + 1, cells)
+            ]
 
     def shows(self, text):
         """Whether a row has this text: equal pictures where its characters are equal, others where
@@ -112,9 +156,11 @@ class Screen:
         blank, wanted = text.index(" "), [text.index(c) for c in text]
         for row in self.rows():
             for at in range(len(row) - len(text) + 1):
-                seen = row[at:at + len(text)]
-                if len(set(seen[blank])) == 1 and \
-                        all(seen[i] == seen[first] for i, first in enumerate(wanted)) and \
-                        len(set(seen)) == len(set(wanted)):
+                seen = row[at : at + len(text)]
+                if (
+                    len(set(seen[blank])) == 1
+                    and all(seen[i] == seen[first] for i, first in enumerate(wanted))
+                    and len(set(seen)) == len(set(wanted))
+                ):
                     return True
         return False

@@ -8,17 +8,27 @@ from machine import BACKSTOP_SECONDS, STATUS_TIMEOUT, path
 
 
 def run(*arguments, **environment):
-    done = subprocess.run(arguments, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True, timeout=BACKSTOP_SECONDS, check=False,
-                          env={**os.environ, **environment})
+    done = subprocess.run(
+        arguments,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=BACKSTOP_SECONDS,
+        check=False,
+        env={**os.environ, **environment},
+    )
     return done
 
 
 def expect_line(done, *fragments):
     """The command failed with one line on stderr that has the fragments."""
     assert done.returncode not in (0, STATUS_TIMEOUT), f"exit status {done.returncode}"
-    lines = [line for line in done.stderr.splitlines()
-             if not re.search(r"backend (kvm|emulator|tcg): ", line)]
+    lines = [
+        line
+        for line in done.stderr.splitlines()
+        if not re.search(r"backend (kvm|emulator|tcg): ", line)
+    ]
     assert len(lines) == 1, f"{len(lines)} lines: {lines}"
     for fragment in fragments:
         assert fragment in lines[0], f"'{fragment}' is not in: {lines[0]}"

@@ -21,10 +21,10 @@ from experiment_rows import EXPERIMENTS, all_of
 from lab import Lab
 from machine import STATUS_POWEROFF, path
 
-STEP = 32        # sequence.c
+STEP = 32  # sequence.c
 EVENTS_SHOWN = 3
-WORDS = 24       # of one command line, at most
-PARTS = 12       # sequence.h; and bits of `kept`
+WORDS = 24  # of one command line, at most
+PARTS = 12  # sequence.h; and bits of `kept`
 SETUP = range(32, 43)
 ALL = (1 << 64) - 1
 MWAIT, USER_CALLS, BTF, CET, STEPPED = 1, 2, 4, 8, 16  # enum sequence_variant
@@ -35,18 +35,19 @@ CET_MODELS = ["sapphire_rapids"]
 MACHINE = {"no_1g": "hide_cpuid 0x80000001 0 edx 0x4000000\n"}
 CPUS = 2
 # Experiments' options of which a row has one, each with what is drawn beside it.
-OTHERS = [(row, experiment.beside) for experiment in EXPERIMENTS
-          for row in experiment.rows] or [(None, [])]
+OTHERS = [(row, experiment.beside) for experiment in EXPERIMENTS for row in experiment.rows] or [
+    (None, [])
+]
 APICS = [(apic, x2) for apic in ("", "trap") for x2 in (False, True)]
 TSC = "tsc_hz 50000000\n"  # several processors' time
 # PEBS, on a stepping for which root mode has to have it switched off by MSR lists.
 PEBS = "pebs 3\ncpuid 1 0 eax 0x8\n"
 # An option that the hypervisor leaves out.
 REFUSED = re.compile(r"pmuvisor: .*; the guest goes on without.*")
-LIMIT = 30_000   # millions of instructions, natively
+LIMIT = 30_000  # millions of instructions, natively
 # A guest may take so many times the instructions of the native run, without those of its start
-# (firmware's), and so many millions more: what takes longer hangs. Reads that exit, each a step, take
-# up to 21 times, with shadow stacks.
+# (firmware's), and so many millions more: what takes longer hangs. Reads that exit, each a step,
+# take up to 21 times, with shadow stacks.
 SLOWER, FIRMWARE, SETUP_MILLIONS = 24, 700, 500
 
 
@@ -58,12 +59,16 @@ class Row:
         self.model, self.machine = model, tuple(machine)
         self.kind = "smp-sequence" if smp else "sequence"
         options = dict(word.split("=", 1) for word in config.split())
-        hidden = options.get("tick", "0") != "0" or \
-                 any(word in all_of("hide_mwait") for word in config.split())
-        self.variant = BTF | (0 if hidden else MWAIT) | \
-                       (USER_CALLS if options.get("user_hypercalls") == "1" else 0) | \
-                       (CET if model in CET_MODELS else 0) | \
-                       (STEPPED if any(word in all_of("steps") for word in config.split()) else 0)
+        hidden = options.get("tick", "0") != "0" or any(
+            word in all_of("hide_mwait") for word in config.split()
+        )
+        self.variant = (
+            BTF
+            | (0 if hidden else MWAIT)
+            | (USER_CALLS if options.get("user_hypercalls") == "1" else 0)
+            | (CET if model in CET_MODELS else 0)
+            | (STEPPED if any(word in all_of("steps") for word in config.split()) else 0)
+        )
 
     def __str__(self):
         words = [f"policy={self.policy}"] + self.config.split()
@@ -78,10 +83,21 @@ class Row:
         words = text.split()
         policy = next((word[7:] for word in words if word.startswith("policy=")), "msr+nmi")
         model = next((word[6:] for word in words if word.startswith("model=")), "")
-        config = " ".join(word for word in words if word not in (X2, SMP) and word not in MACHINE
-                          and not word.startswith(("policy=", "model=")))
-        return Row(policy, config, X2 in words, SMP in words, model,
-                   [word for word in words if word in MACHINE])
+        config = " ".join(
+            word
+            for word in words
+            if word not in (X2, SMP)
+            and word not in MACHINE
+            and not word.startswith(("policy=", "model="))
+        )
+        return Row(
+            policy,
+            config,
+            X2 in words,
+            SMP in words,
+            model,
+            [word for word in words if word in MACHINE],
+        )
 
     @staticmethod
     def draw(seed, smp=False):
@@ -108,18 +124,31 @@ class Row:
         option("unblock", "", "", "lazy")
         option("platform_nmi", "", "host")
         option("user_hypercalls", "", "1")
-        return Row(policy, " ".join(words), x2 and not smp, smp, pick(MODELS),
-                   [word for word in MACHINE if pick([False, False, True])])
+        return Row(
+            policy,
+            " ".join(words),
+            x2 and not smp,
+            smp,
+            pick(MODELS),
+            [word for word in MACHINE if pick([False, False, True])],
+        )
 
 
 def boot(lab, name, row, words, native, **keywords):
     words = ([X2] if row.x2 else []) + words
-    return lab.emulator(name, entry="native" if native else row.policy,
-                        config="" if native else row.config, initrd=b"none\n",
-                        kernel=path("build", "kernel.bzImage"),
-                        append="tests=" + ",".join(words), panic="report",
-                        cpus=CPUS if row.smp else 1, model=row.model or None, knobs=row.knobs(),
-                        **keywords)
+    return lab.emulator(
+        name,
+        entry="native" if native else row.policy,
+        config="" if native else row.config,
+        initrd=b"none\n",
+        kernel=path("build", "kernel.bzImage"),
+        append="tests=" + ",".join(words),
+        panic="report",
+        cpus=CPUS if row.smp else 1,
+        model=row.model or None,
+        knobs=row.knobs(),
+        **keywords,
+    )
 
 
 def hashes(run):
@@ -159,8 +188,15 @@ class Difference:
         words = [self.word(kept, first) for kept in keeps]
         name = f"{self.seed}-{self.number}-{crc32(repr((str(self.row), self.efi, words)).encode())}"
         one = boot(lab, f"sequence-native-{name}", self.row, words, True, limit=LIMIT)
-        two = boot(lab, f"sequence-guest-{name}", self.row, words, False, efi=self.efi,
-                   limit=guest_limit(one))
+        two = boot(
+            lab,
+            f"sequence-guest-{name}",
+            self.row,
+            words,
+            False,
+            efi=self.efi,
+            limit=guest_limit(one),
+        )
         ours, theirs = shown(one), shown(two)
         per_word = len(ours) // len(keeps)
         differ = []
@@ -199,15 +235,20 @@ class Difference:
             good = [kept for kept, differs in zip(chain, self.look(lab, chain)) if differs]
             # The longest chain that differs; one bit alone always does.
             self.kept = max(good, key=chain.index)
-            bits = [bit for bit in still[chain.index(self.kept) + 1:]]
+            bits = [bit for bit in still[chain.index(self.kept) + 1 :]]
         self.lines = []
         self.look(lab, [self.kept])
 
     def __str__(self):
         efi = f"EFI={self.efi} " if self.efi else ""
-        return "\n".join([f"sequence {self.number} of seed {self.seed} differs under {self.row}:",
-                          *self.lines, f"again: {efi}tests/e2e/sequences.py replay {self.seed} "
-                          f"{self.number} {self.kept} \"{self.row}\""])
+        return "\n".join(
+            [
+                f"sequence {self.number} of seed {self.seed} differs under {self.row}:",
+                *self.lines,
+                f"again: {efi}tests/e2e/sequences.py replay {self.seed} "
+                f'{self.number} {self.kept} "{self.row}"',
+            ]
+        )
 
 
 def guest_limit(native):
@@ -230,8 +271,14 @@ def difference_lines(ours, there, run):
 
 
 def native(lab, seed, count, row):
-    name = "-".join([row.kind, "native", *map(str, (seed, count, row.variant, int(row.x2))),
-                     *filter(None, [row.model, *row.machine])])
+    name = "-".join(
+        [
+            row.kind,
+            "native",
+            *map(str, (seed, count, row.variant, int(row.x2))),
+            *filter(None, [row.model, *row.machine]),
+        ]
+    )
     run = boot(lab, name, row, [f"{row.kind}:{seed}:0:{count}:{row.variant}"], True, limit=LIMIT)
     run.expect_status(STATUS_POWEROFF)
     return run
@@ -241,8 +288,15 @@ def find(lab, seed, count, row, efi=None, tag=""):
     """The first Difference of so many sequences; None: all are the same."""
     one = native(lab, seed, count, row)
     name = f"{row.kind}-guest-{seed}-{count}-{crc32(str(row).encode())}{tag}"
-    two = boot(lab, name, row, [f"{row.kind}:{seed}:0:{count}:{row.variant}"], False, efi=efi,
-               limit=guest_limit(one))
+    two = boot(
+        lab,
+        name,
+        row,
+        [f"{row.kind}:{seed}:0:{count}:{row.variant}"],
+        False,
+        efi=efi,
+        limit=guest_limit(one),
+    )
     refused = REFUSED.search(two.console)
     if refused:
         return Difference(seed, 0, row, efi, [refused[0]])

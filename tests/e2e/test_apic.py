@@ -18,9 +18,13 @@ SWEEP = 700
 
 def trapped(lab, policy):
     """The hypervisor is silent, so that the guest's lines stay whole."""
-    return lab.emulator(f"apic-trap-{policy}", entry=policy, config="apic=trap tick=0 console=none",
-                        append="iomem=relaxed",
-                        jobs="a1,apic,apicbad,report" if policy == "msr+nmi" else "a1,report")
+    return lab.emulator(
+        f"apic-trap-{policy}",
+        entry=policy,
+        config="apic=trap tick=0 console=none",
+        append="iomem=relaxed",
+        jobs="a1,apic,apicbad,report" if policy == "msr+nmi" else "a1,report",
+    )
 
 
 def check_policy(lab, policy):
@@ -29,8 +33,9 @@ def check_policy(lab, policy):
     expect_a1_pmis(boot)
     without, account = boot.region(REGION_NO_PMI), boot.region(REGION_1000_PMIS)
     exits = exit_count(account) - exit_count(without)
-    assert exits == EXITS_PER_PMI[policy] * PMIS, \
-        f"{exits} exits for {PMIS} PMIs, wanted {EXITS_PER_PMI[policy]} each: {account['exits']}"
+    assert (
+        exits == EXITS_PER_PMI[policy] * PMIS
+    ), f"{exits} exits for {PMIS} PMIs, wanted {EXITS_PER_PMI[policy]} each: {account['exits']}"
     writes = account["exits"][EPT_VIOLATION]["count"] - without["exits"][EPT_VIOLATION]["count"]
     assert writes == PMIS, f"{writes} accesses of the local APIC, wanted 1 for each PMI"
     return f"{EXITS_PER_PMI[policy]} exits a PMI"
@@ -53,8 +58,9 @@ def test_exits_intercept(lab):
 
 def test_same_as_passed_through(lab):
     """Each instruction form finds, leaves and flags what it does with apic=pass."""
-    passed = lab.emulator("apic-pass", config="apic=pass tick=0", append="iomem=relaxed",
-                          jobs="apic,report")
+    passed = lab.emulator(
+        "apic-pass", config="apic=pass tick=0", append="iomem=relaxed", jobs="apic,report"
+    )
     rows, trap_rows = passed.lines("apic"), trapped(lab, "msr+nmi").lines("apic")
     assert len(rows) > 12 and not any("error" in row for row in rows), rows or passed.last_line()
     for row, trap_row in zip(rows, trap_rows):
@@ -72,8 +78,9 @@ def test_refused_forms(lab):
     assert len(rows) > 15 and all(row["result"] == "SIGSEGV" for row in rows), rows
     assert boot.job_status("apicbad") == 0 and boot.job_status("report") == 0
     # On the guest's own console the hypervisor's lines come in between the guest's.
-    loud = lab.emulator("apic-refused", config="apic=trap tick=0", append="iomem=relaxed",
-                        jobs="apicbad")
+    loud = lab.emulator(
+        "apic-refused", config="apic=trap tick=0", append="iomem=relaxed", jobs="apicbad"
+    )
     loud.expect_status(STATUS_POWEROFF)
     said = loud.console.count("an instruction that apic=trap does not know at RIP 0x")
     assert said > 8, f"{said} lines of the hypervisor for {len(rows)} refused accesses"
@@ -83,8 +90,9 @@ def test_tables_in_devices(lab):
     """Code that is reached through page tables in a device's memory: root mode does not read
     there, and the access is #GP. Natively it is done."""
     for entry, word in (("native", "apic-device:1"), ("msr+nmi", "apic-device:0")):
-        boot = kernel.run(lab, f"apic-device-{entry}", kernel.Plan().add(word), entry=entry,
-                          config="apic=trap")
+        boot = kernel.run(
+            lab, f"apic-device-{entry}", kernel.Plan().add(word), entry=entry, config="apic=trap"
+        )
         kernel.expect_ok(boot, [word])
 
 
@@ -93,8 +101,13 @@ def test_nmi_at_every_instruction(lab):
     local APIC, its ICR above all, is as it was."""
     first = 1200  # in the middle of the A.1 program
     knobs = f"nmi_root reason={EPT_VIOLATION} exits={first}-{first + SWEEP - 1} position=sweep\n"
-    boot = lab.emulator("apic-nmi", config="apic=trap tick=0 console=none",
-                        append="iomem=relaxed loglevel=0", jobs="a1,apic,report", knobs=knobs)
+    boot = lab.emulator(
+        "apic-nmi",
+        config="apic=trap tick=0 console=none",
+        append="iomem=relaxed loglevel=0",
+        jobs="a1,apic,report",
+        knobs=knobs,
+    )
     boot.expect_status(STATUS_POWEROFF)
     expect_a1_pmis(boot)
     scheduled, nmi, pmi = boot.ledger["scheduled_nmis"], boot.ledger["nmi"], boot.ledger["pmi"]

@@ -11,14 +11,24 @@ import compare
 import kernel
 from kernel import Plan
 from boots import Boot, Machine, run_disk, write_tables
-from machine import (BACKSTOP_SECONDS, SCRATCH, STATUS_LIMIT, STATUS_POWEROFF, STATUS_TEXT, Skip,
-                     environment, made, path, tool)
+from machine import (
+    BACKSTOP_SECONDS,
+    SCRATCH,
+    STATUS_LIMIT,
+    STATUS_POWEROFF,
+    STATUS_TEXT,
+    Skip,
+    environment,
+    made,
+    path,
+    tool,
+)
 from scripts import expect_line, run
 from servers import Servers
 
 MILLION = 1_000_000
 LIMIT_ALL = 20_000
-AFTER = 10   # millions of instructions that run.sh lets a run go on after the text of --until
+AFTER = 10  # millions of instructions that run.sh lets a run go on after the text of --until
 TEXT = "Booting `Linux"  # GRUB, which a server has behind it
 SECTOR = 512
 INIT_KNOBS = "pmi_skid 3\ntsc_hz 50000000\n"
@@ -32,8 +42,9 @@ def short(lab, name, **more):
 
 def both(lab, name, **more):
     """(from power-on, from a server) of one boot; all that they leave is to be the same."""
-    cold, forked = (short(lab, f"{name}-{kind}", fork=kind == "forked", **more)
-                    for kind in ("cold", "forked"))
+    cold, forked = (
+        short(lab, f"{name}-{kind}", fork=kind == "forked", **more) for kind in ("cold", "forked")
+    )
     assert cold.ledger["forked_at"] == 0 and cold.status == forked.status, cold.status
     if lab.servers:
         assert forked.ledger["forked_at"] > 0, "it was not forked"
@@ -50,8 +61,10 @@ def test_limit(lab):
     limit = (forked.ledger["forked_at"] + cold.ledger["ticks"]) // 2 // MILLION
     for boot in both(lab, "limit", limit=limit):
         boot.expect_status(STATUS_LIMIT)
-        assert boot.ledger["end"] == "limit" and boot.ledger["ticks"] == limit * MILLION, \
-            (boot.ledger["end"], boot.ledger["ticks"])
+        assert boot.ledger["end"] == "limit" and boot.ledger["ticks"] == limit * MILLION, (
+            boot.ledger["end"],
+            boot.ledger["ticks"],
+        )
 
 
 def test_until(lab):
@@ -101,14 +114,32 @@ def test_own_sectors(lab):
             folder = os.path.join(lab.keep, name)
             shutil.rmtree(folder, ignore_errors=True)
             os.mkdir(folder)
-            return Boot(name, folder, run_disk(
-                lab, folder, disk, Machine(knobs="pmi_skid 3\n", limit=LIMIT_ALL, fork=fork), *part))
+            return Boot(
+                name,
+                folder,
+                run_disk(
+                    lab,
+                    folder,
+                    disk,
+                    Machine(knobs="pmi_skid 3\n", limit=LIMIT_ALL, fork=fork),
+                    *part,
+                ),
+            )
+
         with tempfile.TemporaryDirectory(prefix="pmuvisor-boots.", dir=SCRATCH) as work:
             disk, servers, own = (os.path.join(work, name) for name in ("disk", "servers", "own"))
             volume = lab.volume(append="tests=cpuid,pmi", kernel=kernel_file, initrd=b"none\n")
             write_tables(os.path.join(work, "acpi"), 1, None)
-            tool([path("testbed", "disk.sh"), "--out", disk, "--acpi", os.path.join(work, "acpi"),
-                  *volume.options(work)])
+            tool(
+                [
+                    path("testbed", "disk.sh"),
+                    "--out",
+                    disk,
+                    "--acpi",
+                    os.path.join(work, "acpi"),
+                    *volume.options(work),
+                ]
+            )
             with open(disk, "rb") as source:
                 first = source.read().find(image[:SECTOR]) // SECTOR
             count = len(image) // SECTOR
@@ -116,8 +147,12 @@ def test_own_sectors(lab):
             cut(disk, own, first, count, True)
             part = (f"{first}+{count}", "boots-own")
             lab.servers.socket(servers, Machine().options(), None, part)
-            return (run_it("boots-own-cold", shutil.copy(disk, disk + "-cold"), fork=False),
-                    run_it("boots-own-none", disk), run_it("boots-own", own, part))
+            return (
+                run_it("boots-own-cold", shutil.copy(disk, disk + "-cold"), fork=False),
+                run_it("boots-own-none", disk),
+                run_it("boots-own", own, part),
+            )
+
     if not lab.servers:
         raise Skip("FORK=0: there are no servers")
     cold, early, forked = lab.once("boots-own", make, True).wait()
@@ -142,15 +177,23 @@ def test_server_refuses():
         with open(knobs, "w", encoding="ascii") as out:
             out.write("pmi_skid 1\ntsc_hz 50000000\n")
         socket = servers.socket(disks[64], ["--memory", "512", "--cpus", "1"], None)
-        for arguments, word in ((["--disk", disks[128]], "another size"),
-                                (["--disk", disks[64], "--knobs", knobs], "another machine"),
-                                (["--disk", disks[64], "--cpus", "2"], "--cpus is the server's")):
-            done = subprocess.run([path("testbed", "run.sh"), "--from", socket, *arguments],
-                                  stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                                  timeout=BACKSTOP_SECONDS, check=False)
+        for arguments, word in (
+            (["--disk", disks[128]], "another size"),
+            (["--disk", disks[64], "--knobs", knobs], "another machine"),
+            (["--disk", disks[64], "--cpus", "2"], "--cpus is the server's"),
+        ):
+            done = subprocess.run(
+                [path("testbed", "run.sh"), "--from", socket, *arguments],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=BACKSTOP_SECONDS,
+                check=False,
+            )
             lines = done.stderr.splitlines()
-            assert done.returncode == 2 and len(lines) == 1 and word in lines[0], \
-                f"{arguments}: exit status {done.returncode}, {lines}"
+            assert (
+                done.returncode == 2 and len(lines) == 1 and word in lines[0]
+            ), f"{arguments}: exit status {done.returncode}, {lines}"
 
 
 def init_disk(lab, work, entry, cpus):
@@ -168,10 +211,25 @@ def at_init(work, disk, *options):
     """The socket of a server that waits at init."""
     socket = os.path.join(work, "socket")
     with subprocess.Popen(
-            [path("testbed", "run.sh"), "--serve", socket, "--at", "init", "--disk", disk,
-             "--limit", str(LIMIT_ALL), *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, text=True, start_new_session=True,
-            env=environment()) as server:
+        [
+            path("testbed", "run.sh"),
+            "--serve",
+            socket,
+            "--at",
+            "init",
+            "--disk",
+            disk,
+            "--limit",
+            str(LIMIT_ALL),
+            *options,
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env=environment(),
+    ) as server:
         try:
             said = server.stdout.readline()
             assert said == "ready\n", f"{said}{server.stderr.read()}"
@@ -185,14 +243,23 @@ def init_run(lab, name, *options):
     """One run, with all that it leaves."""
     folder = os.path.join(lab.keep, f"{name}.run")
     os.makedirs(folder, exist_ok=True)
-    return lab.watched(name, [path("testbed", "run.sh"), "--ledger", os.path.join(folder, "ledger"),
-                              "--limit", str(LIMIT_ALL), *options])
+    return lab.watched(
+        name,
+        [
+            path("testbed", "run.sh"),
+            "--ledger",
+            os.path.join(folder, "ledger"),
+            "--limit",
+            str(LIMIT_ALL),
+            *options,
+        ],
+    )
 
 
 def same_at_init(lab, cpus):
     """Runs that differ in their words, from power-on and from one server at init: each pair leaves
-    the same console, byte for byte, and the same ledger but for the fork. One of the forked runs has
-    a disk of its own, which is the same afterwards, too."""
+    the same console, byte for byte, and the same ledger but for the fork. One of the forked runs
+    has a disk of its own, which is the same afterwards, too."""
     made = []
     with tempfile.TemporaryDirectory(prefix="pmuvisor-boots.", dir=SCRATCH) as work:
         disk, knobs = init_disk(lab, work, "msr+nmi", cpus), os.path.join(work, "knobs")
@@ -204,13 +271,34 @@ def same_at_init(lab, cpus):
             with open(name, "wb") as out:
                 out.write(compare.read(disk))
         with at_init(work, disk, *machine, *both_have) as socket:
-            for name, words, own in (("jobs", INIT_WORDS, ["--disk", disks[1]]),
-                                     ("one", "pmv.run=report pmv.end=reboot", [])):
-                made.append((
-                    init_run(lab, f"boots-init-{name}-{cpus}-cold", "--disk", disks[0], "--words",
-                             words, *machine, *both_have),
-                    init_run(lab, f"boots-init-{name}-{cpus}-forked", "--from", socket, "--words",
-                             words, *both_have, *own)))
+            for name, words, own in (
+                ("jobs", INIT_WORDS, ["--disk", disks[1]]),
+                ("one", "pmv.run=report pmv.end=reboot", []),
+            ):
+                made.append(
+                    (
+                        init_run(
+                            lab,
+                            f"boots-init-{name}-{cpus}-cold",
+                            "--disk",
+                            disks[0],
+                            "--words",
+                            words,
+                            *machine,
+                            *both_have,
+                        ),
+                        init_run(
+                            lab,
+                            f"boots-init-{name}-{cpus}-forked",
+                            "--from",
+                            socket,
+                            "--words",
+                            words,
+                            *both_have,
+                            *own,
+                        ),
+                    )
+                )
                 if own:
                     assert compare.read(disks[0]) == compare.read(disks[1]), "the disks differ"
     for cold, forked in made:
@@ -237,32 +325,50 @@ def test_init_of_two_processors(lab):
 
 
 def test_init_refuses(lab):
-    """What would not be a run from power-on is refused in one line; and what has no init to wait for."""
+    """What would not be a run from power-on is refused in one line; and what has no init to wait
+    for."""
     lab.once("boots-init-refuses", lambda: init_refuses(lab), True).wait()
 
 
 def init_refuses(lab):
     with tempfile.TemporaryDirectory(prefix="pmuvisor-boots.", dir=SCRATCH) as work:
         disk, other, knobs = init_disk(lab, work, "native", 1), *(
-            os.path.join(work, name) for name in ("other.img", "knobs"))
+            os.path.join(work, name) for name in ("other.img", "knobs")
+        )
         with open(knobs, "w", encoding="ascii") as out:
             out.write("pmi_skid 1\n")
         with open(other, "wb") as out:
             out.write(compare.read(disk)[:-1] + b"x")
         run_sh = path("testbed", "run.sh")
         with at_init(work, disk) as socket:
-            for options, said in ((["--disk", other], "not the disk that the server"),
-                                  (["--knobs", knobs], "all have to be the server's"),
-                                  (["--cpus", "2"], "--cpus is the server's"),
-                                  (["--limit", "1"], "before it is forked"),
-                                  (["--until", TEXT], "before it is forked"),
-                                  (["--words", "w" * (WORDS_MAX + 1)], "have room"),
-                                  (["--words", "a\nb"], "one line")):
+            for options, said in (
+                (["--disk", other], "not the disk that the server"),
+                (["--knobs", knobs], "all have to be the server's"),
+                (["--cpus", "2"], "--cpus is the server's"),
+                (["--limit", "1"], "before it is forked"),
+                (["--until", TEXT], "before it is forked"),
+                (["--words", "w" * (WORDS_MAX + 1)], "have room"),
+                (["--words", "a\nb"], "one line"),
+            ):
                 expect_line(run(run_sh, "--from", socket, *options), said)
             words = f"pmv.run=report x={'w' * WORDS_MAX}"[:WORDS_MAX]
             init_run(lab, "boots-init-long", "--from", socket, "--words", words).expect_status(
-                STATUS_POWEROFF)
-        for options, said in ((["--limit", "1"], "its machine came to its end (limit)"),
-                              (["--words", "x"], "they are the run's")):
-            expect_line(run(run_sh, "--serve", os.path.join(work, "none"), "--at", "init",
-                            "--disk", disk, *options), said)
+                STATUS_POWEROFF
+            )
+        for options, said in (
+            (["--limit", "1"], "its machine came to its end (limit)"),
+            (["--words", "x"], "they are the run's"),
+        ):
+            expect_line(
+                run(
+                    run_sh,
+                    "--serve",
+                    os.path.join(work, "none"),
+                    "--at",
+                    "init",
+                    "--disk",
+                    disk,
+                    *options,
+                ),
+                said,
+            )

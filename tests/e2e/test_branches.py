@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_branches.py: branch records under Debian's kernel: Debian's perf record -b, natively and under
-# PMUvisor, with the ring of Skylake, with architectural records, and where these are hidden.
+# test_branches.py: branch records under Debian's kernel: Debian's perf record -b, natively and
+# under PMUvisor, with the ring of Skylake, with architectural records, and where these are hidden.
 import re
 
 from machine import STATUS_POWEROFF
@@ -14,8 +14,14 @@ RDMSR, WRMSR = "31", "32"
 
 
 def branches(lab, entry, machine, name):
-    boot = lab.emulator(f"branches-{entry}-{name}", entry=entry, tools=True,
-                        jobs="recordbranches,nmilog", append="ignore_loglevel", **machine)
+    boot = lab.emulator(
+        f"branches-{entry}-{name}",
+        entry=entry,
+        tools=True,
+        jobs="recordbranches,nmilog",
+        append="ignore_loglevel",
+        **machine,
+    )
     boot.expect_status(STATUS_POWEROFF)
     rows = boot.lines("recordbranches")
     assert rows, boot.last_line()
@@ -39,8 +45,10 @@ def test_record(lab, kind):
         assert int(row["full"]) >= int(row["samples"]) - 1, row
         assert f"{DEPTH}-deep LBR" in driver(boot), driver(boot)
     assert native[1] == guest[1], (native[1], guest[1])
-    return f"{guest[1]['samples']} samples, {guest[1]['records']} records, checksum " \
-           f"{guest[1]['sum']}; {driver(guest[0])}"
+    return (
+        f"{guest[1]['samples']} samples, {guest[1]['records']} records, checksum "
+        f"{guest[1]['sum']}; {driver(guest[0])}"
+    )
 
 
 @pytest.mark.full

@@ -9,8 +9,9 @@ STEPS = ["smp-step", "smp-cet", "xss"]
 
 
 def run(lab, entry, **more):
-    return kernel.run(lab, f"cet-{entry}", Plan().add(*BASICS, *STEPS), entry=entry, model=MODEL,
-                      **more)
+    return kernel.run(
+        lab, f"cet-{entry}", Plan().add(*BASICS, *STEPS), entry=entry, model=MODEL, **more
+    )
 
 
 def test_native(lab):
@@ -26,6 +27,7 @@ def test_guest(lab):
 
 def test_hidden(lab):
     """Where VMX does not switch CET, CPUID hides it, and IA32_XSS takes no bit of it."""
-    boot = kernel.run(lab, "cet-hidden", Plan("hide_control load_cet_state").add("xss"),
-                      model=MODEL)
+    boot = kernel.run(
+        lab, "cet-hidden", Plan("hide_control load_cet_state").add("xss"), model=MODEL
+    )
     expect_ok(boot, ["xss"])

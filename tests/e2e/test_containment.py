@@ -18,77 +18,131 @@ HAS, ADDED = True, False
 TME_ACTIVATE = 0x982
 REGION_CPUID = 1001  # tests/kernel/kernel.h
 MSRS = [
-    (0x079, "read-only", HAS),     # IA32_BIOS_UPDT_TRIG
-    (0x08c, "refused", ADDED), (0x08f, "refused", ADDED),  # IA32_SGXLEPUBKEYHASHn
-    (0x09b, "refused", ADDED), (0x09e, "refused", ADDED),  # IA32_SMM_MONITOR_CTL, IA32_SMBASE
-    (0x1f2, "kept", ADDED), (0x1f3, "kept", ADDED),        # IA32_SMRR
-    (0x1f4, "kept", ADDED), (0x1f5, "kept", ADDED),        # MSR_PRMRR
-    (0x2a0, "kept", ADDED), (0x2a7, "kept", ADDED),        # MSR_PRMRR_BASE_n
-    (0x2f4, "kept", ADDED), (0x2f5, "kept", ADDED),        # MSR_UNCORE_PRMRR
-    (0x4e0, "refused", ADDED), (0x4e3, "refused", ADDED),  # MSR_SMM_FEATURE_CONTROL, _BLOCKED
-    (0x1400, "kept", ADDED), (0x1401, "kept", ADDED),      # IA32_SEAMRR
-    (0x080, "kept", ADDED),                                # MSR_TRACE_HUB_STH_ACPIBAR_BASE
-    (0x0ed, "refused", ADDED), (0x0f0, "refused", ADDED),  # IA32_RAR
-    (0x560, "refused", ADDED), (0x570, "refused", ADDED),  # IA32_RTIT
-    (0x17d0, "refused", ADDED), (0x17d1, "refused", ADDED),  # IA32_HW_FEEDBACK
-    (0x150, "read-only", ADDED),                           # MSR_OC_MAILBOX
-    (0x2e0, "kept", ADDED),                                # MSR_NO_EVICT_MODE
-    (0x105, "read-only", ADDED), (0x2b8, "read-only", ADDED),  # self-tests
-    (0x2bc, "read-only", ADDED), (0x2c2, "read-only", ADDED), (0x2c6, "read-only", ADDED),
-    (0x2d6, "read-only", ADDED), (0x2d7, "read-only", ADDED),
-    (0x4f0, "read-only", ADDED), (0x4f8, "read-only", ADDED),
+    (0x079, "read-only", HAS),  # IA32_BIOS_UPDT_TRIG
+    (0x08C, "refused", ADDED),
+    (0x08F, "refused", ADDED),  # IA32_SGXLEPUBKEYHASHn
+    (0x09B, "refused", ADDED),
+    (0x09E, "refused", ADDED),  # IA32_SMM_MONITOR_CTL, IA32_SMBASE
+    (0x1F2, "kept", ADDED),
+    (0x1F3, "kept", ADDED),  # IA32_SMRR
+    (0x1F4, "kept", ADDED),
+    (0x1F5, "kept", ADDED),  # MSR_PRMRR
+    (0x2A0, "kept", ADDED),
+    (0x2A7, "kept", ADDED),  # MSR_PRMRR_BASE_n
+    (0x2F4, "kept", ADDED),
+    (0x2F5, "kept", ADDED),  # MSR_UNCORE_PRMRR
+    (0x4E0, "refused", ADDED),
+    (0x4E3, "refused", ADDED),  # MSR_SMM_FEATURE_CONTROL, _BLOCKED
+    (0x1400, "kept", ADDED),
+    (0x1401, "kept", ADDED),  # IA32_SEAMRR
+    (0x080, "kept", ADDED),  # MSR_TRACE_HUB_STH_ACPIBAR_BASE
+    (0x0ED, "refused", ADDED),
+    (0x0F0, "refused", ADDED),  # IA32_RAR
+    (0x560, "refused", ADDED),
+    (0x570, "refused", ADDED),  # IA32_RTIT
+    (0x17D0, "refused", ADDED),
+    (0x17D1, "refused", ADDED),  # IA32_HW_FEEDBACK
+    (0x150, "read-only", ADDED),  # MSR_OC_MAILBOX
+    (0x2E0, "kept", ADDED),  # MSR_NO_EVICT_MODE
+    (0x105, "read-only", ADDED),
+    (0x2B8, "read-only", ADDED),  # self-tests
+    (0x2BC, "read-only", ADDED),
+    (0x2C2, "read-only", ADDED),
+    (0x2C6, "read-only", ADDED),
+    (0x2D6, "read-only", ADDED),
+    (0x2D7, "read-only", ADDED),
+    (0x4F0, "read-only", ADDED),
+    (0x4F8, "read-only", ADDED),
     # What an outer hypervisor has: KVM's clock, its others, Hyper-V's, both ends of the range.
-    (0x011, "refused", ADDED), (0x012, "refused", ADDED),
-    (0x40000000, "refused", ADDED), (0x40000021, "refused", ADDED), (0x40000073, "refused", ADDED),
-    (0x4b564d00, "refused", ADDED), (0x4b564d01, "refused", ADDED), (0x4b564d03, "refused", ADDED),
-    (0x4fffffff, "refused", ADDED), (0xc0010015, "refused", ADDED),
-    (0x984, "kept", ADDED),                                # IA32_TME
-    (0xc80, "kept", ADDED),                                # IA32_DEBUG_INTERFACE
-    (0x200, "kept", HAS), (0x201, "kept", HAS), (0x20f, "kept", HAS), (0x250, "kept", HAS),
-    (0x258, "kept", HAS), (0x259, "kept", HAS), (0x268, "kept", HAS), (0x26f, "kept", HAS),
-    (0x2ff, "kept", HAS),                                  # MTRRs
-    (0x480, "refused", HAS), (0x48c, "refused", HAS),      # IA32_VMX
-    (0x6a0, "refused", ADDED), (0x6a2, "refused", ADDED),  # CET
-    (0x6a4, "refused", ADDED), (0x6a8, "refused", ADDED),
-    (0x1200, "refused", ADDED), (0x14ce, "refused", ADDED),  # architectural LBRs
-    (0x1500, "refused", ADDED), (0x161f, "refused", ADDED),
-    (0x01c, "refused", ADDED),                             # IA32_USER_MSR_CTL
-    (0x1cc, "refused", ADDED), (0x1d4, "refused", ADDED),  # FRED
-    (0x985, "refused", ADDED), (0x98a, "refused", ADDED),  # user interrupts
-    (0x990, "refused", ADDED), (0x991, "refused", ADDED),  # Key Locker
-    (0xd91, "refused", ADDED), (0xd92, "refused", ADDED),
-    (0x17d2, "refused", ADDED), (0x17d4, "refused", ADDED),  # thread feedback
+    (0x011, "refused", ADDED),
+    (0x012, "refused", ADDED),
+    (0x40000000, "refused", ADDED),
+    (0x40000021, "refused", ADDED),
+    (0x40000073, "refused", ADDED),
+    (0x4B564D00, "refused", ADDED),
+    (0x4B564D01, "refused", ADDED),
+    (0x4B564D03, "refused", ADDED),
+    (0x4FFFFFFF, "refused", ADDED),
+    (0xC0010015, "refused", ADDED),
+    (0x984, "kept", ADDED),  # IA32_TME
+    (0xC80, "kept", ADDED),  # IA32_DEBUG_INTERFACE
+    (0x200, "kept", HAS),
+    (0x201, "kept", HAS),
+    (0x20F, "kept", HAS),
+    (0x250, "kept", HAS),
+    (0x258, "kept", HAS),
+    (0x259, "kept", HAS),
+    (0x268, "kept", HAS),
+    (0x26F, "kept", HAS),
+    (0x2FF, "kept", HAS),  # MTRRs
+    (0x480, "refused", HAS),
+    (0x48C, "refused", HAS),  # IA32_VMX
+    (0x6A0, "refused", ADDED),
+    (0x6A2, "refused", ADDED),  # CET
+    (0x6A4, "refused", ADDED),
+    (0x6A8, "refused", ADDED),
+    (0x1200, "refused", ADDED),
+    (0x14CE, "refused", ADDED),  # architectural LBRs
+    (0x1500, "refused", ADDED),
+    (0x161F, "refused", ADDED),
+    (0x01C, "refused", ADDED),  # IA32_USER_MSR_CTL
+    (0x1CC, "refused", ADDED),
+    (0x1D4, "refused", ADDED),  # FRED
+    (0x985, "refused", ADDED),
+    (0x98A, "refused", ADDED),  # user interrupts
+    (0x990, "refused", ADDED),
+    (0x991, "refused", ADDED),  # Key Locker
+    (0xD91, "refused", ADDED),
+    (0xD92, "refused", ADDED),
+    (0x17D2, "refused", ADDED),
+    (0x17D4, "refused", ADDED),  # thread feedback
 ]
 # IA32_SPEC_CTRL, IA32_PRED_CMD, IA32_FLUSH_CMD; an uncore's, and the last that the bitmap lacks.
-PASSED = [(0x048, 0), (0x049, 0), (0x10b, 0), (0x2000, 0x1234), (0x3fff, 0)]
+PASSED = [(0x048, 0), (0x049, 0), (0x10B, 0), (0x2000, 0x1234), (0x3FFF, 0)]
 # What CPUID shows besides: leaf, subleaf, register, of these what the guest sees.
 FEATURES = [
-    (7, 1, "eax", 1 << 17 | 1 << 20 | 1 << 27 | 1 << 19, 1 << 19),  # FRED, NMI_SRC, MSRLIST; WRMSRNS
-    (7, 1, "ebx", 1 << 1 | 1 << 3, 1 << 3),                         # PBNDKB; CPUIDMAXVAL_LIM_RMV
-    (7, 1, "ecx", 1 << 5 | 1 << 0, 1 << 0),                         # MSR_IMM; RDT_M_ASYM
+    (
+        7,
+        1,
+        "eax",
+        1 << 17 | 1 << 20 | 1 << 27 | 1 << 19,
+        1 << 19,
+    ),  # FRED, NMI_SRC, MSRLIST; WRMSRNS
+    (7, 1, "ebx", 1 << 1 | 1 << 3, 1 << 3),  # PBNDKB; CPUIDMAXVAL_LIM_RMV
+    (7, 1, "ecx", 1 << 5 | 1 << 0, 1 << 0),  # MSR_IMM; RDT_M_ASYM
     # UTMR, USER_MSR, UIRET_UIF, APX_F; PREFETCHI, AVX10
     (7, 1, "edx", 1 << 13 | 1 << 15 | 1 << 17 | 1 << 21 | 1 << 14 | 1 << 19, 1 << 14 | 1 << 19),
-    (0xd, 0, "eax", 1 << 19, 0),                                    # XCR0[19], APX
-    (0x29, 0, "ebx", 1, 0),                                         # APX_NCI_NDD_NF
-    (0, 0, "eax", 0x29, 0x29),                                      # the leaf is there
+    (0xD, 0, "eax", 1 << 19, 0),  # XCR0[19], APX
+    (0x29, 0, "ebx", 1, 0),  # APX_NCI_NDD_NF
+    (0, 0, "eax", 0x29, 0x29),  # the leaf is there
 ]
-# Leaves that cost an exit most: extended ones, past the highest, the hypervisor's; the last subleaf.
-DEAREST = [(0x80000001, 0), (0x80000008, 0), (0x30, 0), (0x8000ffff, 0), (0x40000001, 0), (7, 9)]
+# Leaves that cost an exit most: extended ones, past the highest, the hypervisor's; the last
+# subleaf.
+DEAREST = [(0x80000001, 0), (0x80000008, 0), (0x30, 0), (0x8000FFFF, 0), (0x40000001, 0), (7, 9)]
 # Bits of no name, all of which the guest sees.
-UNKNOWN = [(7, 1, "eax", 1 << 9), (7, 1, "edx", 1 << 31), (7, 2, "edx", 1 << 8), (0xd, 1, "ecx", 1 << 7),
-           (0x23, 0, "ebx", 1 << 3)]
+UNKNOWN = [
+    (7, 1, "eax", 1 << 9),
+    (7, 1, "edx", 1 << 31),
+    (7, 2, "edx", 1 << 8),
+    (0xD, 1, "ecx", 1 << 7),
+    (0x23, 0, "ebx", 1 << 3),
+]
 PEBS_BASE = ["msr 0x3f4 0"]
 PEBS_BY_EPT = "show_control pebs_uses_guest_physical_addresses"
 
 
 def msr_plan():
-    plan = Plan(*[f"msr {index:#x} {0x1000 + index:#x}" for index, _, has in MSRS if not has],
-                *[f"msr {index:#x} {value:#x}" for index, value in PASSED],
-                *PEBS_BASE, "msr 0x33 0", "msr 0x123 2", "cpuid 7 0 ecx 0x2000")  # IA32_MCU_OPT_CTRL; TME
+    plan = Plan(
+        *[f"msr {index:#x} {0x1000 + index:#x}" for index, _, has in MSRS if not has],
+        *[f"msr {index:#x} {value:#x}" for index, value in PASSED],
+        *PEBS_BASE,
+        "msr 0x33 0",
+        "msr 0x123 2",
+        "cpuid 7 0 ecx 0x2000",
+    )  # IA32_MCU_OPT_CTRL; TME
     plan.knobs.append(f"msr {TME_ACTIVATE:#x} {4 << 32:#x}")
     plan.add(f"msr-kept:{TME_ACTIVATE}", *[f"msr-{kind}:{index}" for index, kind, _ in MSRS])
-    return plan.add(*[f"msr-passed:{index}" for index, _ in PASSED], "msr-special",
-                    "msr-pebs-base")
+    return plan.add(*[f"msr-passed:{index}" for index, _ in PASSED], "msr-special", "msr-pebs-base")
 
 
 def shown(lab):
@@ -97,13 +151,24 @@ def shown(lab):
     every = [row[:4] for row in FEATURES] + UNKNOWN
     # Past its highest leaf the model gives that one's data.
     plan.knobs += [f"hide_cpuid 0x23 0 {name} 0xffffffff" for name in ("eax", "ebx", "ecx", "edx")]
-    plan.knobs += [f"cpuid {leaf:#x} {subleaf} {name} {bits:#x}" for leaf, subleaf, name, bits in every]
-    plan.add(*[f"cpuid-leaf::{leaf}:{subleaf}"
-               for leaf, subleaf in sorted({row[:2] for row in every} | {(1, 0), (5, 0)} | set(DEAREST))])
+    plan.knobs += [
+        f"cpuid {leaf:#x} {subleaf} {name} {bits:#x}" for leaf, subleaf, name, bits in every
+    ]
+    plan.add(
+        *[
+            f"cpuid-leaf::{leaf}:{subleaf}"
+            for leaf, subleaf in sorted(
+                {row[:2] for row in every} | {(1, 0), (5, 0)} | set(DEAREST)
+            )
+        ]
+    )
     boot = host.run(lab, "contain-msr", plan, efi=host.image_with_hooks())
-    return boot, {(int(row["leaf"]), int(row["subleaf"])):
-                  {name: int(row[name]) for name in ("eax", "ebx", "ecx", "edx")}
-                  for row in boot.lines("leaf")}
+    return boot, {
+        (int(row["leaf"]), int(row["subleaf"])): {
+            name: int(row[name]) for name in ("eax", "ebx", "ecx", "edx")
+        }
+        for row in boot.lines("leaf")
+    }
 
 
 def test_cpuid(lab):
@@ -115,9 +180,12 @@ def test_cpuid(lab):
         assert value == seen, f"{leaf:#x}.{subleaf}:{name} has {value:#x}, wanted {seen:#x}"
     for leaf, subleaf, name, bits in UNKNOWN:
         assert found[leaf, subleaf][name] & bits == bits, f"{leaf:#x}.{subleaf}:{name}"
-    line = re.search(r"^CPUID has bits that this version does not know:(.*)$", boot.console, re.MULTILINE)
-    wanted = "".join(f" {leaf:#x}.{subleaf}:{name.upper()} {bits:#x}" for leaf, subleaf, name, bits in
-                     UNKNOWN)
+    line = re.search(
+        r"^CPUID has bits that this version does not know:(.*)$", boot.console, re.MULTILINE
+    )
+    wanted = "".join(
+        f" {leaf:#x}.{subleaf}:{name.upper()} {bits:#x}" for leaf, subleaf, name, bits in UNKNOWN
+    )
     assert line and line[1] == wanted, f"{line and line[1]}, wanted{wanted}"
     most = boot.ledger["exits"][EXIT_REASON_CPUID]["root_instructions"]["max"]
     assert most <= MAX_CPUID_INSTRUCTIONS, f"{most} root instructions"
@@ -125,77 +193,143 @@ def test_cpuid(lab):
 
 
 # Each enumeration of tests/kernel/test_contain_msr.c, with what it stands for.
-ENUMERATED = ["msr 0xcf 0x36", "msr 0x10a 0x40000", "msr 0xed 0", "msr 0x105 0", "msr 0x33 0",
-              "msr 0x123 0", "msr 0x8c 0", "msr 0x1c 0", "msr 0x1cc 0", "msr 0x985 0", "msr 0x17d0 0",
-              "msr 0x990 0", "msr 0x991 0", "cpuid 6 0 ecx 0x200", "cpuid 6 0 edx 0x10103",
-              "cpuid 0x19 0 ebx 0x10", "cpuid 6 0 eax 0x80000", "cpuid 7 0 ecx 0x40800000", "cpuid 7 0 edx 0x60000020",
-              "cpuid 7 1 eax 0x20000", "cpuid 7 1 edx 0x48000", "cpuid 7 2 edx 0x40", "pt on",
-              "arch_lbr on", "pebs 4"]
+ENUMERATED = [
+    "msr 0xcf 0x36",
+    "msr 0x10a 0x40000",
+    "msr 0xed 0",
+    "msr 0x105 0",
+    "msr 0x33 0",
+    "msr 0x123 0",
+    "msr 0x8c 0",
+    "msr 0x1c 0",
+    "msr 0x1cc 0",
+    "msr 0x985 0",
+    "msr 0x17d0 0",
+    "msr 0x990 0",
+    "msr 0x991 0",
+    "cpuid 6 0 ecx 0x200",
+    "cpuid 6 0 edx 0x10103",
+    "cpuid 0x19 0 ebx 0x10",
+    "cpuid 6 0 eax 0x80000",
+    "cpuid 7 0 ecx 0x40800000",
+    "cpuid 7 0 edx 0x60000020",
+    "cpuid 7 1 eax 0x20000",
+    "cpuid 7 1 edx 0x48000",
+    "cpuid 7 2 edx 0x40",
+    "pt on",
+    "arch_lbr on",
+    "pebs 4",
+]
 # What is always hidden; what comes of an option, or of a control that is missing.
-HIDDEN = {"vmx", "hfi", "hfi-classes", "hfi-table", "key-locker", "key-backup", "sgx-lc", "uintr",
-          "fred", "user-msr", "uc-lock", "rar", "integrity", "uc-lock-core", "fb-clear-ctrl"}
+HIDDEN = {
+    "vmx",
+    "hfi",
+    "hfi-classes",
+    "hfi-table",
+    "key-locker",
+    "key-backup",
+    "sgx-lc",
+    "uintr",
+    "fred",
+    "user-msr",
+    "uc-lock",
+    "rar",
+    "integrity",
+    "uc-lock-core",
+    "fb-clear-ctrl",
+}
 
 
-@pytest.mark.parametrize("name, config, knob, hidden", [
-    ("native", None, "", set()), ("default", "", "", HIDDEN),
-    ("no_pmu", "pmu=off", "", HIDDEN | {"pmu", "pdcm", "emon", "bts", "pebs", "pt"}),
-    ("no_cet", "", "hide_control load_cet_state", HIDDEN | {"cet-ss", "cet-ibt", "cet-sss"}),
-    ("no_monitor", "tick=100", "", HIDDEN | {"monitor"}),
-    ("no_pt", "", "hide_control load_rtit_ctl", HIDDEN | {"pt"}),
-    ("no_lbr", "", "hide_control load_lbr_ctl", HIDDEN | {"arch-lbr"})],
-    ids=["enumerations_native", "enumerations", "enumerations_no_pmu", "enumerations_no_cet",
-         "enumerations_no_monitor", "enumerations_no_pt", "enumerations_no_lbr"])
+@pytest.mark.parametrize(
+    "name, config, knob, hidden",
+    [
+        ("native", None, "", set()),
+        ("default", "", "", HIDDEN),
+        ("no_pmu", "pmu=off", "", HIDDEN | {"pmu", "pdcm", "emon", "bts", "pebs", "pt"}),
+        ("no_cet", "", "hide_control load_cet_state", HIDDEN | {"cet-ss", "cet-ibt", "cet-sss"}),
+        ("no_monitor", "tick=100", "", HIDDEN | {"monitor"}),
+        ("no_pt", "", "hide_control load_rtit_ctl", HIDDEN | {"pt"}),
+        ("no_lbr", "", "hide_control load_lbr_ctl", HIDDEN | {"arch-lbr"}),
+    ],
+    ids=[
+        "enumerations_native",
+        "enumerations",
+        "enumerations_no_pmu",
+        "enumerations_no_cet",
+        "enumerations_no_monitor",
+        "enumerations_no_pt",
+        "enumerations_no_lbr",
+    ],
+)
 def test_shown(lab, name, config, knob, hidden):
     """CPUID and MSRs enumerate nothing that is absent, and all that is there."""
     rows = {}
     # Sapphire Rapids has CET, but its IA32_ARCH_CAPABILITIES is the model's own.
     for model in ("sapphire_rapids", None):
-        boot = kernel.run(lab, f"contain-enumerations-{name}-{model}",
-                          Plan(*ENUMERATED, knob).add("enumerations"),
-                          entry="native" if config is None else "msr+nmi", config=config or "",
-                          **({"model": model} if model else {}))
+        boot = kernel.run(
+            lab,
+            f"contain-enumerations-{name}-{model}",
+            Plan(*ENUMERATED, knob).add("enumerations"),
+            entry="native" if config is None else "msr+nmi",
+            config=config or "",
+            **({"model": model} if model else {}),
+        )
         for row in boot.lines("enumeration"):
             if (row["name"] == "fb-clear-ctrl") == (model is None):
                 rows[row["name"]] = row["shown"] == "1", row["there"] == "1"
     assert len(rows) == 28, rows
-    wrong = {name: row for name, row in rows.items()
-             if row[0] == (name in hidden) or (row[0] and not row[1])}
+    wrong = {
+        name: row
+        for name, row in rows.items()
+        if row[0] == (name in hidden) or (row[0] and not row[1])
+    }
     assert not wrong, wrong
     return f"{len(rows) - len(hidden)} of {len(rows)}"
 
 
 def test_xcr0_apx(lab):
     """XCR0[19] is refused where the processor takes it."""
-    boot = kernel.run(lab, "contain-apx", Plan().add("xcr0-apx"),
-                      efi=path("build", "mutants", "apx_there.efi"))
+    boot = kernel.run(
+        lab, "contain-apx", Plan().add("xcr0-apx"), efi=path("build", "mutants", "apx_there.efi")
+    )
     assert results(boot) == {"xcr0-apx": True}, kernel.notes(boot)
 
 
 def test_cpuid_monitor(lab):
     """Where MONITOR is hidden, nothing else says that MWAIT is there."""
-    plan = Plan("cpuid 7 1 edx 0x800000").add("cpuid-leaf::1:0", "cpuid-leaf::5:0", "cpuid-leaf::7:1")
+    plan = Plan("cpuid 7 1 edx 0x800000").add(
+        "cpuid-leaf::1:0", "cpuid-leaf::5:0", "cpuid-leaf::7:1"
+    )
     found = {}
     for config in ("tick=0", "tick=100"):
         boot = kernel.run(lab, f"contain-{config}", plan, config=config)
         leaves = {row["leaf"]: row for row in boot.lines("leaf")}
-        found[config] = (int(leaves["1"]["ecx"]) >> 3 & 1, int(leaves["7"]["edx"]) >> 23 & 1,
-                         int(leaves["5"]["eax"]) != 0)
+        found[config] = (
+            int(leaves["1"]["ecx"]) >> 3 & 1,
+            int(leaves["7"]["edx"]) >> 23 & 1,
+            int(leaves["5"]["eax"]) != 0,
+        )
     assert found == {"tick=0": (1, 1, True), "tick=100": (0, 0, False)}, found
 
 
 def test_pebs_base(lab):
     """Records by physical addresses: under intercept, too, none of them reaches the hypervisor's
     memory; where VMX translates them the guest writes the address without an exit."""
-    boot = host.run(lab, "contain-pebs-intercept", Plan(*PEBS_BASE).add("msr-pebs-base"),
-                    entry="intercept")
+    boot = host.run(
+        lab, "contain-pebs-intercept", Plan(*PEBS_BASE).add("msr-pebs-base"), entry="intercept"
+    )
     assert results(boot)["msr-pebs-base"], kernel.notes(boot)
-    boot = host.run(lab, "contain-pebs-ept", Plan(*PEBS_BASE, PEBS_BY_EPT)
-                    .add("msr-passed:1012", "msr-pebs-base"))
+    boot = host.run(
+        lab,
+        "contain-pebs-ept",
+        Plan(*PEBS_BASE, PEBS_BY_EPT).add("msr-passed:1012", "msr-pebs-base"),
+    )
     assert results(boot) == {"msr-passed:1012": True, "msr-pebs-base": False}, kernel.notes(boot)
     exits = boot.ledger["exits"].get("32", {"count": 0})["count"]
     assert exits == 0, f"{exits} exits for WRMSR"
-    assert "PEBS uses guest-physical addresses," in boot.console or \
-        re.search("PEBS uses guest-physical addresses$", boot.console, re.MULTILINE), "the list of controls"
+    assert "PEBS uses guest-physical addresses," in boot.console or re.search(
+        "PEBS uses guest-physical addresses$", boot.console, re.MULTILINE
+    ), "the list of controls"
 
 
 def test_msrs(lab):
@@ -204,8 +338,10 @@ def test_msrs(lab):
     found = results(boot)
     assert all(found.values()), (boot.console[-1500:], found)
     # Of 40 address bits, IA32_TME_ACTIVATE says, 4 are an encryption key's.
-    assert "physical addresses: 36 bits" in boot.console and "EPT maps 0x0 to 0x1000000000," in \
-        boot.console, "the EPT's size"
+    assert (
+        "physical addresses: 36 bits" in boot.console
+        and "EPT maps 0x0 to 0x1000000000," in boot.console
+    ), "the EPT's size"
     lines = boot.console.count("was refused: #GP")
     assert lines == 16, f"{lines} lines about refused writes, wanted 16"
     return f"{len(found)} registers"
@@ -282,26 +418,32 @@ def test_overflow_unguarded(lab):
     """With the guard page mapped a root stack that overflows is not named."""
     image = path("build", "test", "mutants", "unguarded.efi")
     assert os.path.exists(image), f"{image} is missing; run: make test-image"
-    boot = host.run(lab, "contain-unguarded", Plan().add("host-fault:1"), efi=image,
-                    until=host.STOPPED)
+    boot = host.run(
+        lab, "contain-unguarded", Plan().add("host-fault:1"), efi=image, until=host.STOPPED
+    )
     assert "TAP version" in boot.console, boot.last_line()
     assert "stack overflow" not in boot.console, boot.last_line()
 
 
 def lines(lab):
-    return kernel.run(lab, "contain-lines", Plan().add("task", "apic-base-lines", "x2apic",
-                                                       "apic-base-lines"))
+    return kernel.run(
+        lab, "contain-lines", Plan().add("task", "apic-base-lines", "x2apic", "apic-base-lines")
+    )
 
 
 def test_lines(lab):
     """A line for each refusal of the hypervisor's, with what became of it; no other."""
     boot = lines(lab)
     assert all(results(boot).values()), kernel.notes(boot)
-    found = re.findall(r"^pmuvisor: the guest's write of 0x\w+ to MSR 0x1b was refused: #GP$",
-                       boot.console, re.MULTILINE)
+    found = re.findall(
+        r"^pmuvisor: the guest's write of 0x\w+ to MSR 0x1b was refused: #GP$",
+        boot.console,
+        re.MULTILINE,
+    )
     assert len(found) == 2, f"{len(found)} lines about IA32_APIC_BASE, wanted one in each mode"
-    tasks = re.findall(r"^pmuvisor: the guest tried a hardware task switch: (.*)$", boot.console,
-                       re.MULTILINE)
+    tasks = re.findall(
+        r"^pmuvisor: the guest tried a hardware task switch: (.*)$", boot.console, re.MULTILINE
+    )
     assert tasks == ["#GP", "double fault"], tasks
     return "1 line for each of 2 moves of the APIC and 2 task switches"
 
@@ -311,14 +453,16 @@ EXHAUSTION_PAGES = [3, 8, 25, 40]
 EXHAUSTION = re.compile(r"fault in root mode: (the page pool is used up (?:at the start|by \S.*))")
 
 
-@pytest.mark.parametrize("pages", EXHAUSTION_PAGES,
-                         ids=[f"pool_of_{pages}_pages" for pages in EXHAUSTION_PAGES])
+@pytest.mark.parametrize(
+    "pages", EXHAUSTION_PAGES, ids=[f"pool_of_{pages}_pages" for pages in EXHAUSTION_PAGES]
+)
 def test_pool(lab, pages):
     image = path("build", "mutants", "small_pool.efi")
     assert os.path.exists(image), f"{image} is missing; run: make check"
-    boot = kernel.run(lab, f"contain-pool-{pages}", Plan(f"msr 0xfff {pages}"), efi=image,
-                      until=host.STOPPED)
-    said = boot.console[boot.console.find("leaving firmware"):]
+    boot = kernel.run(
+        lab, f"contain-pool-{pages}", Plan(f"msr 0xfff {pages}"), efi=image, until=host.STOPPED
+    )
+    said = boot.console[boot.console.find("leaving firmware") :]
     # Once, and once more in the log's tail.
     lines = EXHAUSTION.findall(said)
     assert len(lines) == 2 and lines[0] == lines[1], f"{lines}; {boot.last_line()}"
@@ -347,8 +491,11 @@ def path_length(boot):
     return boot.region(REGION_CPUID)["exits"]["10"]["root_instructions"]["min"]
 
 
-@pytest.mark.parametrize("name, capabilities, config, on, line", MITIGATIONS,
-                         ids=[f"mitigations_{case[0]}" for case in MITIGATIONS])
+@pytest.mark.parametrize(
+    "name, capabilities, config, on, line",
+    MITIGATIONS,
+    ids=[f"mitigations_{case[0]}" for case in MITIGATIONS],
+)
 def test_mitigations(lab, name, capabilities, config, on, line):
     boot = guarded(lab, name, capabilities, config)
     expect(boot, "mitigations")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_crash.py: what is left of a machine that hung, faulted or shut down, where nobody has a serial
-# line: the log that the next start finds in memory and writes to a file, that of a start which was
-# refused, and the boot menu's guard, which takes the native entry then.
+# test_crash.py: what is left of a machine that hung, faulted or shut down, where nobody has a
+# serial line: the log that the next start finds in memory and writes to a file, that of a start
+# which was refused, and the boot menu's guard, which takes the native entry then.
 
 import kernel
 from host import Plan, image_with_hooks
@@ -19,12 +19,19 @@ BUTTON = [f"reset_button 20 {DIES}"]
 ENDS = {
     "guest-hangs": (0, BUTTON, "", ["starting the guest"]),
     "root-hangs": (1, BUTTON, "", ["starting the guest"]),
-    "fault": (2, [], "fault=reset wait=1", ["fault in root mode: asked for by the guest",
-                                           "VMCALL", "---- reset in 1"]),
-    "fault-halts": (2, BUTTON, "", ["fault in root mode: asked for by the guest",
-                                    "---- stopped ----"]),
-    "triple-fault": (3, [], "", ["shut down (triple fault)", "RIP ffffffff8",
-                                       "TRIPLE_FAULT  "]),
+    "fault": (
+        2,
+        [],
+        "fault=reset wait=1",
+        ["fault in root mode: asked for by the guest", "VMCALL", "---- reset in 1"],
+    ),
+    "fault-halts": (
+        2,
+        BUTTON,
+        "",
+        ["fault in root mode: asked for by the guest", "---- stopped ----"],
+    ),
+    "triple-fault": (3, [], "", ["shut down (triple fault)", "RIP ffffffff8", "TRIPLE_FAULT  "]),
 }
 
 
@@ -40,8 +47,12 @@ def guard_of(boot):
 
 def run(lab, name, plan, config="", guard="", payload=None, **more):
     """A boot of the test kernel, or with `payload` of Linux with these jobs, under the guard."""
-    more |= {"config": f"console=none {config}".strip(), "read": (LOG, GUARD), "limit": LIMIT,
-             "add": {f"/EFI/pmuvisor/{GUARD}": block(guard)}}
+    more |= {
+        "config": f"console=none {config}".strip(),
+        "read": (LOG, GUARD),
+        "limit": LIMIT,
+        "add": {f"/EFI/pmuvisor/{GUARD}": block(guard)},
+    }
     if payload:
         return lab.emulator(name, jobs=payload, knobs="\n".join(plan.knobs) + "\n", **more)
     return kernel.run(lab, name, plan, **more)
@@ -58,9 +69,12 @@ FULL_ENDS = {"fault-halts"}  # as two others, once more with a button
 
 
 def ends(what):
-    return [pytest.param(name, id=f"{name}-{what}",
-                         marks=[pytest.mark.full] if name in FULL_ENDS else [])
-            for name in ENDS]
+    return [
+        pytest.param(
+            name, id=f"{name}-{what}", marks=[pytest.mark.full] if name in FULL_ENDS else []
+        )
+        for name in ENDS
+    ]
 
 
 @pytest.mark.parametrize("name", ends("log"))
@@ -90,9 +104,16 @@ def test_guard(lab, name):
 
 
 def test_reset_in_order(lab):
-    """The guest's own reset is an end in order, of which no log is saved; nobody said that it was up."""
-    boot = run(lab, "crash-reset", Plan("allow_resets 1"), payload="efivars", end="reboot",
-               until="`Linux: native'")
+    """The guest's own reset is an end in order, of which no log is saved; nobody said that it was
+    up."""
+    boot = run(
+        lab,
+        "crash-reset",
+        Plan("allow_resets 1"),
+        payload="efivars",
+        end="reboot",
+        until="`Linux: native'",
+    )
     boot.expect_status(STATUS_TEXT)
     assert boot.job_status("efivars") == 0
     assert guard_of(boot) == "failed", "nobody said that the guest is up, and it is believed"
@@ -122,8 +143,11 @@ def refusal(lab):
         assert machine.shows("PMUvisor refuses to start: " + REFUSED[:20]), "not on the screen"
         assert "reset the machine" not in machine.console(), "GRUB went on without a key"
         machine.press("ret")
-        machine.await_(lambda: "reset the machine" in machine.console() or
-                       machine.console().count("a key, or 3600 seconds") > 1, "the next entry")
+        machine.await_(
+            lambda: "reset the machine" in machine.console()
+            or machine.console().count("a key, or 3600 seconds") > 1,
+            "the next entry",
+        )
         log = machine.file(LOG).decode("ascii")
         assert "PMUvisor refuses to start: " in log and REFUSED in log, log[-300:]
 
@@ -135,9 +159,13 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("name", [
-    pytest.param("before-entry", id="screen-before-entry", marks=pytest.mark.full),
-    pytest.param("after-entry", id="screen-after-entry")])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("before-entry", id="screen-before-entry", marks=pytest.mark.full),
+        pytest.param("after-entry", id="screen-after-entry"),
+    ],
+)
 def test_screen(lab, name):
     """The report of a fault is on the screen, before the first VM entry and after the guest has the
     screen; the reset button leaves the log to the next start."""
@@ -145,14 +173,20 @@ def test_screen(lab, name):
 
 
 def screen(lab, config, before):
-    with Screen(lab, f"crash-screen-{before.split()[0]}", made("build/mutants/blind_start.efi"),
-                f"console=none pmu=off tick=0 wait=0 {config}".strip()) as machine:
+    with Screen(
+        lab,
+        f"crash-screen-{before.split()[0]}",
+        made("build/mutants/blind_start.efi"),
+        f"console=none pmu=off tick=0 wait=0 {config}".strip(),
+    ) as machine:
         machine.await_(lambda: machine.shows("---- stopped ----"), "the report's end")
         assert machine.shows("pmuvisor: fault in root mode: exception 6, error code 0x0, at RIP")
         first = machine.console()
         assert "fault in root mode" not in first, "there was a serial line"
         machine.command("system_reset")
-        machine.await_(lambda: "the last run's log is in pmuvisor.log" in
-                       machine.console()[len(first):], "the second start")
+        machine.await_(
+            lambda: "the last run's log is in pmuvisor.log" in machine.console()[len(first) :],
+            "the second start",
+        )
         log = machine.file(LOG).decode("ascii")
         assert before in log.split("fault in root mode: exception 6,")[0], log[-600:]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_distribution.py: the README's two commands where it says that they hold: on a new Debian (distribution.py).
+# test_distribution.py: the README's two commands where it says that they hold: on a new Debian
+# (distribution.py).
 import os
 import re
 import shutil
@@ -14,8 +15,9 @@ SUM = re.compile(r"^=+ (.*) in [\d.]+s.* =+$", re.MULTILINE)  # pytest's last li
 
 def verdict(command, status, text):
     """What a command's end says; raises where it is not good."""
-    tail = "\n".join([line for line in text.splitlines() if " FAILED" in line][:20] or
-                     text.splitlines()[-5:])
+    tail = "\n".join(
+        [line for line in text.splitlines() if " FAILED" in line][:20] or text.splitlines()[-5:]
+    )
     assert status == 0, f"make {command}: exit status {status}: {tail}"
     if command == "run":
         return "make run: status 0"
@@ -31,8 +33,9 @@ def verdict(command, status, text):
 @pytest.mark.parametrize("release", RELEASES, ids=[f"debian_{name}" for name in RELEASES])
 def test_distribution(release):
     if os.geteuid() != 0:
-        raise Skip("debootstrap and chroot want root; as root run: "
-                   "FULL=1 make e2e T=distribution/")
+        raise Skip(
+            "debootstrap and chroot want root; as root run: " "FULL=1 make e2e T=distribution/"
+        )
     assert shutil.which("debootstrap"), "debootstrap is missing; run: testbed/deps.sh full"
     said = []
     with folder(release) as root:
@@ -55,9 +58,12 @@ def test_verdict():
     assert verdict("check", 0, good) == "make check: 7 passed, 0 failed, 1 skipped"
     assert verdict("run", 0, "no exits") == "make run: status 0"
     for command, status, text in (
-            ("run", 2, "PMUvisor refuses to start"), ("check", 2, good), ("check", 0, "built\n"),
-            ("check", 0, "=== 1 failed, 7 passed in 2.50s (0:00:02) ===\n"),
-            ("check", 0, "=== 7 passed, 1 error in 2.50s ===\n"),
-            ("check", 0, "=== 9 skipped in 2.50s ===\n")):
+        ("run", 2, "PMUvisor refuses to start"),
+        ("check", 2, good),
+        ("check", 0, "built\n"),
+        ("check", 0, "=== 1 failed, 7 passed in 2.50s (0:00:02) ===\n"),
+        ("check", 0, "=== 7 passed, 1 error in 2.50s ===\n"),
+        ("check", 0, "=== 9 skipped in 2.50s ===\n"),
+    ):
         with pytest.raises(AssertionError):
             verdict(command, status, text)

@@ -1,17 +1,54 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_entry.py: what VM entries check of the guest's state. Nothing that a guest tries makes a check
-# fail, and it gives the same as natively. The table is docs/entries.md.
+# test_entry.py: what VM entries check of the guest's state. Nothing that a guest tries makes a
+# check fail, and it gives the same as natively. The table is docs/entries.md.
 from experiment_rows import all_of
 from kernel import Plan, expect_ok, run
 import pytest
 
 CET = "sapphire_rapids"  # the model that has shadow stacks
 # The cases of tests/kernel/test_entry.c; in the modes where each runs.
-CASES = ["cpuid", "cpuid-l", "vmread", "in-61", "rdmsr", "wrmsr", "rdpmc", "xsetbv", "invd", "step",
-         "step-shadow", "wrap", "wrap-l", "code-conforming", "code-conforming-0", "ss-expand-down",
-         "ds-not-accessed", "ds-code", "ds-null", "mwait", "tr-16", "cr0", "cr0-pg", "tr-16-long",
-         "cs-l-long", "cr4-pcide", "stos-16-l", "pdpte", "pdpte-loaded", "ss-null", "cs-l-d", "gdtr",
-         "idtr", "dr7", "cr0-nw", "ldtr-base", "tr-base", "tr-null", "msr", "rip-end"]
+CASES = [
+    "cpuid",
+    "cpuid-l",
+    "vmread",
+    "in-61",
+    "rdmsr",
+    "wrmsr",
+    "rdpmc",
+    "xsetbv",
+    "invd",
+    "step",
+    "step-shadow",
+    "wrap",
+    "wrap-l",
+    "code-conforming",
+    "code-conforming-0",
+    "ss-expand-down",
+    "ds-not-accessed",
+    "ds-code",
+    "ds-null",
+    "mwait",
+    "tr-16",
+    "cr0",
+    "cr0-pg",
+    "tr-16-long",
+    "cs-l-long",
+    "cr4-pcide",
+    "stos-16-l",
+    "pdpte",
+    "pdpte-loaded",
+    "ss-null",
+    "cs-l-d",
+    "gdtr",
+    "idtr",
+    "dr7",
+    "cr0-nw",
+    "ldtr-base",
+    "tr-base",
+    "tr-null",
+    "msr",
+    "rip-end",
+]
 CET_CASES = ["cr0-wp", "ssp-end", "cet-legacy"]
 # Menu entry, options, model.
 NATIVE = {"native": ("native", "", None), "native-cet": ("native", "", CET)}
@@ -27,7 +64,9 @@ def rows(lab, name):
     """What came, by case and mode."""
     entry, config, model = (NATIVE | GUESTS)[name]
     knobs = ["arch_lbr on"] if model else []
-    boot = run(lab, f"entry-{name}", Plan(*knobs).add("entry"), entry=entry, config=config, model=model)
+    boot = run(
+        lab, f"entry-{name}", Plan(*knobs).add("entry"), entry=entry, config=config, model=model
+    )
     expect_ok(boot, ["entry"])
     found = {(row.pop("case"), row.pop("mode")): row for row in boot.lines("entry")}
     assert {case for case, _ in found} == set(CASES + (CET_CASES if model else [])), found.keys()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_events.py: the boots of the measurements in which the bookkeeping has something to do. Each NMI
-# reaches its side with all steps, and the NMIs of one kind are lost without theirs.
+# test_events.py: the boots of the measurements in which the bookkeeping has something to do. Each
+# NMI reaches its side with all steps, and the NMIs of one kind are lost without theirs.
 import sys
 
 from host import Plan, results, run
@@ -13,9 +13,13 @@ import plan as bench_plan  # noqa: E402
 
 # NMIs that arrive, of each kind, by what is left out.
 ALL = {item: bench_plan.KERNEL_OPERATIONS for item in bench_plan.EVENTS}
-ARRIVE = {"all": ALL, "lazy": ALL, "no_skid": {**ALL, "sent_again": 0},
-          "no_lost": {**ALL, "found_late": 0},
-          "none": {**ALL, "sent_again": 0, "found_late": 0}}
+ARRIVE = {
+    "all": ALL,
+    "lazy": ALL,
+    "no_skid": {**ALL, "sent_again": 0},
+    "no_lost": {**ALL, "found_late": 0},
+    "none": {**ALL, "sent_again": 0, "found_late": 0},
+}
 
 
 @pytest.mark.parametrize("variant", ARRIVE)
@@ -26,8 +30,10 @@ def test_arrive(lab, variant):
     rows = {row["item"]: row for row in done.lines("bench")}
     arrived = {item: int(row["value"]) for item, row in rows.items()}
     assert arrived == ARRIVE[variant], f"{arrived}, wanted {ARRIVE[variant]}"
-    root = {item: done.region(row["region"])["root"]["instructions"] // int(row["ops"])
-            for item, row in rows.items()}
+    root = {
+        item: done.region(row["region"])["root"]["instructions"] // int(row["ops"])
+        for item, row in rows.items()
+    }
     return ", ".join(f"{item} {count}" for item, count in root.items())
 
 
@@ -39,16 +45,20 @@ def pair(boot, item):
 
 
 def test_nothing_to_do(lab):
-    """What the table subtracts is the ablation's VMCALL and CPUID on the plain build: with nothing to
-    do the test build's exits count the same. A host NMI that nobody answers leaves its note, which each exit then looks
-    at: that is all that is left of it without its step."""
+    """What the table subtracts is the ablation's VMCALL and CPUID on the plain build: with nothing
+    to do the test build's exits count the same. A host NMI that nobody answers leaves its note,
+    which each exit then looks at: that is all that is left of it without its step."""
     boot = bench_plan.events_boot("none")
     plan = Plan().add(*boot.words)
     plain = kernel.run(lab, "events-nothing-plain", plan, config=boot.config)
     hooks = run(lab, "events-nothing-hooks", plan, config=boot.config)
     bare = pair(plain, "sent_again")
-    exits = kernel.run(lab, "events-exits", Plan().add(*bench_plan.ablation_boot(
-        "none", "emulator").words), config=boot.config)
+    exits = kernel.run(
+        lab,
+        "events-exits",
+        Plan().add(*bench_plan.ablation_boot("none", "emulator").words),
+        config=boot.config,
+    )
     both = [pair(exits, item) for item in ("vmcall", "cpuid")]
     assert bare == tuple(map(sum, zip(*both))), f"{bare}, the ablation's two exits {both}"
     assert pair(hooks, "sent_again") == bare, f"test build {pair(hooks, 'sent_again')}, {bare}"

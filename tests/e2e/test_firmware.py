@@ -19,33 +19,50 @@ BUILT = "trixie-2M"  # from source, some 10 minutes
 # 2025.02 with one processor lists as free and does not give (boot/memory.c). Debian's kernel is too
 # large to be there.
 CROWD = 960 << 10  # bytes
-EVERY = [(name, grub, cpus) for name in NAMES for grub in ("bookworm-4M", "trixie-4M")
-         for cpus in (1, 4)]
+EVERY = [
+    (name, grub, cpus) for name in NAMES for grub in ("bookworm-4M", "trixie-4M") for cpus in (1, 4)
+]
 # What is about how a start begins, ends, is chosen or refused, and what it leaves.
 GROUPS = ["boots", "crash", "menu", "refusals"]
 
 
-@pytest.mark.parametrize("name", [
-    pytest.param(name, marks=[pytest.mark.full] if name == BUILT else []) for name in NAMES])
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.full] if name == BUILT else []) for name in NAMES],
+)
 def test_starts(lab, name):
     """The test kernel, with firmware and GRUB of that Debian."""
     plan = Plan("tsc_hz 50000000").add("pmi", *(["smp-processors"] if NAMES[name] > 1 else []))
     rest = CROWD - os.path.getsize(made("build/kernel.bzImage"))
-    boot = kernel.run(lab, f"firmware-{name}", plan, cpus=NAMES[name],
-                      firmware=firmware(name), content=bytes(rest))
+    boot = kernel.run(
+        lab,
+        f"firmware-{name}",
+        plan,
+        cpus=NAMES[name],
+        firmware=firmware(name),
+        content=bytes(rest),
+    )
     assert all(good for _, good, _, _ in tap(boot)), boot.last_line()
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name, grub, cpus", EVERY,
-                         ids=[f"linux-{name}-grub-{grub}-{cpus}" for name, grub, cpus in EVERY])
+@pytest.mark.parametrize(
+    "name, grub, cpus",
+    EVERY,
+    ids=[f"linux-{name}-grub-{grub}-{cpus}" for name, grub, cpus in EVERY],
+)
 def test_linux(lab, name, grub, cpus):
     """Debian's kernel and program A.1."""
     machine = firmware(name)[0], firmware(grub)[1]
     rest = CROWD - os.path.getsize(made(lab.initrd()))
-    boot = lab.emulator(f"firmware-{name}-{grub}-{cpus}", cpus=cpus, firmware=machine,
-                        append="tsc_early_khz=50000" if cpus > 1 else "",
-                        initrd=(lab.initrd(), bytes(max(rest, 0))), jobs="a1")
+    boot = lab.emulator(
+        f"firmware-{name}-{grub}-{cpus}",
+        cpus=cpus,
+        firmware=machine,
+        append="tsc_early_khz=50000" if cpus > 1 else "",
+        initrd=(lab.initrd(), bytes(max(rest, 0))),
+        jobs="a1",
+    )
     boot.expect_status(STATUS_POWEROFF)
     assert boot.job_status("a1") == 0
 
@@ -56,12 +73,28 @@ def test_groups(name):
     """All tests of those groups, with firmware and GRUB of that Debian in each of their boots."""
     image, modules = firmware(name)
     done = subprocess.run(
-        [sys.executable, "-B", "-m", "pytest", "-p", "no:cacheprovider", "--jobs", "1", "--keep",
-         path("build", "e2e", f"firmware-{name}"),
-         *(path("tests", "e2e", f"test_{group}.py") for group in GROUPS)],
-        cwd=path(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        text=True, check=False, timeout=BACKSTOP_SECONDS,
-        env={**environment(), "FIRMWARE": image, "GRUB_MODULES": modules, "FULL": "0"})
+        [
+            sys.executable,
+            "-B",
+            "-m",
+            "pytest",
+            "-p",
+            "no:cacheprovider",
+            "--jobs",
+            "1",
+            "--keep",
+            path("build", "e2e", f"firmware-{name}"),
+            *(path("tests", "e2e", f"test_{group}.py") for group in GROUPS),
+        ],
+        cwd=path(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=BACKSTOP_SECONDS,
+        env={**environment(), "FIRMWARE": image, "GRUB_MODULES": modules, "FULL": "0"},
+    )
     failed = [line for line in done.stdout.splitlines() if line.startswith("FAILED ")]
     last = done.stdout.splitlines()[-1]
     assert done.returncode == 0 and " passed" in last, failed or last

@@ -23,9 +23,18 @@ KNOBS = "msr 0x2000 0x1234\npebs 3\n"
 
 
 def boot(lab, name, words, entry="native", limit=LIMIT, knobs=KNOBS, **keywords):
-    return lab.emulator(name, entry=entry, kernel=path("build", "kernel.bzImage"), initrd=b"none\n",
-                        append="tests=" + ",".join(words), panic="report", limit=limit,
-                        until=STOPPED, knobs=knobs, **keywords)
+    return lab.emulator(
+        name,
+        entry=entry,
+        kernel=path("build", "kernel.bzImage"),
+        initrd=b"none\n",
+        append="tests=" + ",".join(words),
+        panic="report",
+        limit=limit,
+        until=STOPPED,
+        knobs=knobs,
+        **keywords,
+    )
 
 
 def plan():
@@ -46,9 +55,13 @@ def other(lab):
 
 
 def mutant(lab):
-    return boot(lab, "fuzz-mutant", [f"fuzz:verbose:{MUTANT_SEED}:0:{FINE_STEP}",
-                                     f"fuzz:{SEEDS[0]}:0:{OPERATIONS}"],
-                entry="msr+nmi", efi=path("build", "mutants", "gullible.efi"))
+    return boot(
+        lab,
+        "fuzz-mutant",
+        [f"fuzz:verbose:{MUTANT_SEED}:0:{FINE_STEP}", f"fuzz:{SEEDS[0]}:0:{OPERATIONS}"],
+        entry="msr+nmi",
+        efi=path("build", "mutants", "gullible.efi"),
+    )
 
 
 def survived(run):
@@ -56,7 +69,7 @@ def survived(run):
     assert operations(run), f"nothing ran; last line: {run.last_line()}"
     for bad in ("fault in root mode", "Bail out!"):
         at = run.console.find(bad)
-        assert at < 0, run.console[at:at + 600]
+        assert at < 0, run.console[at : at + 600]
 
 
 def operations(run):
@@ -91,8 +104,15 @@ def operation_that_differs(one, two):
     ours, theirs = shown(one), shown(two)
     for number in sorted(set(ours) & set(theirs)):
         if ours[number][1] != theirs[number][1]:
-            return "\n".join([f"operation {number}:", *ours[number][0][-4:], ours[number][1],
-                              "and there:", theirs[number][1]])
+            return "\n".join(
+                [
+                    f"operation {number}:",
+                    *ours[number][0][-4:],
+                    ours[number][1],
+                    "and there:",
+                    theirs[number][1],
+                ]
+            )
     return None
 
 
@@ -101,11 +121,15 @@ def bisect(lab, seed, end, **keywords):
     start = (end - 1) // STEP * STEP
     before = [X2] if seed == SEEDS[1] else []
     for first in dict.fromkeys((start, 0)):
+
         def both(word, begin, stop):
             words = before + [f"fuzz:{word}:{seed}:{begin}:{stop - begin}"]
             name = f"fuzz-{word}-{begin}"
-            return (boot(lab, name + "-native", words),
-                    boot(lab, f"{name}-{keywords['entry']}", words, **keywords))
+            return (
+                boot(lab, name + "-native", words),
+                boot(lab, f"{name}-{keywords['entry']}", words, **keywords),
+            )
+
         found = first_difference(*both("fine", first, end))
         if found is None:
             continue
@@ -120,8 +144,10 @@ def expect_same(lab, run, **keywords):
     survived(run)
     different = first_difference(native(lab), run)
     if different:
-        raise AssertionError(f"seed {different[0]}, up to operation {different[1]}: "
-                             + bisect(lab, *different, **keywords))
+        raise AssertionError(
+            f"seed {different[0]}, up to operation {different[1]}: "
+            + bisect(lab, *different, **keywords)
+        )
     return sum(operations(run).values())
 
 
@@ -161,8 +187,11 @@ def test_differences(lab):
 
 def test_log_is_bounded(lab):
     """Nothing that the guest does makes the hypervisor print without end."""
-    lines = [line for line in guest(lab).console.split("starting the guest", 1)[1].splitlines()
-             if line.startswith("pmuvisor: ")]
+    lines = [
+        line
+        for line in guest(lab).console.split("starting the guest", 1)[1].splitlines()
+        if line.startswith("pmuvisor: ")
+    ]
     assert len(lines) <= LINES_MAX, f"{len(lines)} lines, the last: {lines[-1]}"
     return f"{len(lines)} lines"
 

@@ -3,30 +3,56 @@
 # says what it saw; the emulator's ledger, of which the hypervisor knows nothing, what it cost.
 import pytest
 
-from guest import (CPUID_ROUNDS, EXIT_REASON_CPUID, MAX_CPUID_INSTRUCTIONS,
-                   MAX_CPUID_VMCS_ACCESSES, REGION_CPUID, REGION_USER, after_guest, guest)
+from guest import (
+    CPUID_ROUNDS,
+    EXIT_REASON_CPUID,
+    MAX_CPUID_INSTRUCTIONS,
+    MAX_CPUID_VMCS_ACCESSES,
+    REGION_CPUID,
+    REGION_USER,
+    after_guest,
+    guest,
+)
 from machine import STATUS_POWEROFF, STATUS_RESET, exit_count
 from native import A1_BRANCHES, A1_PERIODS, expect_a1_pmis, expect_generalized, native, native_perf
 
 MAX_BOOT_EXITS = 1000
 MAX_GUEST_WORK = 1.01
 
-OPTIONAL_CONTROLS = ("load_global_ctrl_at_entry", "load_global_ctrl_at_exit", "save_global_ctrl",
-                     "enable_rdtscp", "enable_invpcid", "enable_xsaves")
+OPTIONAL_CONTROLS = (
+    "load_global_ctrl_at_entry",
+    "load_global_ctrl_at_exit",
+    "save_global_ctrl",
+    "enable_rdtscp",
+    "enable_invpcid",
+    "enable_xsaves",
+)
 
 
 def guest_silent(lab):
     """console=none, no hypervisor bit, perf, the log, the module, and a reboot through the
     firmware, in one boot."""
-    return lab.emulator("guest-silent", tools=True, config="console=none hypervisor_bit=off",
-                        jobs="report,cpuinfo,perf,log,module", append="reboot=efi", end="reboot")
+    return lab.emulator(
+        "guest-silent",
+        tools=True,
+        config="console=none hypervisor_bit=off",
+        jobs="report,cpuinfo,perf,log,module",
+        append="reboot=efi",
+        end="reboot",
+    )
 
 
 def guest_plain(lab):
     """Optional controls hidden, exits timed, and a reboot by triple fault, in one boot."""
     knobs = "".join(f"hide_control {name}\n" for name in OPTIONAL_CONTROLS)
-    return lab.emulator("guest-plain", jobs="a1,report", config="stats=cycles", knobs=knobs,
-                        append="reboot=triple", end="reboot")
+    return lab.emulator(
+        "guest-plain",
+        jobs="a1,report",
+        config="stats=cycles",
+        knobs=knobs,
+        append="reboot=triple",
+        end="reboot",
+    )
 
 
 def guest_save(lab):
@@ -35,8 +61,14 @@ def guest_save(lab):
 
 def guest_two(lab):
     """A machine of two processors, and a reboot through ACPI, in one boot."""
-    return lab.emulator("guest-two", jobs="a1,report,cpuinfo", cpus=2, append="reboot=acpi",
-                        end="reboot", knobs="tsc_hz 50000000\n")
+    return lab.emulator(
+        "guest-two",
+        jobs="a1,report,cpuinfo",
+        cpus=2,
+        append="reboot=acpi",
+        end="reboot",
+        knobs="tsc_hz 50000000\n",
+    )
 
 
 def guest_stock(lab):
@@ -54,8 +86,9 @@ def test_boots(lab):
 def test_cpuid(lab):
     """The guest sees a hypervisor, its signature and no VMX."""
     row = guest(lab).lines("cpuinfo")
-    assert row and row[0]["vmx"] == "0" and row[0]["hypervisor"] == "1" and \
-        row[0]["pmuvisor"] == "1", row
+    assert (
+        row and row[0]["vmx"] == "0" and row[0]["hypervisor"] == "1" and row[0]["pmuvisor"] == "1"
+    ), row
     assert "signature=PMUvisorPMUv" in guest(lab).console
 
 
@@ -76,8 +109,13 @@ def test_pmu_as_native(lab):
     """Linux's PMU driver says the same as natively, and the NMI watchdog runs."""
     said = []
     for boot in (native(lab), guest(lab)):
-        said.append([line.split("] ", 1)[1] for line in boot.console.splitlines()
-                     if "dmesg:" in line and ("] ..." in line or "Performance Events" in line)])
+        said.append(
+            [
+                line.split("] ", 1)[1]
+                for line in boot.console.splitlines()
+                if "dmesg:" in line and ("] ..." in line or "Performance Events" in line)
+            ]
+        )
     assert said[0] and said[0] == said[1], f"natively {said[0]}, in the guest {said[1]}"
     assert guest(lab).lines("watchdog")[0]["enabled"] == "1"
 
@@ -86,8 +124,9 @@ def test_a1_as_native(lab):
     """A.1: N/M PMIs, the branch count as native."""
     rows, native_rows = expect_a1_pmis(guest(lab)), expect_a1_pmis(native(lab))
     for period, row in rows.items():
-        assert row["count"] == native_rows[period]["count"], \
-            f"M={period}: {row['count']} branches, natively {native_rows[period]['count']}"
+        assert (
+            row["count"] == native_rows[period]["count"]
+        ), f"M={period}: {row['count']} branches, natively {native_rows[period]['count']}"
 
 
 def test_a1_no_exits(lab):
@@ -98,8 +137,9 @@ def test_a1_no_exits(lab):
         assert exit_count(account) == 0, f"M={period}: exits {account['exits']}"
         wanted = A1_BRANCHES // period
         pmi = account["pmi"]
-        assert pmi["raised"] == wanted and pmi["nonroot"] == wanted and pmi["root"] == 0, \
-            f"M={period}: {pmi}, wanted {wanted} raised and taken in non-root mode"
+        assert (
+            pmi["raised"] == wanted and pmi["nonroot"] == wanted and pmi["root"] == 0
+        ), f"M={period}: {pmi}, wanted {wanted} raised and taken in non-root mode"
 
 
 def guest_work(boot, region):
@@ -132,8 +172,10 @@ def test_cpuid_exit_budget(lab):
     overall = guest(lab).ledger["exits"][EXIT_REASON_CPUID]
     assert overall["root_instructions"]["max"] <= MAX_CPUID_INSTRUCTIONS, overall
     assert overall["vmcs_accesses"]["max"] <= MAX_CPUID_VMCS_ACCESSES, overall
-    return f"{most} instructions, {vmcs} VMREAD and VMWRITE; " \
-           f"at most {overall['root_instructions']['max']} for any leaf"
+    return (
+        f"{most} instructions, {vmcs} VMREAD and VMWRITE; "
+        f"at most {overall['root_instructions']['max']} for any leaf"
+    )
 
 
 def test_boot_exits(lab):
@@ -147,8 +189,9 @@ def test_boot_exits(lab):
             by_reason[entry["name"]] = count
     total = sum(by_reason.values())
     assert 0 < total <= MAX_BOOT_EXITS, f"{total} exits: {by_reason}"
-    listed = ", ".join(f"{name} {count}" for name, count in
-                       sorted(by_reason.items(), key=lambda item: -item[1]))
+    listed = ", ".join(
+        f"{name} {count}" for name, count in sorted(by_reason.items(), key=lambda item: -item[1])
+    )
     return f"{total}: {listed}"
 
 
@@ -186,12 +229,14 @@ def test_log(lab):
     assert boot.job_status("log") == 0, boot.lines("log")
     log = [line for line in boot.console.splitlines() if line.startswith("log: ")]
     assert any("starting the guest" in line for line in log), log
-    exits = dict(line.split()[1:] for line in boot.console.splitlines()
-                 if line.startswith("exits: "))
+    exits = dict(
+        line.split()[1:] for line in boot.console.splitlines() if line.startswith("exits: ")
+    )
     # The rest of the boot may add exits, but takes none away.
     counted = {reason: entry["count"] for reason, entry in boot.ledger["exits"].items()}
-    assert exits and all(0 < int(count) <= counted[reason] for reason, count in exits.items()), \
-        f"by hypercall {exits}, by the ledger {counted}"
+    assert exits and all(
+        0 < int(count) <= counted[reason] for reason, count in exits.items()
+    ), f"by hypercall {exits}, by the ledger {counted}"
 
 
 def test_final_table(lab):
@@ -224,8 +269,14 @@ def test_perf_stat_exact(lab):
 def test_perf_generalized(lab):
     """perf's generalized events too: what is exact natively is the same in the guest."""
     native, guest = expect_generalized(native_perf(lab)), expect_generalized(guest_silent(lab))
-    for event in ("L1-dcache-loads:u", "L1-dcache-stores:u", "dTLB-loads:u", "dTLB-stores:u",
-                  "branches:u", "branch-loads:u"):
+    for event in (
+        "L1-dcache-loads:u",
+        "L1-dcache-stores:u",
+        "dTLB-loads:u",
+        "dTLB-stores:u",
+        "branches:u",
+        "branch-loads:u",
+    ):
         assert guest[event] == native[event], (event, guest[event], native[event])
     return ", ".join(f"{event.removesuffix(':u')} {count}" for event, count in guest.items())
 
@@ -255,8 +306,9 @@ def test_save_control(lab):
     assert "GLOBAL_CTRL:VMCSloadandsavecontrols" in boot.squeezed(), "the start line names another"
     rows, natively = expect_a1_pmis(boot), expect_a1_pmis(native(lab))
     for period, row in rows.items():
-        assert row["count"] == natively[period]["count"], \
-            f"M={period}: {row['count']} branches, natively {natively[period]['count']}"
+        assert (
+            row["count"] == natively[period]["count"]
+        ), f"M={period}: {row['count']} branches, natively {natively[period]['count']}"
     for region in A1_PERIODS:
         assert exit_count(boot.region(region)) == 0, boot.region(region)["exits"]
 

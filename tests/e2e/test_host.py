@@ -5,8 +5,20 @@
 # test must then fail in the way the thesis describes.
 import re
 
-from host import (NO_LOST, NO_MASK, NO_UNBLOCK, Plan, REGION_CLEAN, REGION_CLEAN_BLOCKED, STOPPED,
-                  path_length, results, row, run, sweeps)
+from host import (
+    NO_LOST,
+    NO_MASK,
+    NO_UNBLOCK,
+    Plan,
+    REGION_CLEAN,
+    REGION_CLEAN_BLOCKED,
+    STOPPED,
+    path_length,
+    results,
+    row,
+    run,
+    sweeps,
+)
 import kernel
 from machine import STATUS_TEXT, exit_count, path
 import pytest
@@ -22,9 +34,18 @@ LATE_SKID = 700  # instructions: longer than from the exit for host work to its 
 PAGE = 4096
 LBR_ENTRIES = 32
 BLOCKED_COST_MAX = 24  # root instructions
-SUITE = ["host-root", "host-lost", "host-returned", "host-sending", "host-unblock",
-         "host-mask:2000000:200", "context:work",
-         "context:records", "context:guest", "lbr"]
+SUITE = [
+    "host-root",
+    "host-lost",
+    "host-returned",
+    "host-sending",
+    "host-unblock",
+    "host-mask:2000000:200",
+    "context:work",
+    "context:records",
+    "context:guest",
+    "lbr",
+]
 
 
 def suite(lab):
@@ -77,14 +98,19 @@ def test_nested_nmi(lab):
     """NMIs are unblocked inside root mode's NMI handler and one comes: that is reported."""
     efi = path("build", "test", "mutants", "nested_nmi.efi")
     boot = run(lab, "host-nested-nmi", Plan().add("host-root"), efi=efi, until=STOPPED)
-    said = boot.console[boot.console.find("TAP version"):]
-    assert "an NMI interrupted the NMI handler, at image offset 0x" in said and STOPPED in said, \
-        said[-400:]
+    said = boot.console[boot.console.find("TAP version") :]
+    assert (
+        "an NMI interrupted the NMI handler, at image offset 0x" in said and STOPPED in said
+    ), said[-400:]
 
 
 def test_returned_lazy(lab):
-    boot = run(lab, "host-lazy-lost", Plan().add("host-lost", "host-returned", "host-unblock"),
-               config="unblock=lazy")
+    boot = run(
+        lab,
+        "host-lazy-lost",
+        Plan().add("host-lost", "host-returned", "host-unblock"),
+        config="unblock=lazy",
+    )
     expect_host(boot, "host-lost", 20)
     expect_host(boot, "host-unblock", 400)
     return expect_host(boot, "host-returned")
@@ -120,8 +146,9 @@ def test_masking_late_pmi(lab):
     plan = Plan(f"pmi_skid {LATE_SKID}").add(f"host-mask-pmi:{LATE_SKID}")
     boot = run(lab, "host-mask-pmi", plan)
     found = row(boot, "host", "host-mask-pmi")
-    assert results(boot)[found["name"]] and found["found"] == LATE_SKID, \
-        f"{found}; {kernel.notes(boot)}"
+    assert (
+        results(boot)[found["name"]] and found["found"] == LATE_SKID
+    ), f"{found}; {kernel.notes(boot)}"
     return f"{LATE_SKID} distances"
 
 
@@ -136,16 +163,18 @@ def context(boot, word):
 def test_context_work(lab):
     """4.4.1: every register of the save set has the guest's value after host work."""
     found = context(suite(lab), "work")
-    assert found["kept"] >= found["checked"] > 0 and found["ran"] == found["vmcs"] == 1, \
-        f"{found}; {kernel.notes(suite(lab))}"
+    assert (
+        found["kept"] >= found["checked"] > 0 and found["ran"] == found["vmcs"] == 1
+    ), f"{found}; {kernel.notes(suite(lab))}"
     assert results(suite(lab))["context:work"], found
     return f"{found['checked']} registers"
 
 
 def test_context_two_guests(lab):
     found = context(suite(lab), "guest")
-    assert found["kept"] >= found["checked"] > 0 and found["ran"] == found["vmcs"] == 1, \
-        f"{found}; {kernel.notes(suite(lab))}"
+    assert (
+        found["kept"] >= found["checked"] > 0 and found["ran"] == found["vmcs"] == 1
+    ), f"{found}; {kernel.notes(suite(lab))}"
     assert results(suite(lab))["context:guest"], found
     return f"{found['checked']} registers"
 
@@ -153,8 +182,9 @@ def test_context_two_guests(lab):
 def test_context_records(lab):
     """The same where host work records branches itself, and finds 30 of its own or more."""
     found = context(suite(lab), "records")
-    assert found["kept"] == found["checked"] > 0 and found["ran"] == found["vmcs"] == 1, \
-        f"{found}; {kernel.notes(suite(lab))}"
+    assert (
+        found["kept"] == found["checked"] > 0 and found["ran"] == found["vmcs"] == 1
+    ), f"{found}; {kernel.notes(suite(lab))}"
     return f"{found['checked']} registers"
 
 
@@ -167,36 +197,42 @@ def test_context_records_fail(lab):
     assert not any(results(boot).values()), results(boot)
     assert work["checked"] - work["kept"] >= 3 * LBR_ENTRIES, work
     assert guest["others"] == guest["checked"] - guest["kept"] == 2 + 3 * LBR_ENTRIES + 2, guest
-    return f"{work['checked'] - work['kept']} registers are the host's, {guest['others']} the other's"
+    return (
+        f"{work['checked'] - work['kept']} registers are the host's, {guest['others']} the other's"
+    )
 
 
 def test_work_price(lab):
-    """Host work that only counts does not pay for branch records and the PEBS buffer's registers."""
+    """Host work that only counts does not pay for branch records and the PEBS buffer's
+    registers."""
     boot = suite(lab)
     plain, records = (boot.region(region) for region in (REGION_WORK, REGION_WORK_RECORDS))
 
     def each(region, what):
         return round(region["root"][what] / region["begins"], 3)
+
     rest = 2 + 3 * LBR_ENTRIES + 2  # SELECT, TOS, records, DS_AREA, LD_LAT
-    reads, writes = (round(each(records, what) - each(plain, what))
-                     for what in ("rdmsr", "wrmsr"))
+    reads, writes = (round(each(records, what) - each(plain, what)) for what in ("rdmsr", "wrmsr"))
     assert reads == 2 * rest + LBR_ENTRIES, f"{reads} RDMSR more"  # it looks at its own once
     assert writes == 2 * rest + 2, f"{writes} WRMSR more"  # on and off
-    return ", ".join(f"{name}: {each(region, 'rdmsr'):.0f} RDMSR, {each(region, 'wrmsr'):.0f} WRMSR, "
-                     f"{each(region, 'instructions'):.0f} instructions"
-                     for name, region in (("counts", plain), ("records", records)))
+    return ", ".join(
+        f"{name}: {each(region, 'rdmsr'):.0f} RDMSR, {each(region, 'wrmsr'):.0f} WRMSR, "
+        f"{each(region, 'instructions'):.0f} instructions"
+        for name, region in (("counts", plain), ("records", records))
+    )
 
 
-@pytest.mark.parametrize("shape", kernel.SHAPES,
-                         ids=[f"context_{shape}" for shape in kernel.SHAPES])
+@pytest.mark.parametrize(
+    "shape", kernel.SHAPES, ids=[f"context_{shape}" for shape in kernel.SHAPES]
+)
 def test_context_shape(lab, shape):
     """The same with all counters that CPUID.0AH:ECX or leaf 23H names."""
     plan = Plan(*kernel.shape_knobs(shape)).add("context:work", "context:guest")
     boot = run(lab, f"host-context-{shape}", plan)
     found = [context(boot, word) for word in ("work", "guest")]
-    assert all(results(boot).values()) and \
-        all(f["kept"] == f["checked"] and f["ran"] == 1 for f in found), \
-        f"{found}; {kernel.notes(boot)}"
+    assert all(results(boot).values()) and all(
+        f["kept"] == f["checked"] and f["ran"] == 1 for f in found
+    ), f"{found}; {kernel.notes(boot)}"
     return f"{found[0]['checked']} registers"
 
 
@@ -217,8 +253,10 @@ def test_context_cost(lab):
     where a bit of it is set (they are how hardware lets it be cleared and set)."""
     found = context(suite(lab), "guest")
     saved = found["checked"] - 1 + found["fixed"]  # STATUS apart
-    plain, without = (boot.region(region) for boot, region in
-                      ((suite(lab), REGION_OTHER_GUEST), (bare(lab), REGION_OTHER_GUEST_BARE)))
+    plain, without = (
+        boot.region(region)
+        for boot, region in ((suite(lab), REGION_OTHER_GUEST), (bare(lab), REGION_OTHER_GUEST_BARE))
+    )
     status = suite(lab).region(REGION_OTHER_GUEST_STATUS)
 
     runs = plain["begins"]
@@ -228,10 +266,13 @@ def test_context_cost(lab):
     assert reads == 2 * (saved + 1), f"{reads} RDMSR in two switches of {saved} registers"
     assert writes == 2 * saved, f"{writes} WRMSR in two switches of {saved} registers"
     assert status["begins"] == 1 and with_status == 2, f"{with_status} WRMSR more with STATUS set"
-    cost = plain["root"]["instructions"] / runs - \
-        without["root"]["instructions"] / without["begins"]
-    return f"{saved} registers: {saved + 1} RDMSR, {saved} WRMSR (+2 in a round trip with STATUS " \
-           f"set), {cost / 2:.0f} instructions"
+    cost = (
+        plain["root"]["instructions"] / runs - without["root"]["instructions"] / without["begins"]
+    )
+    return (
+        f"{saved} registers: {saved + 1} RDMSR, {saved} WRMSR (+2 in a round trip with STATUS "
+        f"set), {cost / 2:.0f} instructions"
+    )
 
 
 def test_blocked_cost(lab):
@@ -253,24 +294,29 @@ def test_lbr(lab):
 LBR_MUTANTS = [("no_debugctl", 0), ("root_branches", 1)]
 
 
-@pytest.mark.parametrize("mutant, control", LBR_MUTANTS,
-                         ids=[f"lbr_fails_with_{mutant}" for mutant, _ in LBR_MUTANTS])
+@pytest.mark.parametrize(
+    "mutant, control", LBR_MUTANTS, ids=[f"lbr_fails_with_{mutant}" for mutant, _ in LBR_MUTANTS]
+)
 def test_lbr_fails(lab, mutant, control):
-    boot = run(lab, f"host-{mutant}", Plan().add("lbr"),
-               efi=path("build", "mutants", f"{mutant}.efi"))
+    boot = run(
+        lab, f"host-{mutant}", Plan().add("lbr"), efi=path("build", "mutants", f"{mutant}.efi")
+    )
     found = row(boot, "lbr", "lbr")
     assert not results(boot)["lbr"] and found["control"] == control, found
     assert found["wrong"] >= LBR_ENTRIES - 1, found  # the last jump is after the last exit
 
 
 ARCH_LBR = "arch_lbr on"
-ALL_PAST = 0xff  # of eight leaves past the highest, those that have data (tests/kernel/test_lbr.c)
+ALL_PAST = 0xFF  # of eight leaves past the highest, those that have data (tests/kernel/test_lbr.c)
 HIDDEN = {"load": ("load_lbr_ctl", "msr+nmi"), "clear": ("clear_lbr_ctl", "intercept")}
 
 
 def arch_lbr(lab):
-    return run(lab, "host-arch-lbr",
-               Plan(ARCH_LBR).add("lbr", "context:records", "context:guest", "lbr:hidden"))
+    return run(
+        lab,
+        "host-arch-lbr",
+        Plan(ARCH_LBR).add("lbr", "context:records", "context:guest", "lbr:hidden"),
+    )
 
 
 def test_arch_lbr(lab):
@@ -279,7 +325,12 @@ def test_arch_lbr(lab):
     found, seen = row(boot, "lbr", "lbr"), row(boot, "hidden", "lbr:hidden")
     assert found["arch"] == 1 and results(boot)["lbr"], f"{found}; {kernel.notes(boot)}"
     assert exit_count(boot.region(REGION_LBR)) == 64, boot.region(REGION_LBR)["exits"]
-    assert seen["cpuid"] == 1 and seen["past"] == ALL_PAST and seen["accesses"] > 0 and not results(boot)["lbr:hidden"], seen
+    assert (
+        seen["cpuid"] == 1
+        and seen["past"] == ALL_PAST
+        and seen["accesses"] > 0
+        and not results(boot)["lbr:hidden"]
+    ), seen
 
 
 def test_arch_lbr_intercept(lab):
@@ -295,14 +346,19 @@ def test_arch_lbr_context(lab):
     """They are in the full switch: of host work that records, and of a second guest."""
     boot = arch_lbr(lab)
     found = [context(boot, word) for word in ("records", "guest")]
-    assert all(f["kept"] == f["checked"] and f["ran"] == f["vmcs"] == 1 for f in found), \
-        f"{found}; {kernel.notes(boot)}"
+    assert all(
+        f["kept"] == f["checked"] and f["ran"] == f["vmcs"] == 1 for f in found
+    ), f"{found}; {kernel.notes(boot)}"
     return f"{found[0]['checked']} registers"
 
 
 def test_arch_lbr_fails_without_clear(lab):
-    boot = run(lab, "host-arch-lbr-left", Plan(ARCH_LBR, f"msr 0xfff {kernel.LBR_CLEAR_LEFT_OUT}").add("lbr"),
-               efi=kernel.LEFT_OUT)
+    boot = run(
+        lab,
+        "host-arch-lbr-left",
+        Plan(ARCH_LBR, f"msr 0xfff {kernel.LBR_CLEAR_LEFT_OUT}").add("lbr"),
+        efi=kernel.LEFT_OUT,
+    )
     found = row(boot, "lbr", "lbr")
     assert not results(boot)["lbr"] and found["wrong"] >= LBR_ENTRIES - 1, found
 
@@ -311,19 +367,27 @@ def test_arch_lbr_fails_without_clear(lab):
 def test_arch_lbr_hidden(lab, missing):
     """Without either control neither CPUID nor an MSR has them."""
     control, entry = HIDDEN[missing]
-    boot = run(lab, f"host-arch-lbr-no-{missing}",
-               Plan(ARCH_LBR, f"hide_control {control}").add("lbr:hidden"), entry=entry)
+    boot = run(
+        lab,
+        f"host-arch-lbr-no-{missing}",
+        Plan(ARCH_LBR, f"hide_control {control}").add("lbr:hidden"),
+        entry=entry,
+    )
     found = row(boot, "hidden", "lbr:hidden")
-    assert results(boot)["lbr:hidden"] and found["cpuid"] == found["past"] == found["accesses"] == 0, found
+    assert (
+        results(boot)["lbr:hidden"] and found["cpuid"] == found["past"] == found["accesses"] == 0
+    ), found
 
 
 # PEBS is there (MISC_ENABLE, DS), and not isolated: Skylake-SP's steppings are, up to 7 and 11.
 PEBS = ["msr 0x1a0 0x50889", "msr 0x3f1 0"]
 NOT_ISOLATED = PEBS + ["cpuid 1 0 eax 0x8"]
-PEBS_SETUPS = [("", "msr+nmi", []),
-               ("msr_lists", "msr+nmi", ["hide_control load_global_ctrl_at_entry"]),
-               ("save_control", "msr+nmi", ["show_control save_global_ctrl"]),
-               ("intercept", "intercept", [])]
+PEBS_SETUPS = [
+    ("", "msr+nmi", []),
+    ("msr_lists", "msr+nmi", ["hide_control load_global_ctrl_at_entry"]),
+    ("save_control", "msr+nmi", ["show_control save_global_ctrl"]),
+    ("intercept", "intercept", []),
+]
 SWITCHED = "IA32_PEBS_ENABLE is 0 in root mode"
 
 
@@ -332,8 +396,9 @@ def pebs(lab, name, knobs, **more):
     return boot, row(boot, "pebs", "pebs"), path_length(boot, REGION_PEBS, 10)
 
 
-@pytest.mark.parametrize("name, entry, knobs", PEBS_SETUPS,
-                         ids=[f"pebs_{setup[0]}".rstrip("_") for setup in PEBS_SETUPS])
+@pytest.mark.parametrize(
+    "name, entry, knobs", PEBS_SETUPS, ids=[f"pebs_{setup[0]}".rstrip("_") for setup in PEBS_SETUPS]
+)
 def test_pebs(lab, name, entry, knobs):
     """Not isolated: the guest keeps its value, root mode has 0."""
     boot, found, _ = pebs(lab, name or "switched", NOT_ISOLATED + knobs, entry=entry)
@@ -343,11 +408,13 @@ def test_pebs(lab, name, entry, knobs):
 
 def test_pebs_price(lab):
     """Lists are the processor's work: the exit has as many instructions and VMCS accesses."""
-    switched, plain = (pebs(lab, name, knobs) for name, knobs in
-                       (("switched", NOT_ISOLATED), ("isolated", PEBS)))
+    switched, plain = (
+        pebs(lab, name, knobs) for name, knobs in (("switched", NOT_ISOLATED), ("isolated", PEBS))
+    )
     assert SWITCHED not in plain[0].console and plain[1]["in_root"] != 0, plain[1]
-    vmcs = [boot.region(REGION_PEBS)["exits"]["10"]["vmcs_accesses"]
-            for boot in (switched[0], plain[0])]
+    vmcs = [
+        boot.region(REGION_PEBS)["exits"]["10"]["vmcs_accesses"] for boot in (switched[0], plain[0])
+    ]
     assert switched[2] == plain[2] and vmcs[0] == vmcs[1], f"{switched[2]}, {plain[2]}, {vmcs}"
     return f"{plain[2]} root instructions, {vmcs[0]['max']} VMCS accesses, with and without"
 
@@ -361,18 +428,30 @@ def test_pebs_fails_without_switch(lab):
 
 # tests/hooks/hooks.c, enum fault_kind, and what the last report must name.
 FAULT_STACK_OVERFLOW, FAULT_REPORT, FAULT_MACHINE_CHECK, FAULT_GUEST_STATE = 1, 3, 5, 6
-FAULTS = [("invalid_opcode", 0, "exception 6,"),
-          ("stack_overflow", FAULT_STACK_OVERFLOW, "root stack overflow, exception 14,"),
-          ("write_to_code", 2, "exception 14,"),
-          ("report", FAULT_REPORT, "asked for by the guest"),
-          ("double", 4, "double fault, exception 8,"),
-          ("machine_check", FAULT_MACHINE_CHECK, "machine check, exception 18,"),
-          ("guest_state", FAULT_GUEST_STATE, "reason 0x80000021 (ENTRY_FAILURE_GUEST_STATE)")]
+FAULTS = [
+    ("invalid_opcode", 0, "exception 6,"),
+    ("stack_overflow", FAULT_STACK_OVERFLOW, "root stack overflow, exception 14,"),
+    ("write_to_code", 2, "exception 14,"),
+    ("report", FAULT_REPORT, "asked for by the guest"),
+    ("double", 4, "double fault, exception 8,"),
+    ("machine_check", FAULT_MACHINE_CHECK, "machine check, exception 18,"),
+    ("guest_state", FAULT_GUEST_STATE, "reason 0x80000021 (ENTRY_FAILURE_GUEST_STATE)"),
+]
 # IA32_MCG_CAP with two banks, IA32_MCG_STATUS, and the second bank's STATUS, ADDR and MISC.
-BANKS = ["msr 0x179 2", "msr 0x17a 5", "msr 0x401 0", "msr 0x402 0", "msr 0x403 0",
-         "msr 0x405 0xbc00000000000135", "msr 0x406 0x1234000", "msr 0x407 0x86"]
-BANK_LINES = ["IA32_MCG_STATUS 5, 2 banks",
-              "machine-check bank 1: STATUS bc00000000000135 ADDR 1234000 MISC 86"]
+BANKS = [
+    "msr 0x179 2",
+    "msr 0x17a 5",
+    "msr 0x401 0",
+    "msr 0x402 0",
+    "msr 0x403 0",
+    "msr 0x405 0xbc00000000000135",
+    "msr 0x406 0x1234000",
+    "msr 0x407 0x86",
+]
+BANK_LINES = [
+    "IA32_MCG_STATUS 5, 2 banks",
+    "machine-check bank 1: STATUS bc00000000000135 ADDR 1234000 MISC 86",
+]
 
 
 @pytest.mark.parametrize("name, kind, text", FAULTS, ids=[f"fault_{fault[0]}" for fault in FAULTS])
@@ -380,7 +459,7 @@ def test_fault(lab, name, kind, text):
     plan = Plan(*(BANKS if kind == FAULT_MACHINE_CHECK else []))
     boot = run(lab, f"host-fault-{name}", plan.add(f"host-fault:{kind}"), until=STOPPED)
     boot.expect_status(STATUS_TEXT)
-    said = boot.console[boot.console.find("TAP version"):]
+    said = boot.console[boot.console.find("TAP version") :]
     assert "fault in root mode: " in said and text in said, said[-400:]
     assert STOPPED in said and "root mode went on" not in said, said[-400:]
     assert "the log's last" in said and "exits of processor" in said, said[-400:]
@@ -389,11 +468,15 @@ def test_fault(lab, name, kind, text):
     if kind == FAULT_MACHINE_CHECK:
         assert all(line in said for line in BANK_LINES), said[-2000:]
     if kind == FAULT_GUEST_STATE:
-        assert "RFLAGS 00000000" in said and re.search(r"^CS +0010 base 0+ limit f+ ", said,
-                                                       re.MULTILINE), said[-2000:]
-    registers = {word: int(value, 16) for word, value in
-                 re.findall(r"\b(R[A-Z0-9]{1,2}|CR2) +([0-9a-f]{16})\b", said)}
+        assert "RFLAGS 00000000" in said and re.search(
+            r"^CS +0010 base 0+ limit f+ ", said, re.MULTILINE
+        ), said[-2000:]
+    registers = {
+        word: int(value, 16)
+        for word, value in re.findall(r"\b(R[A-Z0-9]{1,2}|CR2) +([0-9a-f]{16})\b", said)
+    }
     assert len(registers) == 18, registers
     if kind == FAULT_STACK_OVERFLOW:  # the push that failed was the first one below the stack
-        assert registers["RSP"] % PAGE == 0 and registers["CR2"] == registers["RSP"] - 8, \
-            f"RSP {registers['RSP']:x}, CR2 {registers['CR2']:x}"
+        assert (
+            registers["RSP"] % PAGE == 0 and registers["CR2"] == registers["RSP"] - 8
+        ), f"RSP {registers['RSP']:x}, CR2 {registers['CR2']:x}"

@@ -10,9 +10,14 @@ UNKNOWN = "NMI received for unknown reason"
 
 def boot(lab, name, jobs, config=""):
     """The kernel's complaints go to its log alone, so that the guest's lines stay whole."""
-    return lab.emulator(f"host-linux-{name}", tools=True, jobs=jobs, efi=image_with_hooks(),
-                        append="loglevel=0",
-                        config=f"console=none user_hypercalls=1 {config}")
+    return lab.emulator(
+        f"host-linux-{name}",
+        tools=True,
+        jobs=jobs,
+        efi=image_with_hooks(),
+        append="loglevel=0",
+        config=f"console=none user_hypercalls=1 {config}",
+    )
 
 
 def returned(made):
@@ -26,8 +31,9 @@ def returned(made):
 
 
 def unknown(made):
-    return sum(line.startswith("nmilog: ") and UNKNOWN in line
-               for line in made.console.splitlines())
+    return sum(
+        line.startswith("nmilog: ") and UNKNOWN in line for line in made.console.splitlines()
+    )
 
 
 def test_handed_back(lab):
@@ -35,11 +41,15 @@ def test_handed_back(lab):
     made = boot(lab, "module", "module,returned,module,nmilog")
     row = returned(made)
     first, last = made.lines("module")
-    assert first["handed_back"] == "0" and int(last["handed_back"]) == HOST_NMIS and \
-        last["not_ours"] == "0", (first, last)
+    assert (
+        first["handed_back"] == "0"
+        and int(last["handed_back"]) == HOST_NMIS
+        and last["not_ours"] == "0"
+    ), (first, last)
     assert row["recovered"] + row["returned"] == HOST_NMIS, row
-    assert made.lines("nmilog")[-1]["lines"] == "0" and UNKNOWN not in made.console, \
-        made.lines("nmilog")
+    assert made.lines("nmilog")[-1]["lines"] == "0" and UNKNOWN not in made.console, made.lines(
+        "nmilog"
+    )
     return f"{last['handed_back']} handed back, the hypervisor's own count {row}"
 
 

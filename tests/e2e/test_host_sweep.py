@@ -4,8 +4,22 @@
 # mechanism is switched off once as well, and its test must then fail.
 import os
 
-from host import (KINDS, NMI_STRIDE, NO_LOST, NO_SKID, NO_UNBLOCK, POSITIONS, Plan, REGION_CLEAN,
-                  expect_sweep, path_length, results, row, run, sweeps)
+from host import (
+    KINDS,
+    NMI_STRIDE,
+    NO_LOST,
+    NO_SKID,
+    NO_UNBLOCK,
+    POSITIONS,
+    Plan,
+    REGION_CLEAN,
+    expect_sweep,
+    path_length,
+    results,
+    row,
+    run,
+    sweeps,
+)
 import kernel
 from machine import path
 import pytest
@@ -65,8 +79,10 @@ def test_sweep_nmi_exit(lab):
 
 def test_sweep_tick(lab):
     first = 40
-    plan = Plan(f"tsc_hz {TSC_HZ}", f"nmi_root reason={REASON_TICK} "
-                f"exits={first}-{first + POSITIONS} position=sweep host")
+    plan = Plan(
+        f"tsc_hz {TSC_HZ}",
+        f"nmi_root reason={REASON_TICK} " f"exits={first}-{first + POSITIONS} position=sweep host",
+    )
     plan.add(f"host-sweep-tick:{first}:{POSITIONS}:{TICK_LOOPS}")
     boot = run(lab, "host-tick", plan, config="tick=1")
     sweep = row(boot, "sweep", "host-sweep-tick")
@@ -95,8 +111,10 @@ def test_tick_unbounded(lab):
 def merge(lab, name, config="", status=None, efi=None):
     """status: the bit of GLOBAL_STATUS that the PMI sets in place of the counter's, or none."""
     first = 600
-    plan = Plan(f"pmi_skid {kernel.LONG_SKID}", f"nmi_root reason=10 exits={first}-"
-                f"{first + MERGE_POSITIONS - 1} position=sweep host")
+    plan = Plan(
+        f"pmi_skid {kernel.LONG_SKID}",
+        f"nmi_root reason=10 exits={first}-" f"{first + MERGE_POSITIONS - 1} position=sweep host",
+    )
     word = f"host-sweep-merge:{first}:{MERGE_POSITIONS}:{MERGE_OVERFLOW}"
     if status is not None:
         plan.knobs.append(f"pmi_status {status}")
@@ -110,8 +128,10 @@ def test_sweep_merge(lab):
     sweep = row(boot, "sweep", "host-sweep-merge")
     assert results(boot)[sweep["name"]], f"{sweep}; {kernel.notes(boot)}"
     assert sweep["late"] > 0, f"{sweep}: no two were pending at once"
-    return f"{sweep['delivered']} positions, {sweep['late']} found late, {sweep['more']} times " \
-           "one NMI more for the guest"
+    return (
+        f"{sweep['delivered']} positions, {sweep['late']} found late, {sweep['more']} times "
+        "one NMI more for the guest"
+    )
 
 
 # What the PMI sets in GLOBAL_STATUS: bit 62, 61, 55 (of Intel PT, which is hidden), or nothing.
@@ -156,8 +176,9 @@ def test_sweep_merge_fails_without_skid(lab):
 
 def test_sweep_fails_without_unblock(lab):
     """Inside the guest's handler no host NMI reaches root mode: the guest gets each one."""
-    boot = run(lab, "host-sweep-no-unblock", Plan().host("host-sweep-blocked", "cpuid"),
-               config=NO_UNBLOCK)
+    boot = run(
+        lab, "host-sweep-no-unblock", Plan().host("host-sweep-blocked", "cpuid"), config=NO_UNBLOCK
+    )
     sweep = row(boot, "sweep", "host-sweep-blocked")
     assert not results(boot)[sweep["name"]] and sweep["wrong"] > 0, sweep
     return f"{sweep['wrong']} positions wrong"
@@ -184,8 +205,11 @@ def test_sweep_fails_without_sources(lab):
 INSIDE_IS_DIFFERENT = ("unblock-lazy", "apic-trap")
 
 
-@pytest.mark.parametrize("name, config, entry, knobs, kinds", kernel.SETUPS,
-                         ids=[f"sweep_{setup[0]}" for setup in kernel.SETUPS])
+@pytest.mark.parametrize(
+    "name, config, entry, knobs, kinds",
+    kernel.SETUPS,
+    ids=[f"sweep_{setup[0]}" for setup in kernel.SETUPS],
+)
 def test_setup(lab, name, config, entry, knobs, kinds):
     plan = Plan(*knobs)
     for kind in kinds:
@@ -204,9 +228,11 @@ def work(lab, whose, skid, efi=None):
     """An NMI at each instruction of an exit for host work."""
     plan = Plan(f"pmi_skid {skid}")
     for position in range(1, WORK_POSITIONS + 1):
-        plan.knobs.append(f"nmi_root reason={REASON_VMCALL} "
-                          f"exits={WORK_FIRST + (position - 1) * WORK_STRIDE} position={position}" +
-                          (" host" if whose == "host" else ""))
+        plan.knobs.append(
+            f"nmi_root reason={REASON_VMCALL} "
+            f"exits={WORK_FIRST + (position - 1) * WORK_STRIDE} position={position}"
+            + (" host" if whose == "host" else "")
+        )
     plan.add(f"host-work:{whose}:{WORK_FIRST}:{WORK_POSITIONS}")
     return run(lab, f"host-work-{whose}-{skid}" + ("-broken" if efi else ""), plan, efi=efi)
 
@@ -214,7 +240,9 @@ def work(lab, whose, skid, efi=None):
 WORKS = [(whose, skid) for whose in ("host", "guest") for skid in WORK_SKIDS]
 
 
-@pytest.mark.parametrize("whose, skid", WORKS, ids=[f"work_{whose}_{skid}" for whose, skid in WORKS])
+@pytest.mark.parametrize(
+    "whose, skid", WORKS, ids=[f"work_{whose}_{skid}" for whose, skid in WORKS]
+)
 def test_work(lab, whose, skid):
     """Beside the PMIs of host work, which come at once or later: each NMI has its owner, once."""
     boot = work(lab, whose, skid)

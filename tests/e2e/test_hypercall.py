@@ -30,11 +30,17 @@ def test_apic_disabled(lab):
     assert "host work refused: the guest's local APIC is disabled" in refusals(lab).console
 
 
-@pytest.mark.parametrize("msr", [0x186, 0x0c1, 0x4c1], ids=["absent_186", "absent_c1", "absent_4c1"])
+@pytest.mark.parametrize(
+    "msr", [0x186, 0x0C1, 0x4C1], ids=["absent_186", "absent_c1", "absent_4c1"]
+)
 def test_absent(lab, msr):
-    """A processor of version 6 without an older name that host work uses: -95, and the machine lives."""
-    boot = kernel.run(lab, f"hypercall-absent-{msr:x}", Plan("pmu_version 6", f"hide_msr {msr:#x}")
-                      .add("hypercall-absent"))
+    """A processor of version 6 without an older name that host work uses: -95, and the machine
+    lives."""
+    boot = kernel.run(
+        lab,
+        f"hypercall-absent-{msr:x}",
+        Plan("pmu_version 6", f"hide_msr {msr:#x}").add("hypercall-absent"),
+    )
     assert results(boot) == {"hypercall-absent": True}, kernel.notes(boot)
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_instruction.py: what PMUvisor does to single steps, breakpoints, shadows, what waits in them, and
-# control registers at each instruction that it completes, refuses, or lets the guest execute again:
-# the same as the processor natively. The table is docs/instructions.md.
+# test_instruction.py: what PMUvisor does to single steps, breakpoints, shadows, what waits in them,
+# and control registers at each instruction that it completes, refuses, or lets the guest execute
+# again: the same as the processor natively. The table is docs/instructions.md.
 import kernel
 from experiment_rows import all_of
 from kernel import Plan, expect_ok, run
@@ -42,22 +42,36 @@ SUBJECTS = {
 
 def boot_of(lab, name):
     """Natively, by default, and with the options that make more of them exit."""
-    entry, config, efi = {"native": ("native", "", None), "default": ("msr+nmi", "", None),
-                          "options": ("intercept", OPTIONS, None),
-                          "unpended": ("msr+nmi", "", UNPENDED)}[name]
+    entry, config, efi = {
+        "native": ("native", "", None),
+        "default": ("msr+nmi", "", None),
+        "options": ("intercept", OPTIONS, None),
+        "unpended": ("msr+nmi", "", UNPENDED),
+    }[name]
     plan = Plan(*KNOBS).add("instruction", "@instruction", PAGE)
-    return run(lab, f"instruction-{name}", plan, entry=entry, config=config, efi=efi, cpus=CPUS,
-               panic="report")
+    return run(
+        lab,
+        f"instruction-{name}",
+        plan,
+        entry=entry,
+        config=config,
+        efi=efi,
+        cpus=CPUS,
+        panic="report",
+    )
 
 
 def rows(lab, name):
     """What came, by processor, instruction and way."""
     boot = boot_of(lab, name)
     expect_ok(boot, ["instruction", "instruction@1"])
-    found = {(row.pop("name"), row.pop("subject"), row.pop("way")): row
-             for row in boot.lines("instruction")}
-    assert len(found) > ROWS and {subject for _, subject, _ in found} == \
-        {subject for several in SUBJECTS.values() for subject in several}, len(found)
+    found = {
+        (row.pop("name"), row.pop("subject"), row.pop("way")): row
+        for row in boot.lines("instruction")
+    }
+    assert len(found) > ROWS and {subject for _, subject, _ in found} == {
+        subject for several in SUBJECTS.values() for subject in several
+    }, len(found)
     return found
 
 
@@ -66,8 +80,11 @@ def compare(lab, keys, names=("default", "options")):
     for name in names:
         found = rows(lab, name)
         assert found.keys() == wanted.keys()
-        wrong = [f"{name}: {key}: {found[key]}, natively {wanted[key]}" for key in keys
-                 if found[key] != wanted[key]]
+        wrong = [
+            f"{name}: {key}: {found[key]}, natively {wanted[key]}"
+            for key in keys
+            if found[key] != wanted[key]
+        ]
         assert not wrong, f"{len(wrong)} differ; {'; '.join(wrong[:3])}"
     return f"{len(keys)} rows"
 
@@ -75,8 +92,9 @@ def compare(lab, keys, names=("default", "options")):
 @pytest.mark.parametrize("what", SUBJECTS, ids=list(SUBJECTS))
 def test_as_natively(lab, what):
     """By default, and with the options that make more of them exit."""
-    return compare(lab, [key for key in rows(lab, "native")
-                         if key[1] in SUBJECTS[what] and key[2] != BRANCHES])
+    return compare(
+        lab, [key for key in rows(lab, "native") if key[1] in SUBJECTS[what] and key[2] != BRANCHES]
+    )
 
 
 def test_branches(lab):
@@ -89,16 +107,19 @@ def test_branches(lab):
 
 
 def test_unpended(lab):
-    """A hypervisor that enters in a shadow without the single step that is due: the entry fails, and
-    the next one has the step."""
+    """A hypervisor that enters in a shadow without the single step that is due: the entry fails,
+    and the next one has the step."""
     return compare(lab, [key for key in rows(lab, "native") if key[2] != BRANCHES], ["unpended"])
 
 
-@pytest.mark.parametrize("name", ["native", "default", "options"],
-                         ids=["no_ipi_native", "no_ipi_default", "no_ipi_options"])
+@pytest.mark.parametrize(
+    "name",
+    ["native", "default", "options"],
+    ids=["no_ipi_native", "no_ipi_default", "no_ipi_options"],
+)
 def test_no_ipi(lab, name):
-    """A store to the page of an APIC that is disabled, or in x2APIC mode, and WRMSR of the ICR out of
-    x2APIC mode send nothing; and there is no line about what the processor itself refuses."""
+    """A store to the page of an APIC that is disabled, or in x2APIC mode, and WRMSR of the ICR out
+    of x2APIC mode send nothing; and there is no line about what the processor itself refuses."""
     boot = boot_of(lab, name)
     expect_ok(boot, [PAGE])
     assert "to MSR 0x8" not in boot.console, kernel.notes(boot)
@@ -106,32 +127,49 @@ def test_no_ipi(lab, name):
 
 @pytest.mark.parametrize("entry", ["native", "msr+nmi"], ids=["mwait_user_native", "mwait_user"])
 def test_user(lab, entry):
-    """MWAIT by CPL 3 with interrupts off: it exits, and nothing halts where HLT is not for CPL 3."""
+    """MWAIT by CPL 3 with interrupts off: it exits, and nothing halts where HLT is not for CPL
+    3."""
     plan = Plan(*KNOBS, "msr 0x140 2").add("@mwait-user")
     boot = run(lab, f"mwait-user-{entry}", plan, entry=entry, cpus=CPUS, limit=3000)
     expect_ok(boot, ["mwait-user@1"])
     if entry != "native":
-        assert boot.ledger["processors"][1]["exits"]["36"]["count"] == 1, boot.ledger["processors"][1]
+        assert boot.ledger["processors"][1]["exits"]["36"]["count"] == 1, boot.ledger["processors"][
+            1
+        ]
 
 
 V86 = 31 * 8 - 4  # instructions in each way; one in single steps alone
 
 
-@pytest.mark.parametrize("name", ["default", "msr", "options", "tick"],
-                         ids=["v86", "v86_msr", "v86_options", "v86_tick"])
+@pytest.mark.parametrize(
+    "name", ["default", "msr", "options", "tick"], ids=["v86", "v86_msr", "v86_options", "v86_tick"]
+)
 def test_v86_mode(lab, name):
     """Virtual-8086 mode: the first event of each run is the native one, with the same registers."""
     found = {}
-    for which, (entry, config) in {"native": ("native", ""), name: {
-            "default": ("msr+nmi", ""), "msr": ("msr", ""), "options": ("intercept", OPTIONS),
-            "tick": ("msr+nmi", "tick=1")}[name]}.items():
-        boot = run(lab, f"v86-{which}", Plan("tsc_hz 500000000").add("v86"), entry=entry, config=config)
+    for which, (entry, config) in {
+        "native": ("native", ""),
+        name: {
+            "default": ("msr+nmi", ""),
+            "msr": ("msr", ""),
+            "options": ("intercept", OPTIONS),
+            "tick": ("msr+nmi", "tick=1"),
+        }[name],
+    }.items():
+        boot = run(
+            lab, f"v86-{which}", Plan("tsc_hz 500000000").add("v86"), entry=entry, config=config
+        )
         expect_ok(boot, ["v86"])
-        found[which] = {tuple(row.pop(key) for key in ("instruction", "iopl", "vme", "step")): row
-                        for row in boot.lines("v86")}
+        found[which] = {
+            tuple(row.pop(key) for key in ("instruction", "iopl", "vme", "step")): row
+            for row in boot.lines("v86")
+        }
     assert len(found["native"]) == V86, len(found["native"])
-    wrong = [f"{key}: {row}, natively {found['native'].get(key)}" for key, row in found[name].items()
-             if found["native"].get(key) != row]
+    wrong = [
+        f"{key}: {row}, natively {found['native'].get(key)}"
+        for key, row in found[name].items()
+        if found["native"].get(key) != row
+    ]
     assert found[name].keys() == found["native"].keys() and not wrong, f"{len(wrong)}: {wrong[:3]}"
     vectors = {row["vector"] for row in found["native"].values()}
     assert vectors >= {"1", "3", "6", "13", "20"}, vectors

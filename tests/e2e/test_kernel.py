@@ -5,8 +5,23 @@
 import re
 import shutil
 
-from kernel import (APART, BASICS, KINDS, LONG_SKID, POSITIONS, Plan, REGION_MSR, REGION_PMI, SETUPS,
-                    SHAPES, SKIDS, expect_ok, run, shape_knobs, tap)
+from kernel import (
+    APART,
+    BASICS,
+    KINDS,
+    LONG_SKID,
+    POSITIONS,
+    Plan,
+    REGION_MSR,
+    REGION_PMI,
+    SETUPS,
+    SHAPES,
+    SKIDS,
+    expect_ok,
+    run,
+    shape_knobs,
+    tap,
+)
 from machine import STATUS_RESET, Skip, exit_count, path
 import pytest
 
@@ -18,11 +33,14 @@ REGION_SWEEP_CLEAN_BLOCKED = 1200
 PMI_BEFORE = 200  # tests/kernel/probe.h
 HANDLER_NMIS = 450
 COPY = 4  # instructions of tests/mutants/switch_by_areas.c at each exit
-COUNTING_LEAST = 15  # registers: four general counters and three fixed ones, with what controls them
+COUNTING_LEAST = (
+    15  # registers: four general counters and three fixed ones, with what controls them
+)
 SWITCHED_POSITIONS = 1200  # more than an exit has instructions that switches the PMU twice
 
 # tests/kernel/test_exits.c: two instructions a round, four around them, and the WRMSR before.
 COUNTED = 2 * 100000 + 5
+
 
 def native(lab):
     plan = Plan().handler("", 1, HANDLER_NMIS).add(*BASICS, "x2apic", *BASICS)
@@ -58,8 +76,10 @@ def sweeps(boot, test):
     for row in boot.lines("sweep"):
         parts = row["name"].split(":")
         if parts[0] == test:
-            rows.setdefault(parts[1], []).append({key: int(value) for key, value in row.items()
-                                                  if key != "name"} | {"name": row["name"]})
+            rows.setdefault(parts[1], []).append(
+                {key: int(value) for key, value in row.items() if key != "name"}
+                | {"name": row["name"]}
+            )
     return rows
 
 
@@ -93,8 +113,9 @@ def counted(boot):
     return [int(value) for value in re.findall(r" count=(\d+)", results[-1])]
 
 
-SWEEPS = [(test, kind) for test in ("sweep", "sweep-next", "sweep-blocked") for kind in KINDS] + \
-         [("sweep-second", "cpuid")]
+SWEEPS = [(test, kind) for test in ("sweep", "sweep-next", "sweep-blocked") for kind in KINDS] + [
+    ("sweep-second", "cpuid")
+]
 
 
 @pytest.mark.parametrize("test, kind", SWEEPS, ids=[f"{test}_{kind}" for test, kind in SWEEPS])
@@ -144,22 +165,28 @@ def test_no_exits(lab):
         under, bare = guest(lab).region(region), native(lab).region(region)
         assert exit_count(under) == 0, f"region {region}: {under['exits']}"
         assert under["pmi"]["raised"] == bare["pmi"]["raised"] == under["pmi"]["nonroot"]
-        assert under["nonroot"] == bare["nonroot"], f"region {region}: {under['nonroot']} " \
-            f"instructions, natively {bare['nonroot']}"
+        assert under["nonroot"] == bare["nonroot"], (
+            f"region {region}: {under['nonroot']} " f"instructions, natively {bare['nonroot']}"
+        )
 
 
 def test_every_nmi_accounted(lab):
     """What the emulator sent is what the guest saw: nothing lost or invented."""
     boot = guest(lab)
     sent = boot.ledger["scheduled_nmis"]["fired"]
-    seen = sum(row["delivered"] for test in ("sweep", "sweep-next", "sweep-second", "sweep-blocked")
-               for rows in sweeps(boot, test).values() for row in rows)
+    seen = sum(
+        row["delivered"]
+        for test in ("sweep", "sweep-next", "sweep-second", "sweep-blocked")
+        for rows in sweeps(boot, test).values()
+        for row in rows
+    )
     chains = 3 * HANDLER_NMIS
     # Of two in one exit, one is always there; the other one merges with it.
     twice = [row for row in boot.lines("sweep") if row["name"].startswith("sweep-twice")]
     once = sum(int(row["delivered"]) for row in twice)
-    assert sent - seen - chains - once in range(len(twice), once + 1), \
-        f"sent {sent}, seen {seen} in exits, {chains} in handlers, {once} in exits with two"
+    assert sent - seen - chains - once in range(
+        len(twice), once + 1
+    ), f"sent {sent}, seen {seen} in exits, {chains} in handlers, {once} in exits with two"
     return f"{sent} NMIs"
 
 
@@ -201,14 +228,20 @@ def freeze(lab, name, entry="msr+nmi", knobs=(), **more):
     return boot, [int(row[key]) for key in ("running", "recording", "unmarked")]
 
 
-FREEZE = [("native", "native", "", []), ("msr_nmi", "msr+nmi", "", []), ("msr", "msr", "", []),
-          ("intercept", "intercept", "", []), ("apic_trap", "msr+nmi", "apic=trap", []),
-          ("save_control", "msr+nmi", "", ["show_control save_global_ctrl"]),
-          ("msr_lists", "msr+nmi", "", ["hide_control load_global_ctrl_at_entry"])]
+FREEZE = [
+    ("native", "native", "", []),
+    ("msr_nmi", "msr+nmi", "", []),
+    ("msr", "msr", "", []),
+    ("intercept", "intercept", "", []),
+    ("apic_trap", "msr+nmi", "apic=trap", []),
+    ("save_control", "msr+nmi", "", ["show_control save_global_ctrl"]),
+    ("msr_lists", "msr+nmi", "", ["hide_control load_global_ctrl_at_entry"]),
+]
 
 
-@pytest.mark.parametrize("name, entry, config, knobs", FREEZE,
-                         ids=[f"freeze_{setup[0]}" for setup in FREEZE])
+@pytest.mark.parametrize(
+    "name, entry, config, knobs", FREEZE, ids=[f"freeze_{setup[0]}" for setup in FREEZE]
+)
 def test_freeze(lab, name, entry, config, knobs):
     """Counters and branch records stand still at a PMI wherever it lands."""
     boot, bad = freeze(lab, name, entry, knobs, config=config)
@@ -221,11 +254,20 @@ def test_freeze(lab, name, entry, config, knobs):
 def test_registers(lab, shape):
     """All of the PMU's registers are there, exit or fault, as the policy says."""
     found = {}
-    for entry, config in (("native", ""), ("msr+nmi", ""), ("intercept", ""),
-                          ("msr+nmi", "pmu=off")):
+    for entry, config in (
+        ("native", ""),
+        ("msr+nmi", ""),
+        ("intercept", ""),
+        ("msr+nmi", "pmu=off"),
+    ):
         name = config or entry
-        boot = run(lab, f"kernel-registers-{shape}-{name}",
-                   Plan(*shape_knobs(shape)).add("pmu-registers"), entry=entry, config=config)
+        boot = run(
+            lab,
+            f"kernel-registers-{shape}-{name}",
+            Plan(*shape_knobs(shape)).add("pmu-registers"),
+            entry=entry,
+            config=config,
+        )
         row = {k: int(v) for k, v in boot.lines("registers")[0].items() if k != "name"}
         found[name] = (row["there"], row["enabled"], exit_count(boot.region(REGION_REGISTERS)))
         tried = row["tried"]
@@ -234,34 +276,54 @@ def test_registers(lab, shape):
     _, general, fixed = SHAPES[shape]
     enabled = general | fixed << 32
     assert found["native"][1] == enabled and there > 2 * (general.bit_count()), found
-    assert found == {"native": found["native"], "msr+nmi": (there, enabled, 0),
-                     "intercept": (there, enabled, tried), "pmu=off": (0, 0, tried)}, \
-        f"{found}, {tried} indices"
+    assert found == {
+        "native": found["native"],
+        "msr+nmi": (there, enabled, 0),
+        "intercept": (there, enabled, tried),
+        "pmu=off": (0, 0, tried),
+    }, f"{found}, {tried} indices"
     return f"{there} registers of {tried} indices"
 
 
 # The P-core of a hybrid processor, whose CPUID.0AH names what all cores have: 6 and 3 counters.
-HYBRID = ["pmu_version 6", "pmu_general_mask 0xff", "pmu_fixed_mask 0xf", "hide_cpuid 0x23 0 eax 0x2",
-          "hide_cpuid 0xa 0 eax 0xff00", "cpuid 0xa 0 eax 0x600", "hide_cpuid 0xa 0 ecx 0x8",
-          "hide_cpuid 0xa 0 edx 0x1f", "cpuid 0xa 0 edx 3",
-          "pmu_fixed_ctrl 1"]  # firmware left a counter on that GLOBAL_CTRL leaves off
-NEW_REGISTERS = [f"msr {index:#x} 0" for index in (0x3e0, 0x3e1, 0x3e2, 0x3e3, 0x1328, 0x1329)]
+HYBRID = [
+    "pmu_version 6",
+    "pmu_general_mask 0xff",
+    "pmu_fixed_mask 0xf",
+    "hide_cpuid 0x23 0 eax 0x2",
+    "hide_cpuid 0xa 0 eax 0xff00",
+    "cpuid 0xa 0 eax 0x600",
+    "hide_cpuid 0xa 0 ecx 0x8",
+    "hide_cpuid 0xa 0 edx 0x1f",
+    "cpuid 0xa 0 edx 3",
+    "pmu_fixed_ctrl 1",
+]  # firmware left a counter on that GLOBAL_CTRL leaves off
+NEW_REGISTERS = [f"msr {index:#x} 0" for index in (0x3E0, 0x3E1, 0x3E2, 0x3E3, 0x1328, 0x1329)]
 
 
-@pytest.mark.parametrize("entry", ["native", "msr+nmi", "intercept"],
-                         ids=["hybrid_native", "hybrid_msr_nmi", "hybrid_intercept"])
+@pytest.mark.parametrize(
+    "entry",
+    ["native", "msr+nmi", "intercept"],
+    ids=["hybrid_native", "hybrid_msr_nmi", "hybrid_intercept"],
+)
 def test_registers_hybrid(lab, entry):
-    """GLOBAL_CTRL takes the bits that the hardware has, whatever CPUID says; RDPMC gives a user what
-    it gives natively; registers that Linux uses on newer processors exit under intercept."""
-    boot = run(lab, f"kernel-hybrid-{entry}", Plan(*HYBRID, *NEW_REGISTERS)
-               .add("pmu-registers", "pmu-user"), entry=entry)
+    """GLOBAL_CTRL takes the bits that the hardware has, whatever CPUID says; RDPMC gives a user
+    what it gives natively; registers that Linux uses on newer processors exit under intercept."""
+    boot = run(
+        lab,
+        f"kernel-hybrid-{entry}",
+        Plan(*HYBRID, *NEW_REGISTERS).add("pmu-registers", "pmu-user"),
+        entry=entry,
+    )
     row = {k: int(v) for k, v in boot.lines("registers")[0].items() if k != "name"}
-    assert row["all"] == 0x7_0000003f and row["taken"] == 0xf_000000ff, row
-    assert (row["counted"], row["global"], row["status"]) == (0, 0xff, 0), row
+    assert row["all"] == 0x7_0000003F and row["taken"] == 0xF_000000FF, row
+    assert (row["counted"], row["global"], row["status"]) == (0, 0xFF, 0), row
     users = [(line["disable"], line["done"], line["zero"]) for line in boot.lines("user")]
     assert users == [("0", "1", "0"), ("1", "1", "1")] * 2, users
     exits = exit_count(boot.region(REGION_REGISTERS)) if entry != "native" else None
-    assert exits == {"native": None, "msr+nmi": 0, "intercept": row["tried"]}[entry], f"{exits} exits"
+    assert (
+        exits == {"native": None, "msr+nmi": 0, "intercept": row["tried"]}[entry]
+    ), f"{exits} exits"
     expect_ok(boot, ["pmu-registers", "pmu-user"])
 
 
@@ -269,8 +331,9 @@ def test_freeze_version_3(lab):
     """There the freeze clears what enables: branch records, as natively; of the counters no one."""
     _, native = freeze(lab, "native-3", "native", ["pmu_version 3"])
     _, guest = freeze(lab, "3", knobs=["pmu_version 3"])
-    _, without = freeze(lab, "no-freeze-3", knobs=["pmu_version 3"],
-                        efi=path("build", "mutants", "no_freeze.efi"))
+    _, without = freeze(
+        lab, "no-freeze-3", knobs=["pmu_version 3"], efi=path("build", "mutants", "no_freeze.efi")
+    )
     in_root = guest_pmi(lab).region(REGION_SWEEP_PMI)["pmi"]["root"] // 2
     assert native == [0, 0, 0] and guest == [in_root, 0, 0], f"{native}, {guest}, {in_root}"
     assert without == [in_root, in_root, 0], without
@@ -285,8 +348,9 @@ def test_freeze_fails_without_it(lab):
     return f"{bad} of {PMI_BEFORE} not frozen"
 
 
-@pytest.mark.parametrize("name, config, entry, knobs, kinds", SETUPS,
-                         ids=[f"sweep_{setup[0]}" for setup in SETUPS])
+@pytest.mark.parametrize(
+    "name, config, entry, knobs, kinds", SETUPS, ids=[f"sweep_{setup[0]}" for setup in SETUPS]
+)
 def test_setup(lab, name, config, entry, knobs, kinds):
     """An NMI at every instruction of the exit path as this option makes it."""
     plan = Plan(f"pmi_skid {LONG_SKID}", *knobs)
@@ -306,28 +370,47 @@ def test_setup(lab, name, config, entry, knobs, kinds):
 
 
 def test_sweep_switch_each_exit(lab):
-    """What the measurements compare with loses no NMI either: one at each instruction of its path."""
+    """What the measurements compare with loses no NMI either: one at each instruction of its
+    path."""
     plan = Plan().add("msr", "count", "pmi", "self", "blocked", "count", "freeze")
     plan.sweep("sweep", "cpuid", positions=SWITCHED_POSITIONS)
-    boot = run(lab, "kernel-switch-each-exit", plan, config="stats=cycles",
-               efi=path("build", "mutants", "switch_each_exit.efi"))
+    boot = run(
+        lab,
+        "kernel-switch-each-exit",
+        plan,
+        config="stats=cycles",
+        efi=path("build", "mutants", "switch_each_exit.efi"),
+    )
     expect_ok(boot, ["msr", "count", "pmi", "self", "blocked", "freeze"])
     assert counted(boot) == [COUNTED] * 2, counted(boot)
     return expect_sweep(boot, "sweep", "cpuid", 1)
 
 
 def test_switch_by_areas(lab):
-    """The other way of it, which the measurements have beside: VMX's own lists. The guest counts as it does
-    without them, root mode copies one value more, and each exit and entry makes the same accesses."""
+    """The other way of it, which the measurements have beside: VMX's own lists. The guest counts as
+    it does without them, root mode copies one value more, and each exit and entry makes the same
+    accesses.
+    """
     counts = {}
-    for name, efi in (("as-it-is", None), ("by-areas", path("build", "mutants", "switch_by_areas.efi"))):
-        boot = run(lab, f"kernel-switch-{name}", Plan().add("msr", "count", "pmi", "self", "freeze"), efi=efi)
+    for name, efi in (
+        ("as-it-is", None),
+        ("by-areas", path("build", "mutants", "switch_by_areas.efi")),
+    ):
+        boot = run(
+            lab,
+            f"kernel-switch-{name}",
+            Plan().add("msr", "count", "pmi", "self", "freeze"),
+            efi=efi,
+        )
         expect_ok(boot, ["msr", "count", "pmi", "self", "freeze"])
         assert counted(boot) == [COUNTED], counted(boot)
         cpuid = boot.ledger["exits"]["10"]["root_instructions"]
         exits = sum(entry["count"] for entry in boot.ledger["exits"].values())
         counts[name] = (cpuid["min"], cpuid["max"], boot.ledger["root"]["listed"] / exits)
-    assert all(0 <= there - here <= COPY for here, there in zip(counts["as-it-is"][:2], counts["by-areas"][:2])), counts
+    assert all(
+        0 <= there - here <= COPY
+        for here, there in zip(counts["as-it-is"][:2], counts["by-areas"][:2])
+    ), counts
     listed = counts["by-areas"][2]
     assert listed >= 3 * COUNTING_LEAST and counts["as-it-is"][2] <= 3, counts
     return f"{listed:.2f} accesses for an exit and its entry, {counts['as-it-is'][2]:.2f} without"
@@ -339,8 +422,9 @@ def test_exceptions(lab):
     expect_ok(boot, ["cr4", "delivery"])
 
 
-@pytest.mark.parametrize("entry", ["native", "msr+nmi", "msr", "intercept"],
-                         ids=lambda entry: f"iret_faults_{entry}")
+@pytest.mark.parametrize(
+    "entry", ["native", "msr+nmi", "msr", "intercept"], ids=lambda entry: f"iret_faults_{entry}"
+)
 def test_iret_faults(lab, entry):
     """Inside the NMI handler an IRET that faults ends NMI blocking: the NMI that waits comes."""
     boot = run(lab, f"kernel-iret-{entry}", Plan().add("iret-faults", "blocked"), entry=entry)
@@ -351,8 +435,12 @@ def test_iret_faults(lab, entry):
 
 def test_iret_faults_fails_with_blocked_again(lab):
     """A hypervisor that blocks NMIs again with the #GP is seen to."""
-    boot = run(lab, "kernel-iret-blocked-again", Plan().add("iret-faults"),
-               efi=path("build", "mutants", "blocked_again.efi"))
+    boot = run(
+        lab,
+        "kernel-iret-blocked-again",
+        Plan().add("iret-faults"),
+        efi=path("build", "mutants", "blocked_again.efi"),
+    )
     assert [good for _, good, _, _ in tap(boot)] == [False], boot.last_line()
     assert "# IRET 1: 1 faults, vector 13; the NMI came 0 times before it, 0 after" in boot.console
 
@@ -365,8 +453,11 @@ PIN_NMIS = 20  # tests/kernel/test_apic.c
 
 def test_apic_leave_native(lab):
     """The local APIC leaves x2APIC mode, and goes on in xAPIC mode: the reference."""
-    expect_ok(run(lab, "kernel-leave-native", Plan().add(*LEAVE), entry="native"), LEAVE,
-              skipped=["vmcall"])
+    expect_ok(
+        run(lab, "kernel-leave-native", Plan().add(*LEAVE), entry="native"),
+        LEAVE,
+        skipped=["vmcall"],
+    )
 
 
 @pytest.mark.parametrize("entry", POLICIES, ids=[f"apic_leave_{entry}" for entry in POLICIES])
@@ -382,8 +473,10 @@ def test_apic_off(lab):
     is counted as dropped; nothing else of the guest is touched."""
     plan = Plan()
     first = APART
-    plan.knobs.append(f"nmi_root reason={KINDS['cpuid'][1]} exits={first}-{first + POSITIONS - 1} "
-                      "position=sweep")
+    plan.knobs.append(
+        f"nmi_root reason={KINDS['cpuid'][1]} exits={first}-{first + POSITIONS - 1} "
+        "position=sweep"
+    )
     plan.add("apic-leave", f"apic-off:{first}:{POSITIONS}", *BASICS)
     boot = run(lab, "kernel-apic-off", plan)
     expect_ok(boot, plan.words)
@@ -405,16 +498,18 @@ def test_shutdown(lab):
     assert count == 3, f"{count} EPT violations, wanted 3"
 
 
-@pytest.mark.parametrize("config", ["", "stats=cycles"], ids=["shutdown_by_task",
-                                                             "shutdown_by_task_timed"])
+@pytest.mark.parametrize(
+    "config", ["", "stats=cycles"], ids=["shutdown_by_task", "shutdown_by_task_timed"]
+)
 def test_shutdown_by_task(lab, config):
     """The same where a task switch, which is refused, comes in the delivery of a double fault. The
     report has all registers as the guest had them, whichever of them the way in left alone."""
     boot = run(lab, f"kernel-shutdown-task{config[:5]}", Plan().add("task:shutdown"), config=config)
     boot.expect_status(STATUS_RESET)
     assert "shut down (triple fault)" in boot.console, boot.last_line()
-    assert re.search(r"^RSP \S+ RBP 0000000012345678 ", boot.console, re.MULTILINE), \
-        [line for line in boot.console.splitlines() if "RBP" in line]
+    assert re.search(r"^RSP \S+ RBP 0000000012345678 ", boot.console, re.MULTILINE), [
+        line for line in boot.console.splitlines() if "RBP" in line
+    ]
 
 
 def test_qemu_kernel(lab):
@@ -422,12 +517,28 @@ def test_qemu_kernel(lab):
     qemu = "qemu-system-x86_64"
     if shutil.which(qemu) is None:
         raise Skip(f"{qemu} is missing")
-    command = [qemu, "-machine", "q35,accel=tcg", "-cpu", "Skylake-Server", "-m", "64",
-               "-nodefaults", "-display", "none", "-serial", "stdio", "-no-reboot",
-               # Time is instructions: however busy the host is, a timer's NMI comes after HLT.
-               "-icount", "shift=3,sleep=off",
-               "-kernel", path("build", "kernel.bzImage"), "-append",
-               "tests=cpuid,self,blocked,sti,movss,hlt"]
+    command = [
+        qemu,
+        "-machine",
+        "q35,accel=tcg",
+        "-cpu",
+        "Skylake-Server",
+        "-m",
+        "64",
+        "-nodefaults",
+        "-display",
+        "none",
+        "-serial",
+        "stdio",
+        "-no-reboot",
+        # Time is instructions: however busy the host is, a timer's NMI comes after HLT.
+        "-icount",
+        "shift=3,sleep=off",
+        "-kernel",
+        path("build", "kernel.bzImage"),
+        "-append",
+        "tests=cpuid,self,blocked,sti,movss,hlt",
+    ]
     boot = lab.watch("kernel-qemu", command)
     expect_ok(boot, ["cpuid", "self", "blocked", "sti", "movss", "hlt"])
 

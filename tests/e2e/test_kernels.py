@@ -6,9 +6,27 @@
 import os
 
 import pytest
-from kernels import (A1_AGAIN, A1_BRANCHES, A1_PERIODS, CPUS, DIFFERENCES, HYPERVISOR_BIT,
-                     PMIS_AT_ONCE, POLICIES, REGION_A1_AGAIN, SEEN, SUITES, boot_bit_off,
-                     boot_kernel, compare, explained_by, kernel_log, own_suite, seen, unexplained)
+from kernels import (
+    A1_AGAIN,
+    A1_BRANCHES,
+    A1_PERIODS,
+    CPUS,
+    DIFFERENCES,
+    HYPERVISOR_BIT,
+    PMIS_AT_ONCE,
+    POLICIES,
+    REGION_A1_AGAIN,
+    SEEN,
+    SUITES,
+    boot_bit_off,
+    boot_kernel,
+    compare,
+    explained_by,
+    kernel_log,
+    own_suite,
+    seen,
+    unexplained,
+)
 from machine import STATUS_POWEROFF, exit_count
 
 FULL = os.environ.get("FULL") == "1"
@@ -26,8 +44,10 @@ RUN = EVERY if FULL else [(own_suite(), "msr+nmi", 1)]
 def each(function):
     """Once for each kernel, policy and number of processors."""
     return pytest.mark.parametrize(
-        "suite, policy, cpus", RUN,
-        ids=[f"{function}_{suite}_{policy}_{cpus}" for suite, policy, cpus in RUN])
+        "suite, policy, cpus",
+        RUN,
+        ids=[f"{function}_{suite}_{policy}_{cpus}" for suite, policy, cpus in RUN],
+    )
 
 
 def each_suite(function):
@@ -47,8 +67,9 @@ def test_boots(lab, suite, policy, cpus):
     boot = boot_kernel(lab, suite, policy, cpus)
     boot.expect_status(STATUS_POWEROFF)
     assert f"running under PMUvisor, policy {policy}" in boot.console, boot.last_line()
-    assert f"kernel: Linux {SUITES[suite]}." in boot.console, \
-        f"another kernel than {suite}'s {SUITES[suite]}"
+    assert (
+        f"kernel: Linux {SUITES[suite]}." in boot.console
+    ), f"another kernel than {suite}'s {SUITES[suite]}"
     row = next(row for row in boot.lines("smp") if "processors" in row)
     assert row["processors"] == row["configured"] == str(cpus), row
     release = next(line for line in boot.console.splitlines() if line.startswith("kernel: "))
@@ -79,10 +100,15 @@ def test_pmi_exits(lab, suite, policy, cpus):
     said = []
     for cpu in range(cpus):
         for number, period in enumerate(A1_PERIODS):
-            exits, pmis = exit_count(boot.region(REGION_A1_SMP + 10 * cpu + number)), \
-                A1_BRANCHES // period
-            wanted = {"msr+nmi": exits == 0, "msr": exits == pmis,
-                      "intercept": exits >= max(2 * pmis, 1)}[policy]
+            exits, pmis = (
+                exit_count(boot.region(REGION_A1_SMP + 10 * cpu + number)),
+                A1_BRANCHES // period,
+            )
+            wanted = {
+                "msr+nmi": exits == 0,
+                "msr": exits == pmis,
+                "intercept": exits >= max(2 * pmis, 1),
+            }[policy]
             assert wanted, f"processor {cpu}, M={period}: {exits} exits, {pmis} PMIs"
             said.append(exits)
     return f"with {A1_BRANCHES // A1_PERIODS[-1]} PMIs {said[-1]} exits"
@@ -94,8 +120,10 @@ def test_dmesg(lab, suite, policy, cpus):
     native, guest = (kernel_log(boot) for boot in pairs(lab, suite, policy, cpus))
     strange = unexplained(native, guest, suite)
     assert not strange, f"{len(strange)} lines without an explanation: " + " | ".join(strange[:20])
-    return f"{len(native)} lines, {len(guest)} in the guest, " \
+    return (
+        f"{len(native)} lines, {len(guest)} in the guest, "
         f"{len(compare(native, guest))} differ, each explained"
+    )
 
 
 @each_suite("bit_off")
@@ -107,8 +135,11 @@ def test_bit_off(lab, suite):
     assert "running under PMUvisor, policy msr+nmi" in off.console, off.last_line()
     strange = unexplained(kernel_log(native), kernel_log(off), suite)
     assert not strange, f"{len(strange)} lines without an explanation: " + " | ".join(strange[:20])
-    said = [line for line in compare(kernel_log(native), kernel_log(off))
-            if explained_by(line, suite) in BIT]
+    said = [
+        line
+        for line in compare(kernel_log(native), kernel_log(off))
+        if explained_by(line, suite) in BIT
+    ]
     differ = compare(seen(native), seen(off))
     said += [line for line in differ if explained_by(line, suite, SEEN) in (None, *SEEN_BY_BIT)]
     assert not said, f"as with the bit: {said[:20]}"
@@ -136,8 +167,10 @@ def test_bit_off_a1(lab, suite):
     for number, period in enumerate(A1_PERIODS):
         regions = [REGION_A1_AGAIN + run * len(A1_PERIODS) + number for run in range(A1_AGAIN)]
         off = boot_bit_off(lab, suite)
-        least = [min(boot.region(region)["nonroot"]["instructions"] for region in regions)
-                 for boot in (off, boot_kernel(lab, suite, "native", 1))]
+        least = [
+            min(boot.region(region)["nonroot"]["instructions"] for region in regions)
+            for boot in (off, boot_kernel(lab, suite, "native", 1))
+        ]
         assert least[1] > A1_BRANCHES, f"M={period}: {least[1]} instructions natively"
         assert all(exit_count(off.region(region)) == 0 for region in regions), f"M={period}: exits"
         shares.append(f"M={period}: {least[0]} / {least[1]} = {least[0] / least[1]:.4f}")
@@ -183,7 +216,9 @@ def test_hypervisor_bit(lab, suite):
     microcode exactly what it says under PMUvisor."""
     native, guest = (kernel_log(boot) for boot in pairs(lab, suite, "msr+nmi", 1))
     bit = kernel_log(boot_kernel(lab, suite, "native", 1, "-bit", HYPERVISOR_BIT))
-    found = [sorted(line for line in compare(native, log) if explained_by(line, suite) in BIT)
-             for log in (guest, bit)]
+    found = [
+        sorted(line for line in compare(native, log) if explained_by(line, suite) in BIT)
+        for log in (guest, bit)
+    ]
     assert found[0] == found[1] != [], found
     return "; ".join(found[0])

@@ -19,17 +19,36 @@ A1_BRANCHES = 100000
 A1_PERIODS = {"m200000": 200000, "m10000": 10000, "m1000": 1000, "m100": 100}
 # Each item and the exits that one operation costs under KVM, where NMIs do not decide.
 EXITS = {
-    "msr": {"empty": {}, "rdmsr_evtsel": {"RDMSR": 1}, "wrmsr_evtsel": {"WRMSR": 1},
-            "rdmsr_pmc": {"RDMSR": 1}, "wrmsr_pmc": {"WRMSR": 1}, "rdmsr_ctrl": {"RDMSR": 1},
-            "wrmsr_ctrl": {"WRMSR": 1}, "rdmsr_status": {"RDMSR": 1}, "rdpmc": {"RDPMC": 1},
-            "empty_change": {}},
-    "exit": {"empty": {}, "cpuid": {"CPUID": 1}, "vmcall": {"VMCALL": 1},
-             "inl": {"I/O instruction": 1}, "outl": {"I/O instruction": 1},
-             "cpuid_blocked": {"CPUID": 1}},
+    "msr": {
+        "empty": {},
+        "rdmsr_evtsel": {"RDMSR": 1},
+        "wrmsr_evtsel": {"WRMSR": 1},
+        "rdmsr_pmc": {"RDMSR": 1},
+        "wrmsr_pmc": {"WRMSR": 1},
+        "rdmsr_ctrl": {"RDMSR": 1},
+        "wrmsr_ctrl": {"WRMSR": 1},
+        "rdmsr_status": {"RDMSR": 1},
+        "rdpmc": {"RDPMC": 1},
+        "empty_change": {},
+    },
+    "exit": {
+        "empty": {},
+        "cpuid": {"CPUID": 1},
+        "vmcall": {"VMCALL": 1},
+        "inl": {"I/O instruction": 1},
+        "outl": {"I/O instruction": 1},
+        "cpuid_blocked": {"CPUID": 1},
+    },
     "pmi": {"lvtpc_write": {"WRMSR": 1}},
 }
-SKIPPED = {("msr", "rdmsr_lbr_from"), ("msr", "wrmsr_lbr_from"), ("msr", "read_lbrs"),
-           ("exit", "inl_passed"), ("pmi", "vmcall_unknown"), ("pmi", "pmu_switch")}
+SKIPPED = {
+    ("msr", "rdmsr_lbr_from"),
+    ("msr", "wrmsr_lbr_from"),
+    ("msr", "read_lbrs"),
+    ("exit", "inl_passed"),
+    ("pmi", "vmcall_unknown"),
+    ("pmi", "pmu_switch"),
+}
 TIMED = {"pmi": ("overflow_to_handler", "handler_to_iret", "nmi_self")}
 TSC = "tsc_hz 500000000\n"  # of several processors
 LINUX_MEMORY = 1024  # MiB, half of them its guest's
@@ -48,7 +67,7 @@ CPUID_INSTRUCTIONS = range(1000, 3001)
 STATUS_REFUSED = 4
 STATUS_SHUTDOWN = 3
 # Linux, Documentation/arch/x86/boot.rst, "Details of Header Fields".
-SETUP_SECTORS = 0x1f1
+SETUP_SECTORS = 0x1F1
 SECTOR = 512
 UD2 = b"\x0f\x0b"
 
@@ -58,8 +77,15 @@ def initrd_of_kvm():
 
 
 def boot_of(lab, name, bench, knobs=None, initrd=None):
-    return lab.emulator(name, entry="native", initrd=initrd or initrd_of_kvm(), jobs="kvm",
-                        knobs=knobs, append=f"pmv.tests={bench}", limit=LIMIT)
+    return lab.emulator(
+        name,
+        entry="native",
+        initrd=initrd or initrd_of_kvm(),
+        jobs="kvm",
+        knobs=knobs,
+        append=f"pmv.tests={bench}",
+        limit=LIMIT,
+    )
 
 
 def measured(lab):
@@ -102,8 +128,14 @@ def test_settings(lab):
     lines = [line for line in boot.lines("kvm") if "release" in line]
     assert len(lines) == 1, lines
     release = os.path.basename(kernel()).removeprefix("vmlinuz-")
-    for key, wanted in {"release": release, "enable_pmu": "Y", "enable_apicv": "Y", "ept": "Y",
-                        "nmi_watchdog": "0", "perf_cpu_time_max_percent": "0"}.items():
+    for key, wanted in {
+        "release": release,
+        "enable_pmu": "Y",
+        "enable_apicv": "Y",
+        "ept": "Y",
+        "nmi_watchdog": "0",
+        "perf_cpu_time_max_percent": "0",
+    }.items():
         assert lines[0].get(key) == wanted, f"{key}={lines[0].get(key)}, wanted {wanted}"
     launch = boot.lines("launch")[0]
     assert launch["apic"] == "x2apic" and launch["pmu_version"] == "2", launch
@@ -120,10 +152,10 @@ def test_items_complete(lab):
         found = items(boot, experiment)
         for name in names | set(TIMED.get(experiment, ())):
             lines = found.get(name, [])
-            assert any(line.get("unit") == "tsc" and line["n"] == str(RUNS) for line in lines), \
-                f"{experiment} {name}: {lines}"
-    skipped = {(line["experiment"], line["item"]) for line in boot.lines("bench")
-               if "skip" in line}
+            assert any(
+                line.get("unit") == "tsc" and line["n"] == str(RUNS) for line in lines
+            ), f"{experiment} {name}: {lines}"
+    skipped = {(line["experiment"], line["item"]) for line in boot.lines("bench") if "skip" in line}
     assert skipped == SKIPPED, f"skipped: {sorted(skipped)}, wanted {sorted(SKIPPED)}"
 
 
@@ -150,8 +182,9 @@ def test_root_is_whole(lab):
             paths = sum(entry["root_instructions"]["sum"] for entry in exits)
             accesses = sum(entry["vmcs_accesses"]["sum"] for entry in exits)
             root = region["root"]
-            assert paths == root["instructions"], \
-                f"{experiment} {item}: {root['instructions']} in root mode, {paths} of exits"
+            assert (
+                paths == root["instructions"]
+            ), f"{experiment} {item}: {root['instructions']} in root mode, {paths} of exits"
             assert accesses == root["vmread"] + root["vmwrite"], f"{experiment} {item}"
             assert (root["instructions"] > 0) == bool(each), f"{experiment} {item}: {root}"
 
@@ -159,7 +192,7 @@ def test_root_is_whole(lab):
 def test_cpuid_root_instructions(lab):
     """A CPUID exit's root instructions under KVM, which is what PMUvisor's are compared with."""
     region, operations = region_of(measured(lab), "exit", "cpuid")
-    entry, = region["exits"].values()
+    (entry,) = region["exits"].values()
     root = entry["root_instructions"]
     assert root["min"] in CPUID_INSTRUCTIONS, f"{root['min']} instructions at least"
     return f"{root['min']} to {root['max']} root instructions, mean {root['sum'] / operations:.1f}"
@@ -174,7 +207,7 @@ def test_noise(lab):
             if not each:
                 continue
             region, operations = region_of(boot, experiment, item)
-            entry, = region["exits"].values()
+            (entry,) = region["exits"].values()
             root = entry["root_instructions"]
             excess = root["sum"] - operations * root["min"]
             assert excess <= TICK_INSTRUCTIONS_MAX, f"{experiment} {item}: {root}"
@@ -188,8 +221,11 @@ def test_a1k_pmis(lab):
     extra = {}
     for item, period in A1_PERIODS.items():
         wanted = A1_BRANCHES // period
-        values = {line["metric"]: int(line["value"]) for line in items(boot, "a1k")[item]
-                  if "value" in line}
+        values = {
+            line["metric"]: int(line["value"])
+            for line in items(boot, "a1k")[item]
+            if "value" in line
+        }
         assert values["pmis"] == wanted, f"{item}: {values['pmis']} PMIs, wanted {wanted}"
         assert values["branches"] == A1_BRANCHES, f"{item}: {values['branches']} branches"
         region, _ = region_of(boot, "a1k", item)
@@ -213,10 +249,15 @@ def cost_of_pmi(base, most, pmis, others):
 
 
 def linux(lab, name="kvm-linux", words=""):
-    return lab.emulator(name, entry="native", jobs="kvm", memory=LINUX_MEMORY,
-                        initrd=initrd_file(name="kvm-small"),
-                        append=f"{words}pmv.kvm=cpuinfo,a1bench,report pmv.a1_runs=1",
-                        limit=LIMIT)
+    return lab.emulator(
+        name,
+        entry="native",
+        jobs="kvm",
+        memory=LINUX_MEMORY,
+        initrd=initrd_file(name="kvm-small"),
+        append=f"{words}pmv.kvm=cpuinfo,a1bench,report pmv.a1_runs=1",
+        limit=LIMIT,
+    )
 
 
 @pytest.mark.full
@@ -229,7 +270,7 @@ def test_linux_runs(lab):
         assert boot.job_status(job) == 0, boot.console[-400:]
     seen = {key: value for line in boot.lines("cpuinfo") for key, value in line.items()}
     assert seen["signature"] == "KVMKVMKVM" and seen["vmx"] == "1", seen
-    assert int(seen["perfmon_eax"], 16) & 0xff == 2, f"PMU: {seen['perfmon_eax']}"
+    assert int(seen["perfmon_eax"], 16) & 0xFF == 2, f"PMU: {seen['perfmon_eax']}"
     assert "init: done failed=0 end=reboot" in boot.console, boot.console[-400:]
 
 
@@ -241,8 +282,11 @@ def test_linux_a1(lab):
     regions = {}
     for item, period in A1_PERIODS.items():
         wanted = A1_BRANCHES // period
-        values = {line["metric"]: int(line["value"]) for line in items(boot, "a1")[item]
-                  if "value" in line}
+        values = {
+            line["metric"]: int(line["value"])
+            for line in items(boot, "a1")[item]
+            if "value" in line
+        }
         assert values["pmis"] == wanted, f"{item}: {values['pmis']} PMIs, wanted {wanted}"
         region, _ = region_of(boot, "a1", item)
         assert region["pmi"]["raised"] == region["pmi"]["exits"] == wanted, region["pmi"]
@@ -259,9 +303,12 @@ def test_linux_a1(lab):
 
 @pytest.mark.full
 def test_linux_apicv(lab):
-    """Without APIC virtualization Linux's interrupts wait for the interrupt window, which exits; with it,
-    as everywhere else, the processor delivers them."""
-    for boot, wanted in ((linux(lab), "Y"), (linux(lab, "kvm-linux-no-apicv", "pmv.apicv=0 "), "N")):
+    """Without APIC virtualization Linux's interrupts wait for the interrupt window, which exits;
+    with it, as everywhere else, the processor delivers them."""
+    for boot, wanted in (
+        (linux(lab), "Y"),
+        (linux(lab, "kvm-linux-no-apicv", "pmv.apicv=0 "), "N"),
+    ):
         settings = [line for line in boot.lines("kvm") if "release" in line][0]
         assert settings["enable_apicv"] == wanted, settings
         windows = counts(boot.ledger).get("interrupt window", 0)
@@ -273,9 +320,17 @@ def test_linux_apicv(lab):
 def test_linux_processors(lab, cpus):
     """Linux under Linux with as many processors as the machine has: all online, nothing complained
     of, and A.1 has its N/M PMIs on each."""
-    boot = lab.emulator(f"kvm-linux-{cpus}", entry="native", jobs="kvm", memory=LINUX_MEMORY,
-                        initrd=initrd_file(name="kvm-small"), cpus=cpus, knobs=TSC,
-                        append=f"pmv.kvm_cpus={cpus} pmv.kvm=smp,a1smp,smp pmv.a1_runs=1", limit=LIMIT)
+    boot = lab.emulator(
+        f"kvm-linux-{cpus}",
+        entry="native",
+        jobs="kvm",
+        memory=LINUX_MEMORY,
+        initrd=initrd_file(name="kvm-small"),
+        cpus=cpus,
+        knobs=TSC,
+        append=f"pmv.kvm_cpus={cpus} pmv.kvm=smp,a1smp,smp pmv.a1_runs=1",
+        limit=LIMIT,
+    )
     boot.expect_status(STATUS_POWEROFF)
     for job in ("smp", "a1smp", "kvm"):
         assert boot.job_status(job) == 0, boot.console[-400:]
@@ -283,9 +338,11 @@ def test_linux_processors(lab, cpus):
     assert [line["processors"] for line in seen] == [str(cpus)] * 2, seen
     assert [line["complaints"] for line in boot.lines("smp") if "complaints" in line] == ["0", "0"]
     rows = [line for line in boot.lines("a1smp") if "pmis" in line]
-    assert {(row["cpu"], row["M"], row["pmis"]) for row in rows} == \
-        {(str(cpu), str(period), str(A1_BRANCHES // period))
-         for cpu in range(cpus) for period in A1_PERIODS.values()}, rows
+    assert {(row["cpu"], row["M"], row["pmis"]) for row in rows} == {
+        (str(cpu), str(period), str(A1_BRANCHES // period))
+        for cpu in range(cpus)
+        for period in A1_PERIODS.values()
+    }, rows
 
 
 @pytest.mark.full
@@ -294,10 +351,11 @@ def test_bad_end(lab):
     with open(made("build/kernel.bzImage"), "rb") as source:
         broken = bytearray(source.read())
     start = (broken[SETUP_SECTORS] + 1) * SECTOR
-    broken[start:start + len(UD2)] = UD2
+    broken[start : start + len(UD2)] = UD2
     # Of two archives in one initramfs, the second one's files stay.
-    boot = boot_of(lab, "kvm-shutdown", "cpuid",
-                   initrd=(initrd_of_kvm(), {"kernel.bzImage": bytes(broken)}))
+    boot = boot_of(
+        lab, "kvm-shutdown", "cpuid", initrd=(initrd_of_kvm(), {"kernel.bzImage": bytes(broken)})
+    )
     assert boot.job_status("kvm") == STATUS_SHUTDOWN, boot.console[-400:]
     lines = [line for line in boot.console.splitlines() if line.startswith("launch: the guest")]
     assert len(lines) == 1 and "triple fault" in lines[0], lines
@@ -331,8 +389,14 @@ def test_no_vmx_here():
     """The same on this machine, whatever its /dev/kvm is; run-qemu.sh's column refuses as well."""
     host_without_vmx()
     launcher = made("build/programs/launch")
-    done = subprocess.run([launcher, "--kernel", "/absent"], stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True, timeout=BACKSTOP_SECONDS, check=False)
+    done = subprocess.run(
+        [launcher, "--kernel", "/absent"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=BACKSTOP_SECONDS,
+        check=False,
+    )
     assert done.returncode == STATUS_REFUSED, f"exit status {done.returncode}: {done.stderr}"
     assert done.stdout == "", done.stdout
     expect_refusal(done.stderr)
@@ -344,13 +408,14 @@ def test_launcher_options():
     """The launcher's options: what is wrong, in one line, before KVM is looked at."""
     launcher = made("build/programs/launch")
     for arguments, fragments in (
-            ([], ["--kernel", "wanted a file"]),
-            (["--colour", "blue"], ["--colour", "--help"]),
-            (["--kernel"], ["--kernel", "no value"]),
-            (["--kernel", "x", "--memory", "5"], ["--memory", "found '5'", "wanted 32 to 2048"]),
-            (["--kernel", "x", "--cpus", "0"], ["--cpus", "found '0'", "wanted 1 to 16"]),
-            (["--kernel", "x", "--apic", "apic"], ["--apic", "found 'apic'", "xapic or x2apic"]),
-            (["--kernel", "x", "--timeout", "-1"], ["--timeout", "found '-1'", "wanted 1 to"])):
+        ([], ["--kernel", "wanted a file"]),
+        (["--colour", "blue"], ["--colour", "--help"]),
+        (["--kernel"], ["--kernel", "no value"]),
+        (["--kernel", "x", "--memory", "5"], ["--memory", "found '5'", "wanted 32 to 2048"]),
+        (["--kernel", "x", "--cpus", "0"], ["--cpus", "found '0'", "wanted 1 to 16"]),
+        (["--kernel", "x", "--apic", "apic"], ["--apic", "found 'apic'", "xapic or x2apic"]),
+        (["--kernel", "x", "--timeout", "-1"], ["--timeout", "found '-1'", "wanted 1 to"]),
+    ):
         done = scripts.run(launcher, *arguments)
         assert done.returncode == 1, f"{arguments}: exit status {done.returncode}"
         scripts.expect_line(done, *fragments)
@@ -359,10 +424,11 @@ def test_launcher_options():
 def test_direct_refuses():
     """--guest direct: what it does not go with, each in one line."""
     for arguments, fragments in (
-            (["--guest", "both"], ["guest 'both'", "wanted disk or direct"]),
-            (["--guest", "direct", "--native"], ["--guest direct", "--native"]),
-            (["--guest", "direct", "--config", "tick=0"], ["--guest direct", "--config"]),
-            (["--guest", "direct", "--backend", "emulator"], ["--guest direct", "emulator"])):
+        (["--guest", "both"], ["guest 'both'", "wanted disk or direct"]),
+        (["--guest", "direct", "--native"], ["--guest direct", "--native"]),
+        (["--guest", "direct", "--config", "tick=0"], ["--guest direct", "--config"]),
+        (["--guest", "direct", "--backend", "emulator"], ["--guest direct", "emulator"]),
+    ):
         scripts.expect_line(scripts.run_qemu(*arguments), *fragments)
 
 
@@ -373,14 +439,32 @@ def test_direct_path(lab):
 
 
 def direct():
-    bench = scripts.run_qemu("--guest", "direct", "--backend", "tcg", "--kernel",
-                             made("build/kernel.bzImage"), "--initrd", made(initrd_file()),
-                             "--append", "tests=cpuid,self,blocked")
+    bench = scripts.run_qemu(
+        "--guest",
+        "direct",
+        "--backend",
+        "tcg",
+        "--kernel",
+        made("build/kernel.bzImage"),
+        "--initrd",
+        made(initrd_file()),
+        "--append",
+        "tests=cpuid,self,blocked",
+    )
     assert bench.returncode == 0, bench.stderr
     assert "results: tests=3 failed=0 skipped=0" in bench.stdout, bench.stdout[-300:]
-    linux = scripts.run_qemu("--guest", "direct", "--backend", "tcg", "--kernel", kernel(),
-                             "--initrd", made(initrd_file()), "--append",
-                             f"{PAYLOAD_APPEND} pmv.run=cpuinfo")
+    linux = scripts.run_qemu(
+        "--guest",
+        "direct",
+        "--backend",
+        "tcg",
+        "--kernel",
+        kernel(),
+        "--initrd",
+        made(initrd_file()),
+        "--append",
+        f"{PAYLOAD_APPEND} pmv.run=cpuinfo",
+    )
     assert linux.returncode == 0, linux.stderr
     assert "job: name=cpuinfo status=0" in linux.stdout, linux.stdout[-300:]
 
@@ -388,21 +472,37 @@ def direct():
 # The newest kernel's KVM, of a suite that this machine need not be of: its vPMU traps, or is
 # mediated, which leaves to the guest what is no event selector.
 PEER_SUITE = "trixie-backports"
-PASSED = ("rdmsr_pmc", "wrmsr_pmc", "rdmsr_ctrl", "wrmsr_ctrl", "rdmsr_status", "rdpmc",
-          "wrmsr_ctrl_change")
+PASSED = (
+    "rdmsr_pmc",
+    "wrmsr_pmc",
+    "rdmsr_ctrl",
+    "wrmsr_ctrl",
+    "rdmsr_status",
+    "rdpmc",
+    "wrmsr_ctrl_change",
+)
 FILTERED = ("rdmsr_evtsel", "wrmsr_evtsel", "wrmsr_evtsel_change")
 
 
 def peer(lab, mediated):
     image = initrd_file(name=f"kvm-{PEER_SUITE}")
     words = f"pmv.mediated={mediated} pmv.tests=measure::{RUNS}:{OPERATIONS}"
-    return lab.emulator(f"kvm-peer-{mediated}", entry="native", jobs="kvm", append=words,
-                        kernel=kernel("cloud", PEER_SUITE), initrd=image, limit=LIMIT)
+    return lab.emulator(
+        f"kvm-peer-{mediated}",
+        entry="native",
+        jobs="kvm",
+        append=words,
+        kernel=kernel("cloud", PEER_SUITE),
+        initrd=image,
+        limit=LIMIT,
+    )
 
 
 def exits_of(boot, names):
-    return [round(exit_count(account) / operations) for account, operations in
-            (region_of(boot, "msr", name) for name in names)]
+    return [
+        round(exit_count(account) / operations)
+        for account, operations in (region_of(boot, "msr", name) for name in names)
+    ]
 
 
 @pytest.mark.full

@@ -11,18 +11,31 @@ import tempfile
 from machine import BACKSTOP_SECONDS, path
 
 COLUMNS = ("native", "kvm", "msr+nmi")
-PASSED_THROUGH = ("rdmsr_evtsel", "wrmsr_evtsel", "rdmsr_pmc", "wrmsr_pmc", "rdmsr_ctrl",
-                  "wrmsr_ctrl", "rdmsr_status", "rdpmc")
+PASSED_THROUGH = (
+    "rdmsr_evtsel",
+    "wrmsr_evtsel",
+    "rdmsr_pmc",
+    "wrmsr_pmc",
+    "rdmsr_ctrl",
+    "wrmsr_ctrl",
+    "rdmsr_status",
+    "rdpmc",
+)
 KVM_TIMES = 10  # a CPUID exit of KVM has at least so many times the root instructions
 STATUS_OK, STATUS_FAILED, STATUS_USAGE = 0, 1, 2
 
 
 def run(*arguments):
     """(exit status, lines on stdout and stderr) of bench/run.py."""
-    done = subprocess.run([sys.executable, path("bench", "run.py"), *arguments],
-                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, timeout=BACKSTOP_SECONDS,
-                          check=False)
+    done = subprocess.run(
+        [sys.executable, path("bench", "run.py"), *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=BACKSTOP_SECONDS,
+        check=False,
+    )
     return done.returncode, done.stdout.splitlines()
 
 
@@ -32,20 +45,32 @@ def out_of(lab):
 
 def measured(lab):
     """One run of the test kernel in three columns; made once."""
+
     def make():
-        status, lines = run("--kind", "emulator", "--columns", ",".join(COLUMNS), "--only",
-                            "kernel-", "--out", out_of(lab))
+        status, lines = run(
+            "--kind",
+            "emulator",
+            "--columns",
+            ",".join(COLUMNS),
+            "--only",
+            "kernel-",
+            "--out",
+            out_of(lab),
+        )
         complaints = [line for line in lines if line.startswith("bench: boot ")]
         assert status == STATUS_OK and not complaints, complaints[:2] or lines[-2:]
         with open(os.path.join(out_of(lab), "results.json"), encoding="utf-8") as source:
             return json.load(source)
+
     return lab.once("make_bench", make, True).wait()
 
 
 def values(results, column, experiment, metric):
-    return {entry["item"]: entry["value"] for entry in results["measurements"]
-            if (entry["column"], entry["experiment"], entry["metric"]) ==
-            (column, experiment, metric)}
+    return {
+        entry["item"]: entry["value"]
+        for entry in results["measurements"]
+        if (entry["column"], entry["experiment"], entry["metric"]) == (column, experiment, metric)
+    }
 
 
 def test_run(lab):
@@ -56,8 +81,16 @@ def test_run(lab):
         assert column["status"] == wanted, f"{name}: {column}"
     assert {entry["unit"] for entry in results["measurements"]} <= {"instructions", "count"}
     environment = results["environment"]
-    for key in ("cpu", "kernel", "kvm", "emulator", "compiler", "date", "mitigations",
-                "root_mitigations"):
+    for key in (
+        "cpu",
+        "kernel",
+        "kvm",
+        "emulator",
+        "compiler",
+        "date",
+        "mitigations",
+        "root_mitigations",
+    ):
         assert environment[key], f"environment.{key} is empty"
     assert environment["kind"] == "emulator" and environment["tick"] == 0, environment
     return f"{len(results['measurements'])} measurements"
@@ -89,14 +122,16 @@ def import_again(lab, change_text=None, change_ledger=None):
     """The run's native console and ledger, changed, through --import."""
     measured(lab)
     boots = os.path.join(out_of(lab), "boots")
-    with open(os.path.join(boots, "kernel-native.console"), encoding="utf-8", errors="replace") as \
-            source:
+    with open(
+        os.path.join(boots, "kernel-native.console"), encoding="utf-8", errors="replace"
+    ) as source:
         console = source.read().replace("\r", "")
     with open(os.path.join(boots, "kernel-native.json"), encoding="utf-8") as source:
         ledger = json.load(source)
     lines = [line for line in console.splitlines() if line.startswith("bench: ")]
-    text = "\n".join(['env: kind="emulator"', 'env: column="native"', *lines,
-                      "end: column=native status=0", ""])
+    text = "\n".join(
+        ['env: kind="emulator"', 'env: column="native"', *lines, "end: column=native status=0", ""]
+    )
     if change_text:
         changed = change_text(text)
         assert changed != text, "nothing was changed"
@@ -133,8 +168,10 @@ def expect_refused(lab, word, **changes):
 
 
 def misspell(text):
-    return "\n".join(line.replace("median=", "medium=") if "item=rdpmc " in line else line
-                     for line in text.splitlines())
+    return "\n".join(
+        line.replace("median=", "medium=") if "item=rdpmc " in line else line
+        for line in text.splitlines()
+    )
 
 
 def test_broken_line(lab):
@@ -155,22 +192,31 @@ def region_of(lab, item):
 def test_missing_region(lab):
     """A region that the ledger does not have is refused."""
     measured(lab)
-    return expect_refused(lab, "not in the ledger", change_ledger=lambda ledger:
-                          ledger["regions"].pop(region_of(lab, "rdpmc")))
+    return expect_refused(
+        lab,
+        "not in the ledger",
+        change_ledger=lambda ledger: ledger["regions"].pop(region_of(lab, "rdpmc")),
+    )
 
 
 def test_region_twice(lab):
     """A region that was marked more than once is refused."""
     measured(lab)
-    return expect_refused(lab, "begun 2 times", change_ledger=lambda ledger:
-                          ledger["regions"][region_of(lab, "rdpmc")].update(begins=2))
+    return expect_refused(
+        lab,
+        "begun 2 times",
+        change_ledger=lambda ledger: ledger["regions"][region_of(lab, "rdpmc")].update(begins=2),
+    )
 
 
 def test_usage(lab):
     """What cannot be run is one line and exit status 2."""
-    for arguments, word in ((["--columns", "xen"], "unknown column 'xen'"),
-                            (["--only", "nothing"], "nothing"), (["--jobs", "0"], "--jobs 0"),
-                            (["--import", "/nonexistent"], "/nonexistent")):
+    for arguments, word in (
+        (["--columns", "xen"], "unknown column 'xen'"),
+        (["--only", "nothing"], "nothing"),
+        (["--jobs", "0"], "--jobs 0"),
+        (["--import", "/nonexistent"], "/nonexistent"),
+    ):
         status, said = run(*arguments, "--out", out_of(lab))
         assert status == STATUS_USAGE, f"{arguments}: exit status {status}"
         assert word in said[-1], f"{arguments}: {said[-1:]}"

@@ -11,21 +11,49 @@ RUNS, OPS = 3, 100
 WORD = f"measure:{RUNS}:{OPS}"
 COLUMNS = ("native", "intercept", "msr", "msr+nmi")
 
-MSR_ITEMS = ["rdmsr_evtsel", "wrmsr_evtsel", "rdmsr_pmc", "wrmsr_pmc", "rdmsr_ctrl", "wrmsr_ctrl",
-             "rdmsr_status", "rdpmc"]
+MSR_ITEMS = [
+    "rdmsr_evtsel",
+    "wrmsr_evtsel",
+    "rdmsr_pmc",
+    "wrmsr_pmc",
+    "rdmsr_ctrl",
+    "wrmsr_ctrl",
+    "rdmsr_status",
+    "rdpmc",
+]
 MSR_CHANGES = ["wrmsr_evtsel_change", "wrmsr_ctrl_change"]
 MSR_RECORDS = ["rdmsr_lbr_from", "wrmsr_lbr_from"]
 READOUT, READOUT_RDMSRS = "read_lbrs", 96
 READOUT_INSTRUCTIONS = 322  # with the loop around them: programs/measure/loops.c
 # Item by item: the base; "" for none.
 ITEMS = {
-    "msr": {"empty": "", **dict.fromkeys(MSR_ITEMS, "empty"),
-            "empty_change": "", **dict.fromkeys(MSR_CHANGES, "empty_change"),
-            **dict.fromkeys(MSR_RECORDS, "empty"), READOUT: "empty"},
-    "exit": {"empty": "", "empty_rax": "", "cpuid": "empty_rax", "vmcall": "empty_rax",
-             "inl": "empty", "outl": "empty", "inl_passed": "empty", "cpuid_blocked": "empty_rax"},
-    "pmi": {"empty": "", "vmcall_unknown": "", "overflow_to_handler": "", "handler_to_iret": "",
-            "lvtpc_write": "empty", "nmi_self": "", "pmu_switch": "vmcall_unknown"},
+    "msr": {
+        "empty": "",
+        **dict.fromkeys(MSR_ITEMS, "empty"),
+        "empty_change": "",
+        **dict.fromkeys(MSR_CHANGES, "empty_change"),
+        **dict.fromkeys(MSR_RECORDS, "empty"),
+        READOUT: "empty",
+    },
+    "exit": {
+        "empty": "",
+        "empty_rax": "",
+        "cpuid": "empty_rax",
+        "vmcall": "empty_rax",
+        "inl": "empty",
+        "outl": "empty",
+        "inl_passed": "empty",
+        "cpuid_blocked": "empty_rax",
+    },
+    "pmi": {
+        "empty": "",
+        "vmcall_unknown": "",
+        "overflow_to_handler": "",
+        "handler_to_iret": "",
+        "lvtpc_write": "empty",
+        "nmi_self": "",
+        "pmu_switch": "vmcall_unknown",
+    },
     "a1k": {"m200000": "", "m10000": "", "m1000": "", "m100": ""},
 }
 ONE_EVENT = ("overflow_to_handler", "handler_to_iret", "nmi_self")
@@ -50,21 +78,34 @@ NATIVE_EVENTS = {"overflow_to_handler": 7, "handler_to_iret": 2, "nmi_self": 7}
 def boot_of(lab, column):
     if column == "kvm":
         initrd = path("build/payload/kvm-cloud.img")
-        return lab.emulator("measure-kvm", entry="native", jobs="kvm", initrd=initrd, memory=1024,
-                            append=f"pmv.tests={WORD}", limit=KVM_LIMIT)
+        return lab.emulator(
+            "measure-kvm",
+            entry="native",
+            jobs="kvm",
+            initrd=initrd,
+            memory=1024,
+            append=f"pmv.tests={WORD}",
+            limit=KVM_LIMIT,
+        )
     return run(lab, f"measure-{column}", Plan().add(WORD), entry=column)
 
 
 def figures(boot, experiment):
     """(instructions, root instructions, exits by reason) of each item that is not a base, per
     operation, less its base; what is not a multiple of the operations fails."""
-    rows = {row["item"]: row for row in boot.lines("bench")
-            if row["experiment"] == experiment and "region" in row}
+    rows = {
+        row["item"]: row
+        for row in boot.lines("bench")
+        if row["experiment"] == experiment and "region" in row
+    }
     whole = {}
     for item, row in rows.items():
         region = boot.region(row["region"])
-        whole[item] = (region["nonroot"]["instructions"], region["root"]["instructions"],
-                       {reason: entry["count"] for reason, entry in region["exits"].items()})
+        whole[item] = (
+            region["nonroot"]["instructions"],
+            region["root"]["instructions"],
+            {reason: entry["count"] for reason, entry in region["exits"].items()},
+        )
     out = {}
     bases = set(ITEMS[experiment].values())
     for item, row in rows.items():
@@ -75,12 +116,18 @@ def figures(boot, experiment):
         empty = row.get("base", "empty").startswith("empty")
         assert not (empty and base[2]), f"{experiment} {row['base']}: exits: {base[2]}"
         counts = [mine - its for mine, its in zip(whole[item][:2], base[:2])]
-        assert not any(count % operations for count in counts), \
-            f"{experiment} {item}: {counts} instructions for {operations} operations"
-        out[item] = (counts[0] // operations, counts[1] // operations,
-                     {reason: (count - base[2].get(reason, 0)) / operations
-                      for reason, count in whole[item][2].items()
-                      if count != base[2].get(reason, 0)})
+        assert not any(
+            count % operations for count in counts
+        ), f"{experiment} {item}: {counts} instructions for {operations} operations"
+        out[item] = (
+            counts[0] // operations,
+            counts[1] // operations,
+            {
+                reason: (count - base[2].get(reason, 0)) / operations
+                for reason, count in whole[item][2].items()
+                if count != base[2].get(reason, 0)
+            },
+        )
     return out
 
 
@@ -126,8 +173,10 @@ def expect_free_msrs(boot):
     """Each access is one instruction of the guest and nothing else."""
     costs = figures(boot, "msr")
     for item in MSR_ITEMS + MSR_CHANGES + MSR_RECORDS:
-        assert costs[item] == (1, 0, {}), f"{item}: instructions, root instructions, exits: " \
-                                          f"{costs[item]}, wanted (1, 0, {{}})"
+        assert costs[item] == (1, 0, {}), (
+            f"{item}: instructions, root instructions, exits: "
+            f"{costs[item]}, wanted (1, 0, {{}})"
+        )
     assert costs[READOUT] == (READOUT_INSTRUCTIONS, 0, {}), costs[READOUT]
 
 
@@ -141,13 +190,19 @@ def expect_fails(check, *arguments):
 
 def value_of(boot, experiment, item, metric):
     wanted = (experiment, item, metric)
-    return next(int(row["value"]) for row in boot.lines("bench")
-                if (row["experiment"], row["item"], row.get("metric")) == wanted)
+    return next(
+        int(row["value"])
+        for row in boot.lines("bench")
+        if (row["experiment"], row["item"], row.get("metric")) == wanted
+    )
 
 
 def a1k_counts(boot, item):
-    return {row["metric"]: int(row["value"]) for row in boot.lines("bench")
-            if row["experiment"] == "a1k" and row["item"] == item and row.get("unit") == "count"}
+    return {
+        row["metric"]: int(row["value"])
+        for row in boot.lines("bench")
+        if row["experiment"] == "a1k" and row["item"] == item and row.get("unit") == "count"
+    }
 
 
 def expect_a1k(boot):
@@ -166,8 +221,11 @@ def exits_per_pmi(boot):
     costs = figures(boot, "a1k")
     pmis = a1k_counts(boot, "m100")["pmis"]
     # Interrupts are those of a host that has a clock of its own: KVM's.
-    more = {reason: count - costs["m200000"][2].get(reason, 0)
-            for reason, count in costs["m100"][2].items() if reason != INTERRUPT}
+    more = {
+        reason: count - costs["m200000"][2].get(reason, 0)
+        for reason, count in costs["m100"][2].items()
+        if reason != INTERRUPT
+    }
     return {reason: count / pmis for reason, count in more.items() if count}
 
 
@@ -181,9 +239,13 @@ def cpuid_root(boot):
     return boot.region(row["region"])["root"]["instructions"] / int(row["ops"])
 
 
-@pytest.mark.parametrize("column", [
-    *(pytest.param(column, id=f"complete_{column}") for column in COLUMNS),
-    pytest.param("kvm", id="complete_kvm", marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    "column",
+    [
+        *(pytest.param(column, id=f"complete_{column}") for column in COLUMNS),
+        pytest.param("kvm", id="complete_kvm", marks=pytest.mark.full),
+    ],
+)
 def test_complete(lab, column):
     return expect_complete(boot_of(lab, column), column)
 
@@ -234,8 +296,9 @@ def test_pmi(lab):
             assert costs[item][2] == {NMI: 1}, f"{column} {item}: {costs[item]}"
     # The exit is in the base.
     assert under["pmu_switch"][0] == 0 and not under["pmu_switch"][2], under["pmu_switch"]
-    row = next(row for row in boot_of(lab, "msr+nmi").lines("bench")
-               if row["item"] == "vmcall_unknown")
+    row = next(
+        row for row in boot_of(lab, "msr+nmi").lines("bench") if row["item"] == "vmcall_unknown"
+    )
     exits = boot_of(lab, "msr+nmi").region(row["region"])["exits"]
     assert {reason: entry["count"] for reason, entry in exits.items()} == {VMCALL: OPS}, exits
     for boot, mode in ((boot_of(lab, "native"), 0), (boot_of(lab, "msr+nmi"), 0)):
@@ -300,11 +363,18 @@ def test_no_pmu(lab):
     """Without a PMU the rest is still measured, and what needs one says that it is missing."""
     boot = run(lab, "measure-no-pmu", Plan().add(WORD), config="pmu=off")
     expect_ok(boot, [WORD])
-    need = {"msr": MSR_ITEMS + MSR_CHANGES + MSR_RECORDS + [READOUT], "exit": [], "a1k": list(ITEMS["a1k"]),
-            "pmi": ["overflow_to_handler", "handler_to_iret", "lvtpc_write", "pmu_switch"]}
+    need = {
+        "msr": MSR_ITEMS + MSR_CHANGES + MSR_RECORDS + [READOUT],
+        "exit": [],
+        "a1k": list(ITEMS["a1k"]),
+        "pmi": ["overflow_to_handler", "handler_to_iret", "lvtpc_write", "pmu_switch"],
+    }
     for experiment, items in ITEMS.items():
-        skipped = [row["item"] for row in boot.lines("bench")
-                   if row["experiment"] == experiment and "skip" in row]
+        skipped = [
+            row["item"]
+            for row in boot.lines("bench")
+            if row["experiment"] == experiment and "skip" in row
+        ]
         assert sorted(skipped) == sorted(need[experiment]), f"{experiment}: skipped {skipped}"
 
 

@@ -17,8 +17,14 @@ def test_safe_asks_little():
 
 def test_safe(lab):
     """It starts, with one processor of two, whatever pmuvisor.cfg says."""
-    boot = kernel.run(lab, "menu-safe", Plan("tsc_hz 50000000").add("cpuid"), entry="safe", cpus=2,
-                      config="tick=100 processors=2 vtd=on")
+    boot = kernel.run(
+        lab,
+        "menu-safe",
+        Plan("tsc_hz 50000000").add("cpuid"),
+        entry="safe",
+        cpus=2,
+        config="tick=100 processors=2 vtd=on",
+    )
     boot.expect_status(STATUS_POWEROFF)
     assert "\n1..1\n" in boot.console and "not ok" not in boot.console, boot.last_line()
     assert "pmuvisor: 1 of 2 processors are under VMX, as processors= says" in boot.console

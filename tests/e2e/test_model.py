@@ -11,9 +11,15 @@ STATUS_SKIPPED = 77
 
 
 def explore():
-    done = subprocess.run([path("tests/model/run.sh")], stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          timeout=BACKSTOP_SECONDS, check=False)
+    done = subprocess.run(
+        [path("tests/model/run.sh")],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=BACKSTOP_SECONDS,
+        check=False,
+    )
     lines = done.stdout.splitlines()
     if done.returncode == STATUS_SKIPPED:
         raise Skip(lines[-1])
@@ -25,7 +31,9 @@ def explore():
 def test_bookkeeping_model(lab):
     """Every state of the model: whole it holds, without a mechanism it gives a counterexample."""
     name = "model-full" if os.environ.get("FULL") == "1" else "model"
-    return lab.kept(name, explore, path("tests", "model"), *map(path, rooms()), "spin", "gcc").wait()
+    return lab.kept(
+        name, explore, path("tests", "model"), *map(path, rooms()), "spin", "gcc"
+    ).wait()
 
 
 def test_module(lab):
@@ -33,8 +41,9 @@ def test_module(lab):
     boot = lab.emulator("guest-module", tools=True, jobs="module")
     boot.expect_status(STATUS_POWEROFF)
     rows = boot.lines("module")
-    assert rows and rows[0]["handed_back"] == "0" and rows[0]["not_ours"] == "0", \
+    assert rows and rows[0]["handed_back"] == "0" and rows[0]["not_ours"] == "0", (
         rows or boot.last_line()
+    )
 
 
 def test_module_refuses(lab):
@@ -42,5 +51,7 @@ def test_module_refuses(lab):
     boot = lab.emulator("native-module", tools=True, entry="native", jobs="module")
     boot.expect_status(STATUS_POWEROFF)
     assert "job: name=module status=0" in boot.console, boot.last_line()
-    assert "pmuvisor_nmi: hypervisor signature " in boot.console and \
-        "load it in PMUvisor's guest" in boot.console, boot.last_line()
+    assert (
+        "pmuvisor_nmi: hypervisor signature " in boot.console
+        and "load it in PMUvisor's guest" in boot.console
+    ), boot.last_line()

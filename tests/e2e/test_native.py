@@ -16,19 +16,31 @@ def test_power_off(lab):
 def test_pmu_driver(lab):
     """Linux's driver: Intel PMU, version 4, 4 + 3 counters, 48 bits."""
     boot = native(lab)
-    for wanted in ("Intel PMU driver", "... version:                4",
-                   "... bit width:              48", "... generic registers:      4",
-                   "... fixed-purpose events:   3"):
+    for wanted in (
+        "Intel PMU driver",
+        "... version:                4",
+        "... bit width:              48",
+        "... generic registers:      4",
+        "... fixed-purpose events:   3",
+    ):
         assert wanted in boot.console, f"the kernel log does not say '{wanted}'"
 
 
 @pytest.mark.full
 def test_pmu_version_6(lab):
     """The driver takes a PMU of version 6 with gaps in its fixed counters; A.1 gets its PMIs."""
-    boot = lab.emulator("native-pmu6", entry="native", jobs="a1", append="loglevel=7",
-                        knobs="pmu_version 6\npmu_general_mask 0xff\npmu_fixed_mask 0x2f\n")
-    for wanted in ("... version:                6", "... generic registers:      8",
-                   "... event mask:             0000002f000000ff"):
+    boot = lab.emulator(
+        "native-pmu6",
+        entry="native",
+        jobs="a1",
+        append="loglevel=7",
+        knobs="pmu_version 6\npmu_general_mask 0xff\npmu_fixed_mask 0x2f\n",
+    )
+    for wanted in (
+        "... version:                6",
+        "... generic registers:      8",
+        "... event mask:             0000002f000000ff",
+    ):
         assert wanted in boot.console, f"the kernel log does not say '{wanted}'"
     for region, period in A1_PERIODS.items():
         raised = boot.region(region)["pmi"]["raised"]

@@ -20,8 +20,15 @@ def msr_nmi(lab):
 
 def intercept(lab):
     """With a trapped local APIC; and the machine is reset."""
-    return linux(lab, "intercept", entry="intercept", jobs="a1,nmilog,report", config="apic=trap",
-                 end="reboot", append="reboot=acpi")
+    return linux(
+        lab,
+        "intercept",
+        entry="intercept",
+        jobs="a1,nmilog,report",
+        config="apic=trap",
+        end="reboot",
+        append="reboot=acpi",
+    )
 
 
 def msr(lab):
@@ -35,12 +42,17 @@ def expect_a1(boot, status):
     rows = expect_a1_pmis(boot)
     assert {row["nmis"] == row["pmis"] for row in rows.values()} == {True}, rows
     assert boot.job_status("nmilog") == 0
-    complaints = [line for line in re.findall(r"^nmilog: (?!lines=).*$", boot.console, re.M)
-                  if "took too long" not in line]
+    complaints = [
+        line
+        for line in re.findall(r"^nmilog: (?!lines=).*$", boot.console, re.M)
+        if "took too long" not in line
+    ]
     assert not complaints, complaints
     expect_quiet(boot)
-    return "; ".join(f"M={period}: {row['pmis']} PMIs, {row['count']} branches"
-                     for period, row in sorted(rows.items()))
+    return "; ".join(
+        f"M={period}: {row['pmis']} PMIs, {row['count']} branches"
+        for period, row in sorted(rows.items())
+    )
 
 
 def test_a1_msr_nmi(lab):
@@ -71,9 +83,15 @@ def test_a1_msr_tick(lab):
 @pytest.mark.full
 def test_perf(lab):
     """Debian's perf: counts of programs whose numbers are known, and perf record."""
-    boot = linux(lab, "perf", jobs="perf,profile,nmilog", tools=True, config="console=none",
-                 append="pmv.profile_items=profiled pmv.profile_runs=1 pmv.iter=625000 "
-                        "pmv.period=50021 sysctl.kernel.perf_cpu_time_max_percent=0")
+    boot = linux(
+        lab,
+        "perf",
+        jobs="perf,profile,nmilog",
+        tools=True,
+        config="console=none",
+        append="pmv.profile_items=profiled pmv.profile_runs=1 pmv.iter=625000 "
+        "pmv.period=50021 sysctl.kernel.perf_cpu_time_max_percent=0",
+    )
     boot.expect_status(STATUS_POWEROFF)
     assert boot.job_status("profile") == 0, boot.last_line()
     row = next(row for row in boot.lines("perf") if "expected" in row)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_nested_kernel.py, all with FULL=1: under QEMU/KVM inside the emulator, with two processors: the
-# test kernel, storms of NMIs and PMIs, a refusal, Linux; with one, what an operation costs the outer
-# KVM under each policy.
+# test_nested_kernel.py, all with FULL=1: under QEMU/KVM inside the emulator, with two processors:
+# the test kernel, storms of NMIs and PMIs, a refusal, Linux; with one, what an operation costs the
+# outer KVM under each policy.
 import re
 import subprocess
 import sys
@@ -12,15 +12,31 @@ import kernel
 import pytest
 
 
-BASICS = ["cpuid", "wrap", "vmcall", "msr", "count", "pmi", "self", "blocked", "sti", "movss",
-          "hlt"]
+BASICS = [
+    "cpuid",
+    "wrap",
+    "vmcall",
+    "msr",
+    "count",
+    "pmi",
+    "self",
+    "blocked",
+    "sti",
+    "movss",
+    "hlt",
+]
 SUITE = BASICS + ["cr4", "delivery", "hypercall", "x2apic", *BASICS]
 COSTS = "measure:3:100"
 CPUS = 2
 STORMS = ["smp-processors", "smp-nmi:20", "smp-pmi:50:100", "smp-mixed:20:100"]
 A1_SMP = [(str(cpu), str(pmis), "100005") for cpu in range(CPUS) for pmis in (0, 10, 100, 1000)]
-COLUMNS = {"native": {"entry": "native"}, "intercept": {"entry": "intercept"},
-           "msr": {"entry": "msr"}, "msr+nmi": {}, "apic_trap": {"config": "apic=trap"}}
+COLUMNS = {
+    "native": {"entry": "native"},
+    "intercept": {"entry": "intercept"},
+    "msr": {"entry": "msr"},
+    "msr+nmi": {},
+    "apic_trap": {"config": "apic=trap"},
+}
 
 
 def costs(lab, column):
@@ -78,12 +94,19 @@ def test_costs(lab):
         boot = costs(lab, column)
         kernel.expect_ok(boot, [COSTS])
         expect_quiet(boot)
-    done = subprocess.run([sys.executable, path("bench", "nested_costs.py"), lab.keep],
-                          capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, path("bench", "nested_costs.py"), lab.keep],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     # Columns native and msr+nmi: outer instructions, exits, inner instructions of each.
-    rows = {line.split("  ")[0]: re.findall(r"  +([0-9,.]+)", line)
-            for line in done.stdout.splitlines() if re.match("[A-Z]", line)}
+    rows = {
+        line.split("  ")[0]: re.findall(r"  +([0-9,.]+)", line)
+        for line in done.stdout.splitlines()
+        if re.match("[A-Z]", line)
+    }
     cpuid, rdpmc = rows["CPUID"], rows["RDPMC"]
     assert len(cpuid) >= 6 and cpuid[1] == "1" and int(cpuid[-2]) > 1, done.stdout
     assert rdpmc[1] == rdpmc[-2] == "1", f"an exit of RDPMC came to PMUvisor: {done.stdout}"

@@ -28,7 +28,9 @@ def gcc_of_page(text):
 
 
 def expect_gcc(text):
-    found = subprocess.run(["gcc", "-dumpversion"], capture_output=True, text=True, check=True).stdout
+    found = subprocess.run(
+        ["gcc", "-dumpversion"], capture_output=True, text=True, check=True
+    ).stdout
     if found.split(".")[0].strip() != gcc_of_page(text):
         raise Skip(f"{TOUR} is about gcc {gcc_of_page(text)}, here is {found.strip()}")
 
@@ -37,12 +39,15 @@ def made_table(lab):
     """The table of the CPUID exit that most of a boot's exits are like, and the exit itself."""
     boot = lab.emulator("exit-lines", jobs="cpuid", knobs="exit_paths on\n")
     commonest = exit_lines.ways(boot.ledger, EXIT_REASON_CPUID)[0][0]
-    return exit_lines.table(exit_lines.rows_of(commonest["steps"], path("build", "pmuvisor.elf"))), \
-        commonest
+    return (
+        exit_lines.table(exit_lines.rows_of(commonest["steps"], path("build", "pmuvisor.elf"))),
+        commonest,
+    )
 
 
 def test_list_of_an_exit(lab):
-    """docs/tour.md has the instructions of a CPUID exit, by function and line, as they were executed."""
+    """docs/tour.md has the instructions of a CPUID exit, by function and line, as they were
+    executed."""
     page = read(TOUR)
     expect_gcc(page)
     made, commonest = made_table(lab)
@@ -57,8 +62,10 @@ def test_other_list_is_seen(lab):
     page = read(TOUR)
     expect_gcc(page)
     made, _ = made_table(lab)
-    for old, new in ((rf"(in all.*) {CPUID_COST[0]} ", rf"\1 {CPUID_COST[0] - 10} "),
-                     (r"\.asm:", ".asm:1")):
+    for old, new in (
+        (rf"(in all.*) {CPUID_COST[0]} ", rf"\1 {CPUID_COST[0] - 10} "),
+        (r"\.asm:", ".asm:1"),
+    ):
         wrong = re.sub(old, new, page, count=1)
         assert wrong != page and exit_lines.page_with(wrong, made) != wrong, (old, new)
 
@@ -69,9 +76,14 @@ def test_paths_are_the_exits(lab):
     for reason, paths in ledger["exit_paths"].items():
         account = ledger["exits"][reason]
         assert sum(way["count"] for way in paths) == account["root_instructions"]["samples"], reason
-        for key, what in (("root_instructions", lambda way: len(way["steps"])),
-                          ("vmcs_accesses", lambda way: sum(count for _, count in way["steps"]))):
-            assert sum(way["count"] * what(way) for way in paths) == account[key]["sum"], (reason, key)
+        for key, what in (
+            ("root_instructions", lambda way: len(way["steps"])),
+            ("vmcs_accesses", lambda way: sum(count for _, count in way["steps"])),
+        ):
+            assert sum(way["count"] * what(way) for way in paths) == account[key]["sum"], (
+                reason,
+                key,
+            )
     assert len(ledger["exit_paths"]) > 3, sorted(ledger["exit_paths"])
     return f"reasons {sorted(ledger['exit_paths'], key=int)}"
 
@@ -81,19 +93,30 @@ def blocks(kind):
 
 
 def run_page(folder):
-    """Runs the page's first commands in a copy of the tree's top, which build/ is a part of; what they
-    print is given, and the ledger kept."""
+    """Runs the page's first commands in a copy of the tree's top, which build/ is a part of; what
+    they print is given, and the ledger kept."""
     top = os.path.join(folder, "top")
     os.mkdir(top)
     for name in os.listdir(TOP):
         os.symlink(path(name), os.path.join(top, name))
     with open(os.path.join(top, "mine.c"), "w", encoding="ascii") as source:
         source.write(blocks("c")[0])
-    variables = {key: value for key, value in os.environ.items()
-                 if key not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "MAKEOVERRIDES")}
-    done = subprocess.run(["sh", "-e", "-c", blocks("sh")[0]], cwd=top, env=variables,
-                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          text=True, timeout=BACKSTOP_SECONDS, check=False)
+    variables = {
+        key: value
+        for key, value in os.environ.items()
+        if key not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "MAKEOVERRIDES")
+    }
+    done = subprocess.run(
+        ["sh", "-e", "-c", blocks("sh")[0]],
+        cwd=top,
+        env=variables,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=BACKSTOP_SECONDS,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout[-2000:]
     with open(path("build", "run", "ledger.json"), encoding="utf-8") as ledger:
         return {"said": done.stdout.replace("\r", ""), "ledger": json.load(ledger)}
@@ -101,34 +124,64 @@ def run_page(folder):
 
 def of_page(lab):
     """The same, kept as long as all that goes in is the same."""
-    if subprocess.run([path("run-qemu.sh"), "--probe"], capture_output=True, text=True,
-                      check=False).stdout.strip() == "kvm":
+    if (
+        subprocess.run(
+            [path("run-qemu.sh"), "--probe"], capture_output=True, text=True, check=False
+        ).stdout.strip()
+        == "kvm"
+    ):
         raise Skip("make run takes KVM here, which has neither ledger nor files")
     image, efi = boots.initrd(name="perf"), path("build", "pmuvisor.efi")
-    parts = [path(name) for name in ("run-qemu.sh", "Makefile", "tests/tests.mk", "testbed/ledger.py",
-                                     "testbed/sentence.py", "programs/measure/region.h")]
-    return lab.value("program-page",
-                     lambda: [boots.bed(), digest(__file__), blocks("c")[0], blocks("sh")[0],
-                              *map(digest_any, [*parts, image, efi, boots.kernel()])],
-                     run_page, lambda folder, about: SimpleNamespace(**about), targets=[image, efi])
+    parts = [
+        path(name)
+        for name in (
+            "run-qemu.sh",
+            "Makefile",
+            "tests/tests.mk",
+            "testbed/ledger.py",
+            "testbed/sentence.py",
+            "programs/measure/region.h",
+        )
+    ]
+    return lab.value(
+        "program-page",
+        lambda: [
+            boots.bed(),
+            digest(__file__),
+            blocks("c")[0],
+            blocks("sh")[0],
+            *map(digest_any, [*parts, image, efi, boots.kernel()]),
+        ],
+        run_page,
+        lambda folder, about: SimpleNamespace(**about),
+        targets=[image, efi],
+    )
 
 
 def test_own_program(lab):
-    """docs/program.md: its commands give the program's output, its region's ledger, its profile and its
-    file."""
+    """docs/program.md: its commands give the program's output, its region's ledger, its profile and
+    its file."""
     page = of_page(lab)
     said, region = page.said, page.ledger["regions"][REGION]
     assert len(blocks("sh")[0].splitlines()) <= 5
     assert "mine: the sum is 4499998500000\n" in said, said[-2000:]
-    assert region["exits"][EXIT_REASON_CPUID]["count"] == CPUIDS and len(region["exits"]) == 1, region
-    assert re.search(rf"^region {REGION}, marked 1 times\n.*\n +10 +CPUID +{CPUIDS} ", said,
-                     re.MULTILINE), said[-3000:]
+    assert (
+        region["exits"][EXIT_REASON_CPUID]["count"] == CPUIDS and len(region["exits"]) == 1
+    ), region
+    assert re.search(
+        rf"^region {REGION}, marked 1 times\n.*\n +10 +CPUID +{CPUIDS} ", said, re.MULTILINE
+    ), said[-3000:]
     share = re.search(r"^ +([\d.]+)%.*\[\.\] spin *$", said, re.MULTILINE)
     assert share and float(share[1]) > 90, said
     ends = re.findall(r"^The guest ran to its end: .*$", said, re.MULTILINE)
-    assert len(ends) == 1 and f"its region {REGION} has {CPUIDS} exits" in ends[0] and \
-        "perf.data" in ends[0], ends
-    assert said.index(ends[0]) > said.rindex("  PMIs: "), "the sentence is not the last that the run says"
+    assert (
+        len(ends) == 1
+        and f"its region {REGION} has {CPUIDS} exits" in ends[0]
+        and "perf.data" in ends[0]
+    ), ends
+    assert said.index(ends[0]) > said.rindex(
+        "  PMIs: "
+    ), "the sentence is not the last that the run says"
     assert "It ran in the emulator: " in ends[0], ends[0]
     assert re.fullmatch(r"highest leaf \d+", said.splitlines()[-1]), said[-200:]
     return f"spin has {share[1]} % of the samples; {ends[0]}"

@@ -12,20 +12,26 @@ NOT_ISOLATED = ["cpuid 1 0 eax 0x8"]  # a stepping that Linux has in no list eit
 RECORDS = [("native", "native"), ("guest", "msr+nmi")]
 
 
-@pytest.mark.parametrize("entry", [entry for _, entry in RECORDS],
-                         ids=[f"records_{name}" for name, _ in RECORDS])
+@pytest.mark.parametrize(
+    "entry", [entry for _, entry in RECORDS], ids=[f"records_{name}" for name, _ in RECORDS]
+)
 def test_records(lab, entry):
     """Exits between the sampled instructions; a buffer that is not there, or not the guest's."""
-    boot = kernel.run(lab, f"pebs-records-{entry}",
-                      kernel.Plan("pebs 3").add("pebs-records", "pebs-faults"), entry=entry)
+    boot = kernel.run(
+        lab,
+        f"pebs-records-{entry}",
+        kernel.Plan("pebs 3").add("pebs-records", "pebs-faults"),
+        entry=entry,
+    )
     kernel.expect_ok(boot, ["pebs-records", "pebs-faults"])
     refused = boot.console.count("was refused: not its memory")
     assert (refused > 0) == (entry != "native"), boot.console[-800:]
 
 
 def apic_page(lab, **more):
-    return kernel.run(lab, "pebs-apic", kernel.Plan("pebs 3").add("pebs-apic"),
-                      config="apic=trap", **more)
+    return kernel.run(
+        lab, "pebs-apic", kernel.Plan("pebs 3").add("pebs-apic"), config="apic=trap", **more
+    )
 
 
 def test_apic_page(lab):
@@ -53,8 +59,9 @@ def late(lab, name, knobs, **more):
 def expect_root_fault(boot):
     """The record reached root mode: its access is by the guest's linear address."""
     boot.expect_status(STATUS_TEXT)
-    assert "fault in root mode: exception 14" in boot.console and "CR2 ffffffff8" in boot.console, \
-        boot.console[-2000:]
+    assert (
+        "fault in root mode: exception 14" in boot.console and "CR2 ffffffff8" in boot.console
+    ), boot.console[-2000:]
 
 
 def test_late_unswitched(lab):
@@ -73,5 +80,12 @@ def test_late_switched(lab):
 
 @pytest.mark.full
 def test_late_fails_without_switch(lab):
-    expect_root_fault(late(lab, "unisolated", NOT_ISOLATED, until=STOPPED,
-                           efi=path("build", "test", "mutants", "unisolated.efi")))
+    expect_root_fault(
+        late(
+            lab,
+            "unisolated",
+            NOT_ISOLATED,
+            until=STOPPED,
+            efi=path("build", "test", "mutants", "unisolated.efi"),
+        )
+    )

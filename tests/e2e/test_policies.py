@@ -39,20 +39,35 @@ MAX_SHARE_DIFFERENCE = 1.0
 def boot_policy(lab, policy):
     """The hypervisor is silent, so that the guest's lines stay whole."""
     jobs = "a1,cpuid,switch,masking,nmilog,report" if policy == "msr+nmi" else "a1,nmilog,report"
-    return lab.emulator(f"policy-{policy}", entry=policy, append="iomem=relaxed", jobs=jobs,
-                        config="console=none user_hypercalls=1")
+    return lab.emulator(
+        f"policy-{policy}",
+        entry=policy,
+        append="iomem=relaxed",
+        jobs=jobs,
+        config="console=none user_hypercalls=1",
+    )
 
 
 def boot_skid(lab, policy, steps="all"):
     name = f"skid-{policy}" + ("" if steps == "all" else "-off")
     jobs = "skid,nmilog" if steps != "all" else "skid,switch,nmilog"
-    return lab.emulator(name, entry=policy, jobs=jobs, knobs=SKID, append="iomem=relaxed",
-                        config=f"console=none user_hypercalls=1 bookkeeping={steps}")
+    return lab.emulator(
+        name,
+        entry=policy,
+        jobs=jobs,
+        knobs=SKID,
+        append="iomem=relaxed",
+        config=f"console=none user_hypercalls=1 bookkeeping={steps}",
+    )
 
 
 def boot_steps(lab, name, config, jobs="cpuid,masking,nmilog"):
-    return lab.emulator(f"steps-{name}", append="iomem=relaxed", jobs=jobs,
-                        config=f"console=none user_hypercalls=1 {config}")
+    return lab.emulator(
+        f"steps-{name}",
+        append="iomem=relaxed",
+        jobs=jobs,
+        config=f"console=none user_hypercalls=1 {config}",
+    )
 
 
 def boot_none(lab):
@@ -69,8 +84,9 @@ def row_of(boot, job):
 
 def expect_quiet(boot):
     """Linux complained of no NMI."""
-    assert row_of(boot, "nmilog")["lines"] == 0, \
-        [line for line in boot.console.splitlines() if line.startswith("nmilog: ")][:3]
+    assert row_of(boot, "nmilog")["lines"] == 0, [
+        line for line in boot.console.splitlines() if line.startswith("nmilog: ")
+    ][:3]
 
 
 def check_exits(lab, policy):
@@ -80,16 +96,19 @@ def check_exits(lab, policy):
     without, account = boot.region(REGION_NO_PMI), boot.region(REGION_1000_PMIS)
     more = {}
     for reason in set(without["exits"]) | set(account["exits"]):
-        count = account["exits"].get(reason, {"count": 0})["count"] - \
-            without["exits"].get(reason, {"count": 0})["count"]
+        count = (
+            account["exits"].get(reason, {"count": 0})["count"]
+            - without["exits"].get(reason, {"count": 0})["count"]
+        )
         if count:
             more[reason] = count
     wanted = {reason: count * PMIS for reason, count in EXITS_PER_PMI[policy].items()}
     assert more == wanted, f"exits by reason for {PMIS} PMIs: {more}, wanted {wanted}"
     rows, native_rows = expect_a1_pmis(boot), expect_a1_pmis(native(lab))
     for period, row in rows.items():
-        assert row["count"] == native_rows[period]["count"], \
-            f"M={period}: {row['count']} branches, natively {native_rows[period]['count']}"
+        assert (
+            row["count"] == native_rows[period]["count"]
+        ), f"M={period}: {row['count']} branches, natively {native_rows[period]['count']}"
     for region, period in A1_PERIODS.items():
         pmi, wanted = boot.region(region)["pmi"], A1_BRANCHES // period
         arrived = pmi["nonroot" if policy == "msr+nmi" else "exits"]
@@ -120,8 +139,13 @@ def check_load(boot, job, pmis):
     """Every PMI that the counter raised was handled, and no NMI besides."""
     boot.expect_status(STATUS_POWEROFF)
     row = row_of(boot, job)
-    assert row["expected"] == pmis and row["pmis"] == pmis and \
-        row["nmis"] == row["pmis"] and row["refused"] == 0 and row["masked"] == 0, row
+    assert (
+        row["expected"] == pmis
+        and row["pmis"] == pmis
+        and row["nmis"] == row["pmis"]
+        and row["refused"] == 0
+        and row["masked"] == 0
+    ), row
     expect_quiet(boot)
     return row
 
@@ -201,8 +225,9 @@ def check_switching(boot, *places):
     row, pmi = check_load(boot, "switch", SWITCH_PMIS), boot.region(REGION_SWITCH)["pmi"]
     assert pmi["raised"] == row["pmis"] and pmi["masked"] == 0, f"{pmi}, {row}"
     assert all(pmi[place] > SWITCH_PMIS / 20 for place in places), pmi
-    return f"{row['pmis']} PMIs: " + ", ".join(f"{place} {pmi[place]}"
-                                               for place in ("nonroot", "exits", "root"))
+    return f"{row['pmis']} PMIs: " + ", ".join(
+        f"{place} {pmi[place]}" for place in ("nonroot", "exits", "root")
+    )
 
 
 def test_switching(lab):
@@ -212,8 +237,10 @@ def test_switching(lab):
 
 def test_switching_skid(lab):
     """The same with skid, so that PMIs land in the hypercalls as well, under msr+nmi and msr."""
-    return "; ".join(check_switching(boot_skid(lab, policy), "nonroot", "exits", "root")
-                     for policy in ("msr+nmi", "msr"))
+    return "; ".join(
+        check_switching(boot_skid(lab, policy), "nonroot", "exits", "root")
+        for policy in ("msr+nmi", "msr")
+    )
 
 
 def cpuid_cost(boot):
@@ -227,8 +254,14 @@ def cpuid_cost(boot):
 
 
 def cost_without(lab, mutant):
-    return cpuid_cost(lab.emulator(f"cost-{mutant}", jobs="cpuid", config="console=none",
-                                   efi=path("build", "mutants", f"{mutant}.efi")))
+    return cpuid_cost(
+        lab.emulator(
+            f"cost-{mutant}",
+            jobs="cpuid",
+            config="console=none",
+            efi=path("build", "mutants", f"{mutant}.efi"),
+        )
+    )
 
 
 def test_exit_cost(lab):
@@ -238,9 +271,10 @@ def test_exit_cost(lab):
     lazy_boot = boot_steps(lab, "lazy", "unblock=lazy")
     said = []
     for name, boot, mutant, wanted in (
-            ("eager", boot_policy(lab, "msr+nmi"), "no_bookkeeping", EAGER_COST),
-            ("lazy", lazy_boot, "no_exit_check", LAZY_COST),
-            ("none", boot_none(lab), "no_exit_check", LAZY_COST)):
+        ("eager", boot_policy(lab, "msr+nmi"), "no_bookkeeping", EAGER_COST),
+        ("lazy", lazy_boot, "no_exit_check", LAZY_COST),
+        ("none", boot_none(lab), "no_exit_check", LAZY_COST),
+    ):
         cost, without = cpuid_cost(boot), cost_without(lab, mutant)
         more = (cost[0] - without[0], cost[1] - without[1])
         said.append(f"{name} {cost[0]} and {cost[1]:g}, +{more[0]} and +{more[1]:g}")
@@ -256,8 +290,10 @@ def profile(lab, entry):
     assert boot.job_status("watchdog") == 0, f"boot {boot.name}: the NMI watchdog is gone"
     shares, samples = {}, {}
     for children, own, symbol in re.findall(
-            r"^profile-report: +([0-9.]+)% +[0-9.]+% +([0-9]+) +\[\.\] (\w+) *$", boot.console,
-            re.MULTILINE):
+        r"^profile-report: +([0-9.]+)% +[0-9.]+% +([0-9]+) +\[\.\] (\w+) *$",
+        boot.console,
+        re.MULTILINE,
+    ):
         samples[symbol] = int(own)
         shares[symbol] = float(children)
     assert set(SHARES) <= set(shares), f"boot {boot.name}: perf report has {sorted(shares)}"
@@ -269,8 +305,11 @@ def profile(lab, entry):
 
 def complaints(boot):
     """The kernel's words on NMIs, without times and numbers."""
-    return {re.sub(r"[0-9.]+", "N", line) for line in boot.console.splitlines()
-            if line.startswith("nmilog: ") and not line.startswith("nmilog: lines=")}
+    return {
+        re.sub(r"[0-9.]+", "N", line)
+        for line in boot.console.splitlines()
+        if line.startswith("nmilog: ") and not line.startswith("nmilog: lines=")
+    }
 
 
 def check_profile(lab, policy):
@@ -279,13 +318,16 @@ def check_profile(lab, policy):
         assert abs(share - SHARES[name]) <= MAX_SHARE_DIFFERENCE, f"natively {name} has {share} %"
     shares, samples = profile(lab, policy)
     for name, share in shares.items():
-        assert abs(share - natively[name]) <= MAX_SHARE_DIFFERENCE, \
-            f"{name} has {share} %, natively {natively[name]} %"
+        assert (
+            abs(share - natively[name]) <= MAX_SHARE_DIFFERENCE
+        ), f"{name} has {share} %, natively {natively[name]} %"
     more = complaints(boot_profile(lab, policy)) - complaints(boot_profile(lab, "native"))
     assert not more, f"{more}"
     worst = max(abs(shares[name] - natively[name]) for name in SHARES)
-    return f"{samples} samples, natively {native_samples}; at most {worst:.2f} points apart; " + \
-        ", ".join(f"{name} {share:g} %" for name, share in shares.items())
+    return (
+        f"{samples} samples, natively {native_samples}; at most {worst:.2f} points apart; "
+        + ", ".join(f"{name} {share:g} %" for name, share in shares.items())
+    )
 
 
 @pytest.mark.full
@@ -308,8 +350,12 @@ def test_profile_intercept(lab):
 
 def test_tick(lab):
     """tick=10: an exit every 10 ms of a loop that has none, no more and no fewer; A.1 as ever."""
-    boot = lab.emulator("tick", jobs="a1,spin,nmilog", config=f"console=none tick={TICK_MS}",
-                        knobs=f"tsc_hz {TSC_HZ}\n")
+    boot = lab.emulator(
+        "tick",
+        jobs="a1,spin,nmilog",
+        config=f"console=none tick={TICK_MS}",
+        knobs=f"tsc_hz {TSC_HZ}\n",
+    )
     boot.expect_status(STATUS_POWEROFF)
     expect_a1_pmis(boot)
     expect_quiet(boot)
@@ -317,16 +363,18 @@ def test_tick(lab):
     ticks = account["exits"].get(PREEMPTION_TIMER, {"count": 0})["count"]
     # The time of an exit itself comes on top of each, so there may be a few less.
     most = account["nonroot"]["instructions"] * 1000 // (TSC_HZ * TICK_MS) + 1
-    assert 0.99 * (most - 1) - 1 <= ticks <= most and most > 10, \
-        f"{ticks} ticks, wanted {most - 1}: {account['exits']}"
+    assert (
+        0.99 * (most - 1) - 1 <= ticks <= most and most > 10
+    ), f"{ticks} ticks, wanted {most - 1}: {account['exits']}"
     assert exit_count(account) == ticks, account["exits"]
     return f"{ticks} ticks in {account['nonroot']['instructions']} instructions"
 
 
 def test_host_work_at_tick(lab):
     """Host work left to the tick runs there; without a tick it is refused."""
-    boot = lab.emulator("host-work-tick", jobs="hosttick",
-                        config=f"user_hypercalls=1 tick={TICK_MS}")
+    boot = lab.emulator(
+        "host-work-tick", jobs="hosttick", config=f"user_hypercalls=1 tick={TICK_MS}"
+    )
     assert boot.job_status("hosttick") == 0, boot.last_line()
     assert "host work at the tick: 1000000 branches, 1000000 counted, 1000 PMIs" in boot.console
     refused = lab.emulator("host-work-no-tick", jobs="hosttick", config="user_hypercalls=1")

@@ -23,8 +23,9 @@ def missing(lab):
 def test_missing_is_hidden(lab):
     """A processor that does not come up is named, and the guest has the others and not that one."""
     boot = missing(lab)
-    assert "processor 2 did not start; it is hidden from the guest" in boot.console, \
-        boot.last_line()
+    assert (
+        "processor 2 did not start; it is hidden from the guest" in boot.console
+    ), boot.last_line()
     assert "2 of 3 processors are under VMX" in boot.console
     assert boot.lines("cpuinfo")[0]["cpus"] == "2", boot.lines("cpuinfo")[0]
 
@@ -33,8 +34,14 @@ def test_hidden_start(lab):
     """With processors=1 the guest sends INIT, SIPIs and NMIs to the processor that it does not
     see, in both modes of the APIC: natively its code runs, here it does not."""
     for entry, words in (("native", ["smp-hidden:1"]), ("msr+nmi", HIDDEN)):
-        boot = kernel.run(lab, f"processors-hidden-{entry}", Plan("tsc_hz 500000000").add(*words),
-                          cpus=2, entry=entry, config="processors=1")
+        boot = kernel.run(
+            lab,
+            f"processors-hidden-{entry}",
+            Plan("tsc_hz 500000000").add(*words),
+            cpus=2,
+            entry=entry,
+            config="processors=1",
+        )
         expect_ok(boot, words)
         ran = sum(int(row["ran"]) for row in boot.lines("hidden"))
         assert ran == (3 if entry == "native" else 0), f"{entry}: ran {ran} times"
@@ -43,16 +50,26 @@ def test_hidden_start(lab):
 
 def fault(lab, name, folder):
     """Processor 1 makes root mode fault; 0 exits in a loop, 2 spins, 3 sleeps."""
-    return lab.emulator(name, cpus=CPUS, knobs=TSC, initrd=b"none\n",
-                        kernel=path("build", "kernel.bzImage"), efi=path("build", *folder),
-                        append=f"tests=smp-fault:{FAULT_REPORT}", until=STOPPED)
+    return lab.emulator(
+        name,
+        cpus=CPUS,
+        knobs=TSC,
+        initrd=b"none\n",
+        kernel=path("build", "kernel.bzImage"),
+        efi=path("build", *folder),
+        append=f"tests=smp-fault:{FAULT_REPORT}",
+        until=STOPPED,
+    )
 
 
 def went_on(boot):
     """The processors, but the one that ended the run, that left root mode again after the INIT."""
     inits = [cpu["exits"].get("3", {"count": 0}) for cpu in boot.ledger["processors"]]
-    return [n for n, init in enumerate(inits)
-            if n != FAULTY and (init["count"] == 0 or init["root_instructions"]["samples"] > 0)]
+    return [
+        n
+        for n, init in enumerate(inits)
+        if n != FAULTY and (init["count"] == 0 or init["root_instructions"]["samples"] > 0)
+    ]
 
 
 def test_fault_stops_all(lab):
@@ -72,10 +89,16 @@ def test_fails_without_stop(lab):
 
 def places(lab, name, kind, image="pmuvisor.efi", folder=("test",)):
     """0 spins in root mode, 2 in the guest, 3 sleeps in HLT; 1 ends the run."""
-    return lab.emulator(f"processors-places-{name}", cpus=CPUS, knobs=TSC, initrd=b"none\n",
-                        kernel=path("build", "kernel.bzImage"), efi=path("build", *folder, image),
-                        append=f"tests=smp-places:{kind}",
-                        until=STOPPED if kind == FAULT_REPORT else None)
+    return lab.emulator(
+        f"processors-places-{name}",
+        cpus=CPUS,
+        knobs=TSC,
+        initrd=b"none\n",
+        kernel=path("build", "kernel.bzImage"),
+        efi=path("build", *folder, image),
+        append=f"tests=smp-places:{kind}",
+        until=STOPPED if kind == FAULT_REPORT else None,
+    )
 
 
 def expect_places(boot):
@@ -83,8 +106,11 @@ def expect_places(boot):
     with open(path("build", "test", "pmuvisor.map"), encoding="utf-8") as linked:
         root = int(re.search(r"0x(\w+) +test_spin_place", linked.read())[1], 16)
     found = dict(re.findall(r"^processor (\d+): (.*)$", boot.console, re.MULTILINE))
-    wanted = {"0": f"in root mode at image offset {root:#x}", "2": f"in the guest at RIP 0x{spins}",
-              "3": f"in the guest at RIP 0x{sleeps}"}
+    wanted = {
+        "0": f"in root mode at image offset {root:#x}",
+        "2": f"in the guest at RIP 0x{spins}",
+        "3": f"in the guest at RIP 0x{sleeps}",
+    }
     assert found == wanted, f"{found}, wanted {wanted}; {boot.last_line()}"
 
 

@@ -9,8 +9,7 @@ import shutil
 import struct
 
 from boots import image as image_of, initrd, kernel
-from machine import (BACKSTOP_SECONDS, STATUS_POWEROFF, STATUS_REFUSED, STATUS_RESET, made,
-                     path)
+from machine import BACKSTOP_SECONDS, STATUS_POWEROFF, STATUS_REFUSED, STATUS_RESET, made, path
 import pytest
 
 REFUSAL = "PMUvisor refuses to start: "
@@ -64,7 +63,11 @@ OPTION_CASES = [
 # Name, content of pmuvisor.cfg (None: a folder of that name), what the line must say.
 CONFIG_CASES = [
     ("config-unknown", b"wait=0\nflavour=sweet\n", ["pmuvisor.cfg", "flavour=sweet", "wanted"]),
-    ("config-bad-value", b"# comment\nwait=0\nstats=none\n", ["pmuvisor.cfg", "stats", "found 'none'"]),
+    (
+        "config-bad-value",
+        b"# comment\nwait=0\nstats=none\n",
+        ["pmuvisor.cfg", "stats", "found 'none'"],
+    ),
     ("config-not-text", b"policy=\x01\x02\n", ["pmuvisor.cfg", "found", "wanted"]),
     ("config-too-long", b"#" * 20000, ["pmuvisor.cfg", "bytes", "wanted at most"]),
     ("config-folder", None, ["pmuvisor.cfg", "folder", "wanted"]),
@@ -72,37 +75,53 @@ CONFIG_CASES = [
 
 # Name, the emulator's knob (testbed/README.md), what the line must say: one boot each, because the
 # firmware and the kernel that would come after see the same processor.
-HARDWARE_CASES = [
-    ("no-vmx", "hide_feature vmx", ["no VMX", "CPUID.1:ECX", "wanted", "use"]),
-    ("vmx-locked-off", "feature_control locked_off",
-     ["locked off", "IA32_FEATURE_CONTROL is 0x", "wanted", "turn on"]),
-] + [
-    (f"no-{knob.replace('_', '-')}", f"hide_control {knob}",
-     [f'"{control}" is missing', where, "use"])
-    for knob, control, where in (
-        ("activate_secondary_controls", "activate secondary controls", "PROCBASED_CTLS bit 31"),
-        ("use_msr_bitmaps", "use MSR bitmaps", "PROCBASED_CTLS bit 28"),
-        ("use_io_bitmaps", "use I/O bitmaps", "PROCBASED_CTLS bit 25"),
-        ("monitor_trap_flag", "monitor trap flag", "PROCBASED_CTLS bit 27"),
-        ("enable_vpid", "enable VPID", "PROCBASED_CTLS2 bit 5"),
-        ("unrestricted_guest", "unrestricted guest", "PROCBASED_CTLS2 bit 7"),
-        ("save_pat", "save IA32_PAT", "EXIT_CTLS bit 18"),
-        ("load_pat_at_exit", "load IA32_PAT at exit", "EXIT_CTLS bit 19"),
-        ("save_efer", "save IA32_EFER", "EXIT_CTLS bit 20"),
-        ("load_efer_at_exit", "load IA32_EFER at exit", "EXIT_CTLS bit 21"),
-        ("load_pat_at_entry", "load IA32_PAT at entry", "ENTRY_CTLS bit 14"),
-        ("load_efer_at_entry", "load IA32_EFER at entry", "ENTRY_CTLS bit 15"),
-    )
-] + [
-    # The emulator wants what builds on EPT gone with it.
-    ("no-enable-ept", "hide_control enable_ept\nhide_control enable_pml\n"
-     "hide_control unrestricted_guest\nhide_control ept_accessed_dirty",
-     ['"enable EPT" is missing', "PROCBASED_CTLS2 bit 1", "use"]),
-    ("no-wait-for-sipi", "hide_control wait_for_sipi",
-     ["wait-for-SIPI activity state is missing", "IA32_VMX_MISC bit 8", "use"]),
-    ("no-ept-walk-length-4", "hide_control ept_walk_length_4", ["4-level walk", "missing"]),
-    ("no-ept-write-back", "hide_control ept_write_back", ["write-back", "missing"]),
-]
+HARDWARE_CASES = (
+    [
+        ("no-vmx", "hide_feature vmx", ["no VMX", "CPUID.1:ECX", "wanted", "use"]),
+        (
+            "vmx-locked-off",
+            "feature_control locked_off",
+            ["locked off", "IA32_FEATURE_CONTROL is 0x", "wanted", "turn on"],
+        ),
+    ]
+    + [
+        (
+            f"no-{knob.replace('_', '-')}",
+            f"hide_control {knob}",
+            [f'"{control}" is missing', where, "use"],
+        )
+        for knob, control, where in (
+            ("activate_secondary_controls", "activate secondary controls", "PROCBASED_CTLS bit 31"),
+            ("use_msr_bitmaps", "use MSR bitmaps", "PROCBASED_CTLS bit 28"),
+            ("use_io_bitmaps", "use I/O bitmaps", "PROCBASED_CTLS bit 25"),
+            ("monitor_trap_flag", "monitor trap flag", "PROCBASED_CTLS bit 27"),
+            ("enable_vpid", "enable VPID", "PROCBASED_CTLS2 bit 5"),
+            ("unrestricted_guest", "unrestricted guest", "PROCBASED_CTLS2 bit 7"),
+            ("save_pat", "save IA32_PAT", "EXIT_CTLS bit 18"),
+            ("load_pat_at_exit", "load IA32_PAT at exit", "EXIT_CTLS bit 19"),
+            ("save_efer", "save IA32_EFER", "EXIT_CTLS bit 20"),
+            ("load_efer_at_exit", "load IA32_EFER at exit", "EXIT_CTLS bit 21"),
+            ("load_pat_at_entry", "load IA32_PAT at entry", "ENTRY_CTLS bit 14"),
+            ("load_efer_at_entry", "load IA32_EFER at entry", "ENTRY_CTLS bit 15"),
+        )
+    ]
+    + [
+        # The emulator wants what builds on EPT gone with it.
+        (
+            "no-enable-ept",
+            "hide_control enable_ept\nhide_control enable_pml\n"
+            "hide_control unrestricted_guest\nhide_control ept_accessed_dirty",
+            ['"enable EPT" is missing', "PROCBASED_CTLS2 bit 1", "use"],
+        ),
+        (
+            "no-wait-for-sipi",
+            "hide_control wait_for_sipi",
+            ["wait-for-SIPI activity state is missing", "IA32_VMX_MISC bit 8", "use"],
+        ),
+        ("no-ept-walk-length-4", "hide_control ept_walk_length_4", ["4-level walk", "missing"]),
+        ("no-ept-write-back", "hide_control ept_write_back", ["write-back", "missing"]),
+    ]
+)
 
 
 def squeeze(text):
@@ -111,11 +130,19 @@ def squeeze(text):
 
 def menu_of(cases, last=("linux $pmv_dir/vmlinuz $append", "initrd $pmv_dir/initrd.img")):
     """cases: (name, image, load options). Every start must come back; then comes `last`."""
-    lines = ["set pmv_dir=/EFI/pmuvisor", "source $pmv_dir/local.cfg", "set default=tests",
-             "menuentry tests --id tests {"]
+    lines = [
+        "set pmv_dir=/EFI/pmuvisor",
+        "source $pmv_dir/local.cfg",
+        "set default=tests",
+        "menuentry tests --id tests {",
+    ]
     for name, image, options in cases:
-        lines += [f"echo '[case {name}]'", f"chainloader {image} {options}", "boot",
-                  f"echo '[back {name}]'"]
+        lines += [
+            f"echo '[case {name}]'",
+            f"chainloader {image} {options}",
+            "boot",
+            f"echo '[back {name}]'",
+        ]
     return "\n".join(lines + [*last, "}"]) + "\n"
 
 
@@ -135,8 +162,8 @@ def patched(kernel, offset, layout, value):
 
 def write_case_files(folder, kernel, image):
     """The files that the cases name; all but one kernel are cut, as their header decides."""
-    head = kernel[:256 << 10]
-    large, = struct.unpack_from("<I", kernel, HEADER_INIT_SIZE)
+    head = kernel[: 256 << 10]
+    (large,) = struct.unpack_from("<I", kernel, HEADER_INIT_SIZE)
     assert large < 1 << 29, f"the kernel's init_size is {large:#x} already"
     write(folder, "empty", b"")
     write(folder, "short", kernel[:0x200])
@@ -170,8 +197,13 @@ def many(lab):
     """The boot that tries every case of the two tables."""
     cases = [(name, IMAGE, options) for name, options, _ in OPTION_CASES]
     cases += [(name, f"{FOLDER}/{name}/pmuvisor.efi", "") for name, _, _ in CONFIG_CASES]
-    return lab.emulator("refusals", menu=menu_of(cases), add={FOLDER: case_folder()},
-                        memory=BIG_MEMORY, entry="tests")
+    return lab.emulator(
+        "refusals",
+        menu=menu_of(cases),
+        add={FOLDER: case_folder()},
+        memory=BIG_MEMORY,
+        entry="tests",
+    )
 
 
 def segment(boot, name):
@@ -190,7 +222,7 @@ def expect_refusal(boot, name, fragments):
     at = text.find(squeeze(REFUSAL))
     assert at >= 0, f"{name}: no refusal line in: {text[-200:]}"
     assert text.count(squeeze(REFUSAL)) == 1, f"{name}: said more than once"
-    line = text[at + len(squeeze(REFUSAL)):]
+    line = text[at + len(squeeze(REFUSAL)) :]
     position = 0
     for fragment in fragments:
         found = line.find(squeeze(fragment), position)
@@ -207,8 +239,9 @@ def test_option(lab, name, fragments):
     expect_refusal(many(lab), name, fragments)
 
 
-@pytest.mark.parametrize("name, knob, fragments", HARDWARE_CASES,
-                         ids=[case[0] for case in HARDWARE_CASES])
+@pytest.mark.parametrize(
+    "name, knob, fragments", HARDWARE_CASES, ids=[case[0] for case in HARDWARE_CASES]
+)
 def test_hardware(lab, name, knob, fragments):
     menu = menu_of([(name, IMAGE, "")], last=["reboot"])
     boot = lab.emulator(f"refusal-{name}", menu=menu, entry="tests", knobs=knob + "\n")
@@ -235,10 +268,24 @@ def test_boots_on(lab):
 
 def test_no_vmx_qemu(lab):
     """QEMU without VMX: PMUvisor refuses, GRUB goes on, and run-qemu.sh says why in one line."""
-    boot = lab.watch("qemu-no-vmx", [
-        path("run-qemu.sh"), "--backend", "tcg", "--efi", made("build/pmuvisor.efi"), "--kernel",
-        kernel(), "--initrd", made(initrd()), "--config", "wait=0",
-        "--timeout", str(BACKSTOP_SECONDS)])
+    boot = lab.watch(
+        "qemu-no-vmx",
+        [
+            path("run-qemu.sh"),
+            "--backend",
+            "tcg",
+            "--efi",
+            made("build/pmuvisor.efi"),
+            "--kernel",
+            kernel(),
+            "--initrd",
+            made(initrd()),
+            "--config",
+            "wait=0",
+            "--timeout",
+            str(BACKSTOP_SECONDS),
+        ],
+    )
     text = boot.squeezed()
     at = text.find(squeeze(REFUSAL + "this processor shows no VMX"))
     assert at >= 0, boot.last_line()
@@ -247,5 +294,7 @@ def test_no_vmx_qemu(lab):
     assert boot.status == STATUS_REFUSED, f"exit status {boot.status}, wanted {STATUS_REFUSED}"
     lines = [line for line in boot.errors.splitlines() if "refuses to start" in line]
     assert len(lines) == 1 and "VMX" in lines[0], boot.errors
-    assert "error:" not in lines[0] and "Falling" not in lines[0], f"GRUB's words are in it: {lines[0]}"
-    assert "Falling back" in boot.console[boot.console.find("PMUvisor"):], "GRUB did not come back"
+    assert (
+        "error:" not in lines[0] and "Falling" not in lines[0]
+    ), f"GRUB's words are in it: {lines[0]}"
+    assert "Falling back" in boot.console[boot.console.find("PMUvisor") :], "GRUB did not come back"

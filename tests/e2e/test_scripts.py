@@ -14,7 +14,8 @@ from scripts import expect_line, run, run_qemu
 
 
 def test_make_help():
-    """make help names the commands; a word that is no target gets a hint, a missing file make's own words."""
+    """make help names the commands; a word that is no target gets a hint, a missing file make's own
+    words."""
     text = run("make", "-s", "-C", path(), "help").stdout
     for target in ("run", "check", "lab", "unit", "install", "clean"):
         assert f"\n  make {target} " in text, f"make help does not name {target}: {text}"
@@ -32,14 +33,16 @@ def test_make_wants_esp(nothing, target):
 
 def test_ci_run(tmp_path):
     """.ci/run: the last lines before the sum name what failed in both parts."""
-    parts = {"test_tiny.py": "import pytest\n"
-                             "@pytest.fixture\ndef broken(): raise OSError('disk' * 30)\n"
-                             "def test_good(): pass\n"
-                             "def test_bad(): print('FAILED in its output'); assert not 'seen'\n"
-                             "def test_none(broken): pass\n",
-             "make": f"#!/bin/sh\nexec /usr/bin/python3 -m pytest -c {path('pytest.ini')} "
-                     f"--rootdir {tmp_path} {tmp_path}/test_tiny.py\n",
-             "tests/e2e/distribution.py": "#!/bin/sh\nseq 1000 1030\nexit 2\n"}
+    parts = {
+        "test_tiny.py": "import pytest\n"
+        "@pytest.fixture\ndef broken(): raise OSError('disk' * 30)\n"
+        "def test_good(): pass\n"
+        "def test_bad(): print('FAILED in its output'); assert not 'seen'\n"
+        "def test_none(broken): pass\n",
+        "make": f"#!/bin/sh\nexec /usr/bin/python3 -m pytest -c {path('pytest.ini')} "
+        f"--rootdir {tmp_path} {tmp_path}/test_tiny.py\n",
+        "tests/e2e/distribution.py": "#!/bin/sh\nseq 1000 1030\nexit 2\n",
+    }
     for name, text in parts.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
@@ -52,22 +55,37 @@ def test_ci_run(tmp_path):
         "FAILED test_tiny.py::test_bad - AssertionError: assert not 'seen'",
         "ERROR test_tiny.py::test_none - OSError: " + "disk" * 30,
         ".ci/run: exit status 2, wanted 0: tests/e2e/distribution.py 13 make short",
-        *map(str, range(1011, 1031)), "1 passed, 3 failed"], done.stdout
+        *map(str, range(1011, 1031)),
+        "1 passed, 3 failed",
+    ], done.stdout
 
 
 def test_short_help():
     """-h is --help, in all scripts that have that."""
-    for names in (["run-qemu.sh"], ["testbed", "run.sh"], ["testbed", "disk.sh"], ["metal", "install.sh"],
-                  ["metal", "usb.sh"], ["metal", "guard.sh"]):
+    for names in (
+        ["run-qemu.sh"],
+        ["testbed", "run.sh"],
+        ["testbed", "disk.sh"],
+        ["metal", "install.sh"],
+        ["metal", "usb.sh"],
+        ["metal", "guard.sh"],
+    ):
         short, long = (run(path(*names), word) for word in ("-h", "--help"))
-        assert (short.returncode, short.stdout) == (0, long.stdout) and "usage" in long.stdout, (names, short)
+        assert (short.returncode, short.stdout) == (0, long.stdout) and "usage" in long.stdout, (
+            names,
+            short,
+        )
 
 
 def test_make_run_refuses(nothing):
     """make run PERF= without PROGRAM: before anything is installed."""
     done = run("make", "-s", "-C", path(), "run", "PERF=stat", PATH=nothing)
-    assert done.returncode and "PERF=" in done.stderr.splitlines()[0] and "PROGRAM=" in \
-        done.stderr.splitlines()[0] and "install" not in done.stderr, done.stderr
+    assert (
+        done.returncode
+        and "PERF=" in done.stderr.splitlines()[0]
+        and "PROGRAM=" in done.stderr.splitlines()[0]
+        and "install" not in done.stderr
+    ), done.stderr
 
 
 def test_run_qemu_refuses():
@@ -80,26 +98,49 @@ def test_run_qemu_refuses():
     expect_line(run_qemu("--backend", "xen"), "xen", "wanted auto, kvm or emulator")
     expect_line(run_qemu("--backend", "tcg", "--ledger", "x.json"), "--ledger", "emulator")
     expect_line(run_qemu("--backend", "emulator", "--efi", "/absent"), "/absent", "make")
-    expect_line(run_qemu("--backend", "emulator", "--efi", image, "--kernel", "/absent",
-                         "--initrd", image), "/absent", "cannot read")
+    expect_line(
+        run_qemu("--backend", "emulator", "--efi", image, "--kernel", "/absent", "--initrd", image),
+        "/absent",
+        "cannot read",
+    )
     expect_line(run_qemu("--backend", "tcg", "--disk", "/absent"), "--disk", "cannot read /absent")
     expect_line(run_qemu("--backend", "tcg", "--knob", "exit_paths on"), "--knob is the emulator's")
     expect_line(run_qemu("--backend", "tcg", "--files", "x"), "--files is the emulator's")
     expect_line(run_qemu("--backend", "emulator", "--perf", "stat"), "--perf", "--program")
     for program, word in (("/absent 1", "'/absent' is no program"), ("/bin/ls", "-static")):
-        expect_line(run_qemu("--backend", "emulator", "--efi", image, "--kernel", image, "--initrd", image,
-                             "--program", program), "--program", word)
+        expect_line(
+            run_qemu(
+                "--backend",
+                "emulator",
+                "--efi",
+                image,
+                "--kernel",
+                image,
+                "--initrd",
+                image,
+                "--program",
+                program,
+            ),
+            "--program",
+            word,
+        )
 
 
-@pytest.mark.parametrize("config, fragments", [
-    ("tick=0 tikc=5", ["unknown option 'tikc'", "wanted one of", " tick"]),
-    ("policy", ["option policy has no value"]),
-    ("policy=mrs+nmi", ["option policy: found 'mrs+nmi'", "intercept, msr, msr+nmi"]),
-    ("bookkeeping=lost,skin", ["option bookkeeping: found 'skin'"]),
-    ("tick=10001", ["option tick: found '10001'", "0 (no tick) to 10000"])])
+@pytest.mark.parametrize(
+    "config, fragments",
+    [
+        ("tick=0 tikc=5", ["unknown option 'tikc'", "wanted one of", " tick"]),
+        ("policy", ["option policy has no value"]),
+        ("policy=mrs+nmi", ["option policy: found 'mrs+nmi'", "intercept, msr, msr+nmi"]),
+        ("bookkeeping=lost,skin", ["option bookkeeping: found 'skin'"]),
+        ("tick=10001", ["option tick: found '10001'", "0 (no tick) to 10000"]),
+    ],
+)
 def test_run_qemu_options(config, fragments):
     """An option that PMUvisor would refuse is refused before a disk is made."""
-    expect_line(run_qemu("--backend", "emulator", "--timeout", "20", "--config", config), *fragments)
+    expect_line(
+        run_qemu("--backend", "emulator", "--timeout", "20", "--config", config), *fragments
+    )
 
 
 def test_run_qemu_backend():
@@ -115,7 +156,8 @@ def test_run_qemu_backend():
 
 
 def test_run_qemu_without_vmx():
-    """On a processor without VMX the reason is that, and nobody is asked to join a group or load a module."""
+    """On a processor without VMX the reason is that, and nobody is asked to join a group or load a
+    module."""
     with open("/proc/cpuinfo", encoding="ascii") as source:
         if " vmx" in source.read():
             raise Skip("this processor has VMX")
@@ -128,27 +170,48 @@ def test_run_qemu_without_vmx():
 def test_run_qemu_knob():
     """--knob adds a line to the knobs of the emulator, which refuses one that it does not know."""
     words = ["--backend", "emulator", "--native", "--kernel", kernel(), "--initrd", made(initrd())]
-    expect_line(run_qemu(*words, "--knob", "pmi_skid 3", "--knob", "colour blue"), "knob in line 2",
-                "'colour blue'")
+    expect_line(
+        run_qemu(*words, "--knob", "pmi_skid 3", "--knob", "colour blue"),
+        "knob in line 2",
+        "'colour blue'",
+    )
 
 
 def test_run_qemu_serves(tmp_path):
-    """--serve and --from: runs of one program with other arguments, each with its own ledger; the server
-    ends with its script."""
+    """--serve and --from: runs of one program with other arguments, each with its own ledger; the
+    server ends with its script."""
     source, program, socket = tmp_path / "mine.c", tmp_path / "mine", tmp_path / "socket"
-    source.write_text('#include <stdio.h>\nint main(int c, char **v)'
-                      '{ for (int i = 1; i < c; i++) printf("arg %d: %s\\n", i, v[i]); return c > 3; }\n')
+    source.write_text(
+        "#include <stdio.h>\nint main(int c, char **v)"
+        '{ for (int i = 1; i < c; i++) printf("arg %d: %s\\n", i, v[i]); return c > 3; }\n'
+    )
     run("gcc", "-static", "-o", program, source)
-    with subprocess.Popen([path("run-qemu.sh"), "--backend", "emulator", "--program", f"{program} one",
-                           "--serve", socket], stdout=subprocess.PIPE, text=True) as server:
+    with subprocess.Popen(
+        [
+            path("run-qemu.sh"),
+            "--backend",
+            "emulator",
+            "--program",
+            f"{program} one",
+            "--serve",
+            socket,
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as server:
         assert server.stdout.readline() == "ready\n"
         for arguments, failed in (("two", 0), ("two,three", 1)):
             ledger = tmp_path / arguments
-            done = run_qemu("--from", socket, "--append", f"pmv.args={arguments}", "--ledger", ledger)
+            done = run_qemu(
+                "--from", socket, "--append", f"pmv.args={arguments}", "--ledger", ledger
+            )
             assert done.returncode == 0, done.stderr
             said = re.findall(r"^arg \d: (\w+)", done.stdout, re.MULTILINE)
             assert said == ["one", *arguments.split(",")], done.stdout[-500:]
-            assert f"init: done failed={failed}" in done.stdout and '"forked_at": 0' not in ledger.read_text()
+            assert (
+                f"init: done failed={failed}" in done.stdout
+                and '"forked_at": 0' not in ledger.read_text()
+            )
         server.terminate()
         server.wait()
         assert server.stdout.read() == "", "the server did not end"
@@ -158,9 +221,15 @@ def test_run_qemu_serves(tmp_path):
 
 def test_run_qemu_model():
     """--model: the guest sees that processor, and Linux is told what the emulator needs of it."""
-    done = run_qemu("--backend", "emulator", "--model", "sapphire_rapids", "--append", "pmv.run=cpuinfo")
-    assert done.returncode == 0 and "cpuinfo status=0" in done.stdout, done.stderr or done.stdout[-500:]
-    expect_line(run_qemu("--backend", "tcg", "--model", "sapphire_rapids"), "--model is the emulator's")
+    done = run_qemu(
+        "--backend", "emulator", "--model", "sapphire_rapids", "--append", "pmv.run=cpuinfo"
+    )
+    assert done.returncode == 0 and "cpuinfo status=0" in done.stdout, (
+        done.stderr or done.stdout[-500:]
+    )
+    expect_line(
+        run_qemu("--backend", "tcg", "--model", "sapphire_rapids"), "--model is the emulator's"
+    )
 
 
 def test_disk_for_several_processors(tmp_path):
@@ -171,12 +240,19 @@ def test_disk_for_several_processors(tmp_path):
     assert run(*words, "--out", without).returncode == 0
     found = run("mdir", "-b", "-i", with_tables, "::/EFI/acpi", MTOOLS_SKIP_CHECK="1")
     assert "apic.aml" in found.stdout, found
-    expect_line(run(path("testbed", "run.sh"), "--cpus", "2", "--disk", without), "has no ACPI tables",
-                "testbed/disk.sh --cpus 2")
+    expect_line(
+        run(path("testbed", "run.sh"), "--cpus", "2", "--disk", without),
+        "has no ACPI tables",
+        "testbed/disk.sh --cpus 2",
+    )
     # With them, or for one processor, it starts.
     for disk, cpus in ((with_tables, "2"), (without, "1")):
-        assert run(path("testbed", "run.sh"), "--cpus", cpus, "--limit", "1",
-                   "--disk", disk).returncode == STATUS_LIMIT
+        assert (
+            run(
+                path("testbed", "run.sh"), "--cpus", cpus, "--limit", "1", "--disk", disk
+            ).returncode
+            == STATUS_LIMIT
+        )
 
 
 def test_server_that_died(tmp_path):
@@ -184,23 +260,54 @@ def test_server_that_died(tmp_path):
     disk, firmware = tmp_path / "disk.img", tmp_path / "firmware"
     disk.write_bytes(bytes(1 << 20))
     firmware.write_bytes(bytes(8 << 20))  # Bochs panics: its ROM has at most 4 MiB
-    done = run(path("testbed", "run.sh"), "--serve", tmp_path / "socket", "--disk", disk, "--firmware", firmware)
+    done = run(
+        path("testbed", "run.sh"),
+        "--serve",
+        tmp_path / "socket",
+        "--disk",
+        disk,
+        "--firmware",
+        firmware,
+    )
     expect_line(done, "the server ended: ", ">>PANIC<< ROM: ROM image too large")
 
 
 def test_run_qemu_timeout():
     """A run that is not over in time ends with status 124."""
-    done = run_qemu("--backend", "emulator", "--native", "--timeout", "2",
-                    "--kernel", kernel(), "--initrd", made(initrd()))
+    done = run_qemu(
+        "--backend",
+        "emulator",
+        "--native",
+        "--timeout",
+        "2",
+        "--kernel",
+        kernel(),
+        "--initrd",
+        made(initrd()),
+    )
     assert done.returncode == STATUS_TIMEOUT, f"exit status {done.returncode}: {done.stderr}"
 
 
 @pytest.mark.parametrize("backend", ["emulator", "tcg"])
 def test_run_qemu_panic(lab, backend):
     """A panic of the guest's kernel ends the run at once, with a line that says so."""
-    boot = lab.watch(f"run-qemu-panic-{backend}", [
-        path("run-qemu.sh"), "--backend", backend, "--native", "--kernel", kernel(),
-        "--initrd", made(initrd()), "--append", "rdinit=/absent", "--timeout", "600"])
+    boot = lab.watch(
+        f"run-qemu-panic-{backend}",
+        [
+            path("run-qemu.sh"),
+            "--backend",
+            backend,
+            "--native",
+            "--kernel",
+            kernel(),
+            "--initrd",
+            made(initrd()),
+            "--append",
+            "rdinit=/absent",
+            "--timeout",
+            "600",
+        ],
+    )
     assert boot.status == STATUS_TEXT, f"exit status {boot.status}: {boot.errors}"
     assert boot.errors.splitlines()[-1] == "run-qemu.sh: the guest's kernel panicked", boot.errors
     assert "---[ end Kernel panic" in boot.console, boot.last_line()
@@ -211,8 +318,9 @@ def test_disk_refuses():
     disk = path("testbed", "disk.sh")
     expect_line(run(disk), "--out")
     expect_line(run(disk, "--out", "x.img", "--kernel", "/absent"), "/absent")
-    expect_line(run(disk, "--out", "x.img", "--kernel", kernel(), "--append", "it's"),
-                "single quote")
+    expect_line(
+        run(disk, "--out", "x.img", "--kernel", kernel(), "--append", "it's"), "single quote"
+    )
 
 
 def test_deps():
@@ -224,27 +332,45 @@ def test_deps():
 
 @pytest.fixture(name="nothing")
 def without_packages(tmp_path):
-    """A PATH on which nothing is installed, and apt-get says what it was told, or what it would take."""
-    cost = "0 upgraded, 269 newly installed, 0 to remove.\nNeed to get 431 MB of archives.\n" \
-           "After this operation, 1402 MB of additional disk space will be used.\n"
-    for name, does in (("dpkg-query", "true"), ("id", "echo 0"), (
-            "apt-get", f'case "$*" in *assume-no*) printf "{cost}";; *) echo "$*";; esac')):
+    """A PATH on which nothing is installed, and apt-get says what it was told, or what it would
+    take."""
+    cost = (
+        "0 upgraded, 269 newly installed, 0 to remove.\nNeed to get 431 MB of archives.\n"
+        "After this operation, 1402 MB of additional disk space will be used.\n"
+    )
+    for name, does in (
+        ("dpkg-query", "true"),
+        ("id", "echo 0"),
+        ("apt-get", f'case "$*" in *assume-no*) printf "{cost}";; *) echo "$*";; esac'),
+    ):
         (tmp_path / name).write_text(f"#!/bin/sh\n{does}\n")
         (tmp_path / name).chmod(0o755)
     return f"{tmp_path}:{os.environ['PATH']}"
 
 
-@pytest.mark.parametrize("answer, installs", [("y", True), ("n", False), ("", False), (None, False)])
+@pytest.mark.parametrize(
+    "answer, installs", [("y", True), ("n", False), ("", False), (None, False)]
+)
 def test_make_docs_asks(nothing, answer, installs):
-    """make docs installs nothing unless somebody at the terminal says so; None: there is no terminal."""
+    """make docs installs nothing unless somebody at the terminal says so; None: there is no
+    terminal."""
     command = path(run("make", "-s", "-n", "-C", path(), "docs").stdout.splitlines()[0])
     if answer is None:
         expect_line(run("sh", "-c", command, PATH=nothing), "nobody is here to ask", "graphviz")
         return
     # A terminal by util-linux.
-    done = subprocess.run(["script", "-qec", command, "/dev/null"], text=True, check=False,
-                          input=f"{answer}\n", capture_output=True, env={**os.environ, "PATH": nothing})
-    assert "install graphviz (269 newly installed, 431 MB to fetch, 1402 MB on the disk)? [y/N]" in done.stdout, done
+    done = subprocess.run(
+        ["script", "-qec", command, "/dev/null"],
+        text=True,
+        check=False,
+        input=f"{answer}\n",
+        capture_output=True,
+        env={**os.environ, "PATH": nothing},
+    )
+    assert (
+        "install graphviz (269 newly installed, 431 MB to fetch, 1402 MB on the disk)? [y/N]"
+        in done.stdout
+    ), done
     assert ("install -y --no-install-recommends graphviz" in done.stdout) == installs, done
     assert (done.returncode == 0) == installs, done
 
@@ -254,8 +380,15 @@ def test_deps_asks_for_all(nothing):
     done = run(path("testbed", "deps.sh"), "run", "kvm", "check", PATH=nothing)
     asked = done.stderr.splitlines()[-1].split()
     assert asked.count("ovmf") == asked.count("qemu-system-x86") == 1, f"named twice: {asked}"
-    for package in ("ovmf", "ca-certificates", "libcmocka-dev", "qemu-system-x86", "spin", "cppcheck",
-                    "chromium"):
+    for package in (
+        "ovmf",
+        "ca-certificates",
+        "libcmocka-dev",
+        "qemu-system-x86",
+        "spin",
+        "cppcheck",
+        "chromium",
+    ):
         assert package in asked, f"{package} is not among {asked}"
 
 
@@ -270,11 +403,19 @@ def test_deps_says_the_cost(nothing):
 
 @pytest.mark.parametrize("terminal", [True, False])
 def test_make_check_asks(nothing, terminal):
-    """make check asks before it installs where somebody is at a terminal; elsewhere it says what it does."""
+    """make check asks before it installs where somebody is at a terminal; elsewhere it says what it
+    does."""
     command = path(run("make", "-s", "-n", "-C", path(), "check").stdout.splitlines()[0])
     words = ["script", "-qec", command, "/dev/null"] if terminal else ["sh", "-c", command]
-    done = subprocess.run(words, text=True, check=False, input="n\n", capture_output=True, cwd=path(),
-                          env={**os.environ, "PATH": nothing})
+    done = subprocess.run(
+        words,
+        text=True,
+        check=False,
+        input="n\n",
+        capture_output=True,
+        cwd=path(),
+        env={**os.environ, "PATH": nothing},
+    )
     said = done.stdout + done.stderr
     assert ("[y/N]" in said) == terminal and ("install -y" in said) != terminal, said
     assert "1402 MB" in said, said

@@ -20,9 +20,20 @@ SMP_COUNT = 600 if FULL else 60
 SEEDS = range(1, 41) if FULL else (45, 2, 41, 4)
 SMP_SEEDS = (1, 3, 5) if FULL else (3,)
 # One fault each, of which a foreign test suite and an adversary had found the first.
-MUTANTS = sorted(["deaf_loop", "half_a_move", "long_by_l_alone", "narrow_port",
-                  "no_breakpoints", "rar_shown", "shadow_kept", "taken_for_store",
-                  "twice_broken"] + all_of("mutants"))
+MUTANTS = sorted(
+    [
+        "deaf_loop",
+        "half_a_move",
+        "long_by_l_alone",
+        "narrow_port",
+        "no_breakpoints",
+        "rar_shown",
+        "shadow_kept",
+        "taken_for_store",
+        "twice_broken",
+    ]
+    + all_of("mutants")
+)
 MISSED_MAX = 3
 CAMPAIGN_MINUTES = 30
 
@@ -64,7 +75,9 @@ def test_smp(lab, seed):
 
 def test_finds(lab):
     """A port's breakpoint that gets lost is seen, and the sequence is made small."""
-    found = sequences.find(lab, SEEDS[1], COUNT, Row.draw(SEEDS[1]), image("no_breakpoints"), "-lost")
+    found = sequences.find(
+        lab, SEEDS[1], COUNT, Row.draw(SEEDS[1]), image("no_breakpoints"), "-lost"
+    )
     assert found, "a hypervisor without I/O breakpoints gave the same"
     found.minimise(lab)
     parts = found.lines[0].split("parts=")[1].split()[0].split(",")
@@ -75,9 +88,15 @@ def test_finds(lab):
 @pytest.mark.full
 def test_mutants(lab):
     """Which of the mutants are seen, the fuzzer not told which, and after how long."""
-    found = campaign.campaign(lab, [image(name) for name in MUTANTS], range(1, 1000),
-                               time.monotonic() + 60 * CAMPAIGN_MINUTES)
-    said = ", ".join(f"{os.path.basename(name)[:-4]} after {seconds:.0f} s"
-                     for name, (seconds, _) in found.items())
+    found = campaign.campaign(
+        lab,
+        [image(name) for name in MUTANTS],
+        range(1, 1000),
+        time.monotonic() + 60 * CAMPAIGN_MINUTES,
+    )
+    said = ", ".join(
+        f"{os.path.basename(name)[:-4]} after {seconds:.0f} s"
+        for name, (seconds, _) in found.items()
+    )
     assert len(found) >= len(MUTANTS) - MISSED_MAX, said
     return said

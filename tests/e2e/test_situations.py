@@ -13,8 +13,9 @@ import pytest
 
 # What is another in each boot: times, addresses, and bits 4 and 5 of port 61H, which toggle by
 # themselves.
-VARIES = re.compile(r"\[ *[\d.]+\] |TSC [0-9a-f]+ |TIME \d+ |<[0-9a-f]{16}>|"
-                    r"(?<=unknown reason )[0-3](?=0 )")
+VARIES = re.compile(
+    r"\[ *[\d.]+\] |TSC [0-9a-f]+ |TIME \d+ |<[0-9a-f]{16}>|" r"(?<=unknown reason )[0-3](?=0 )"
+)
 ENTRIES = ("native", "msr+nmi")
 SERVER = "sapphire_rapids"
 LIMIT = 40_000  # millions of instructions
@@ -36,11 +37,26 @@ HOTPLUG_ROUNDS = 5
 LOOP_INSTRUCTIONS = "2000004"  # of programs/payload/loop.asm
 # A processor with 16 classes of service, masks of 15 bits and 128 RMIDs. Storage: IA32_QM_EVTSEL,
 # IA32_QM_CTR with 5 units of 64 KiB, IA32_PQR_ASSOC, and the classes' masks.
-RDT = "\n".join(["cpuid 7 0 ebx 0x9000", "cpuid 0xf 0 ebx 0x7f", "cpuid 0xf 0 edx 2",
-                 "cpuid 0xf 1 ebx 0x10000", "cpuid 0xf 1 ecx 0x7f", "cpuid 0xf 1 edx 1",
-                 "cpuid 0x10 0 ebx 2", "cpuid 0x10 1 eax 14", "cpuid 0x10 1 edx 15",
-                 "msr 0xc8d 0", "msr 0xc8e 5", "msr 0xc8f 0"] +
-                [f"msr {index:#x} 0x7fff" for index in range(0xc90, 0xca0)]) + "\n"
+RDT = (
+    "\n".join(
+        [
+            "cpuid 7 0 ebx 0x9000",
+            "cpuid 0xf 0 ebx 0x7f",
+            "cpuid 0xf 0 edx 2",
+            "cpuid 0xf 1 ebx 0x10000",
+            "cpuid 0xf 1 ecx 0x7f",
+            "cpuid 0xf 1 edx 1",
+            "cpuid 0x10 0 ebx 2",
+            "cpuid 0x10 1 eax 14",
+            "cpuid 0x10 1 edx 15",
+            "msr 0xc8d 0",
+            "msr 0xc8e 5",
+            "msr 0xc8f 0",
+        ]
+        + [f"msr {index:#x} 0x7fff" for index in range(0xC90, 0xCA0)]
+    )
+    + "\n"
+)
 
 
 # Without `initrd` these are the boots of test_guest.py, test_native.py and test_smp_linux.py with
@@ -56,22 +72,35 @@ def pair(lab, name, jobs, status=None, **more):
 
 def both(lab, name, jobs, image="situations", status=STATUS_POWEROFF, flavour="cloud", **more):
     """A pair of boots of an image."""
-    return list(pair(lab, name, jobs, status, flavour=flavour,
-                     initrd=path(f"build/payload/{image}-{flavour}.img"),
-                     **{"limit": LIMIT, **more}))
+    return list(
+        pair(
+            lab,
+            name,
+            jobs,
+            status,
+            flavour=flavour,
+            initrd=path(f"build/payload/{image}-{flavour}.img"),
+            **{"limit": LIMIT, **more},
+        )
+    )
 
 
 def said(boot, *jobs):
     """The lines of these jobs."""
-    return [VARIES.sub("", line) for line in boot.console.splitlines()
-            if line.startswith(tuple(f"{job}: " for job in jobs))]
+    return [
+        VARIES.sub("", line)
+        for line in boot.console.splitlines()
+        if line.startswith(tuple(f"{job}: " for job in jobs))
+    ]
 
 
 def same(boots, *jobs):
     """What the jobs said, which is the same in both boots."""
     native, guest = (said(boot, *jobs) for boot in boots)
-    assert native == guest, [lines for lines in zip(native, guest) if lines[0] != lines[1]] or \
-        (native, guest)
+    assert native == guest, [lines for lines in zip(native, guest) if lines[0] != lines[1]] or (
+        native,
+        guest,
+    )
     return native
 
 
@@ -79,8 +108,9 @@ def expect_same(rows, wanted):
     """The same rows natively and in the guest, `wanted` of them."""
     native, guest = rows
     assert len(native) == wanted, f"{len(native)} rows natively, wanted {wanted}"
-    differ = [f"natively {one}, in the guest {other}" for one, other in zip(native, guest)
-              if one != other]
+    differ = [
+        f"natively {one}, in the guest {other}" for one, other in zip(native, guest) if one != other
+    ]
     assert len(guest) == len(native) and not differ, f"{len(guest)} rows; {'; '.join(differ[:3])}"
     return f"{wanted} rows"
 
@@ -110,8 +140,15 @@ def test_keys(lab):
 @pytest.mark.parametrize("cpu", [0, 1])
 def test_vmcore(lab, cpu):
     """A crash kernel reads all of /proc/vmcore, and finds what was in memory."""
-    boots = both(lab, f"vmcore-{cpu}", "crash", image="crash", cpus=2, knobs=TSC,
-                 append=f"crashkernel=128M pmv.target={cpu}")
+    boots = both(
+        lab,
+        f"vmcore-{cpu}",
+        "crash",
+        image="crash",
+        cpus=2,
+        knobs=TSC,
+        append=f"crashkernel=128M pmv.target={cpu}",
+    )
     for boot in boots:
         row = boot.lines("vmcore")[0]
         assert boot.job_status("vmcore") == 0 and row["marks"] == row["of"], row
@@ -121,8 +158,11 @@ def test_vmcore(lab, cpu):
 def panics(boot):
     """What the kernel says of its panic, and of the machine check or NMI before it."""
     words = re.compile(r"panic - not syncing|\[Hardware Error\]|unknown reason")
-    lines = [VARIES.sub("", line) for line in boot.console.splitlines()
-             if not line.startswith("mce: ") and words.search(line)]
+    lines = [
+        VARIES.sub("", line)
+        for line in boot.console.splitlines()
+        if not line.startswith("mce: ") and words.search(line)
+    ]
     assert any("panic - not syncing" in line for line in lines), boot.last_line()
     return lines
 
@@ -131,8 +171,15 @@ def panics(boot):
 @pytest.mark.parametrize("cpu", [0, 1])
 def test_panic_by_nmi(lab, cpu):
     """An NMI that nobody knows panics a kernel without a crash kernel: the machine is reset."""
-    boots = both(lab, f"nmi-{cpu}", "nmi", cpus=2, knobs=TSC, status=STATUS_RESET,
-                 append=f"unknown_nmi_panic panic=1 iomem=relaxed pmv.target={cpu}")
+    boots = both(
+        lab,
+        f"nmi-{cpu}",
+        "nmi",
+        cpus=2,
+        knobs=TSC,
+        status=STATUS_RESET,
+        append=f"unknown_nmi_panic panic=1 iomem=relaxed pmv.target={cpu}",
+    )
     native, guest = map(panics, boots)
     assert native == guest, (native, guest)
     assert f"on CPU {cpu}" in native[0] and "NMI: Not continuing" in native[-1], native
@@ -155,8 +202,17 @@ def test_unknown_nmi(lab):
 @pytest.mark.parametrize("way", ["efi", "efi,smp1"], ids=["processor0", "processor1"])
 def test_reboot_by_efi(lab, way):
     """reboot=efi, and from the second processor: the machine is reset."""
-    boots = both(lab, f"reboot-{way.replace(',', '-')}", "report", image="initrd", cpus=2,
-                 knobs=TSC, end="reboot", append=f"reboot={way}", status=STATUS_RESET)
+    boots = both(
+        lab,
+        f"reboot-{way.replace(',', '-')}",
+        "report",
+        image="initrd",
+        cpus=2,
+        knobs=TSC,
+        end="reboot",
+        append=f"reboot={way}",
+        status=STATUS_RESET,
+    )
     for boot in boots:
         assert boot.ledger["end"] == "reset", boot.ledger["end"]
         assert "init: done failed=0" in boot.console, boot.last_line()
@@ -168,8 +224,15 @@ def test_reboot_by_efi(lab, way):
 def test_hibernation(lab):
     """The kernel hibernates, the machine is reset, and the next start resumes from the image:
     memory and both processors are as before, with exact counts and PMIs."""
-    boots = both(lab, "hibernation", "hibernate", image="hibernate", cpus=2,
-                 knobs=TSC + "allow_resets 1\n", append="loglevel=7")
+    boots = both(
+        lab,
+        "hibernation",
+        "hibernate",
+        image="hibernate",
+        cpus=2,
+        knobs=TSC + "allow_resets 1\n",
+        append="loglevel=7",
+    )
     lines = same(boots, "hibernate", "job")
     for boot in boots:
         assert boot.job_status("hibernate") == 0, lines
@@ -178,8 +241,9 @@ def test_hibernation(lab):
         assert boot.console.count("hibernate: error=0 wrong=0") == 1, lines
         rows = [row for row in boot.lines("hibernate") if row.get("when")]
         assert [row["when"] for row in rows] == ["before"] * 2 + ["after"] * 2, rows
-        assert len({row["branches"] for row in rows}) == 1 and \
-            all(int(row["pmis"]) == int(row["branches"]) // PERIOD for row in rows), rows
+        assert len({row["branches"] for row in rows}) == 1 and all(
+            int(row["pmis"]) == int(row["branches"]) // PERIOD for row in rows
+        ), rows
     return lines[-2]
 
 
@@ -194,11 +258,21 @@ def test_powercap(lab):
 
 def latency(lab, threshold, name="", **more):
     """The rows of hwlat and osnoise, which Debian's kernel for real time has."""
-    boots = both(lab, f"latency{name}", "latency", image="latency", flavour="rt", knobs=TSC,
-                 append=f"pmv.threshold={threshold}", **more)
+    boots = both(
+        lab,
+        f"latency{name}",
+        "latency",
+        image="latency",
+        flavour="rt",
+        knobs=TSC,
+        append=f"pmv.threshold={threshold}",
+        **more,
+    )
     found = [{row["tracer"]: row for row in boot.lines("latency")} for boot in boots]
-    assert all(boot.job_status("latency") == 0 and rows["osnoise"]["samples"] == "1"
-               for boot, rows in zip(boots, found)), found
+    assert all(
+        boot.job_status("latency") == 0 and rows["osnoise"]["samples"] == "1"
+        for boot, rows in zip(boots, found)
+    ), found
     return found
 
 
@@ -222,15 +296,24 @@ def test_latency_finds_tick(lab):
 MCE_BANKS = 4
 # IA32_MCG_CAP and _STATUS, and the banks' four registers from IA32_MC0_CTL on (SDM Vol. 4,
 # "Architectural MSRs"), as storage: the emulator's processor has no bank.
-MCE_KNOBS = f"msr 0x179 {MCE_BANKS:#x}\nmsr 0x17a 0\n" + \
-    "".join(f"msr {0x400 + number:#x} 0\n" for number in range(4 * MCE_BANKS))
+MCE_KNOBS = f"msr 0x179 {MCE_BANKS:#x}\nmsr 0x17a 0\n" + "".join(
+    f"msr {0x400 + number:#x} 0\n" for number in range(4 * MCE_BANKS)
+)
 
 
 @pytest.mark.full
 def test_mce_inject(lab):
     """mce-inject: corrected machine checks are logged, a fatal one panics the kernel."""
-    boots = both(lab, "mce", "mce", image="mce", flavour="stock", knobs=TSC + MCE_KNOBS,
-                 append="panic=1 mce=1", status=STATUS_RESET)
+    boots = both(
+        lab,
+        "mce",
+        "mce",
+        image="mce",
+        flavour="stock",
+        knobs=TSC + MCE_KNOBS,
+        append="panic=1 mce=1",
+        status=STATUS_RESET,
+    )
     lines = same(boots, "mce")
     assert lines[0] == f"mce: banks={MCE_BANKS}" and lines[-1].startswith("mce: flags=hw"), lines
     native, guest = map(panics, boots)
@@ -243,10 +326,22 @@ def test_mce_inject(lab):
 def test_fails_with_mutant(lab, name):
     """A hypervisor that loses single steps and PKRU at exits is seen."""
     model = {"model": SERVER, "append": "no5lvl"} if name == "keys" else {}
-    boot = lab.emulator(f"situation-{name}-mutant", jobs=name, efi=MUTANT, limit=MUTANT_LIMIT,
-                        initrd=path("build/payload/situations-cloud.img"), **model)
-    native = lab.emulator(f"situation-{name}-native", entry="native", jobs=name, limit=LIMIT,
-                          initrd=path("build/payload/situations-cloud.img"), **model)
+    boot = lab.emulator(
+        f"situation-{name}-mutant",
+        jobs=name,
+        efi=MUTANT,
+        limit=MUTANT_LIMIT,
+        initrd=path("build/payload/situations-cloud.img"),
+        **model,
+    )
+    native = lab.emulator(
+        f"situation-{name}-native",
+        entry="native",
+        jobs=name,
+        limit=LIMIT,
+        initrd=path("build/payload/situations-cloud.img"),
+        **model,
+    )
     assert said(boot, name) != said(native, name), said(boot, name)
 
 
@@ -255,8 +350,9 @@ def test_xsetbv(lab, model):
     """XSETBV by value, index, privilege level and CR4.OSXSAVE: its exception and XCR0."""
     rows = []
     for entry in ENTRIES:
-        boot = kernel.run(lab, f"situation-xsetbv-{model}-{entry}", Plan().add("xsetbv"),
-                          entry=entry, model=model)
+        boot = kernel.run(
+            lab, f"situation-xsetbv-{model}-{entry}", Plan().add("xsetbv"), entry=entry, model=model
+        )
         expect_ok(boot, ["xsetbv"])
         rows.append(boot.lines("xsetbv"))
     return expect_same(rows, XSETBV_CASES)
@@ -264,8 +360,12 @@ def test_xsetbv(lab, model):
 
 def four(lab, name, entry, jobs, **more):
     """A boot with four processors."""
-    return lab.emulator(f"situation-{name}-{entry}", entry=entry, jobs=jobs,
-                        **{**SMP, **GUEST_OPTION[entry], **more})
+    return lab.emulator(
+        f"situation-{name}-{entry}",
+        entry=entry,
+        jobs=jobs,
+        **{**SMP, **GUEST_OPTION[entry], **more},
+    )
 
 
 def exits_of(boot, reason):
@@ -290,8 +390,11 @@ def test_storm(lab, entry):
     boot = four(lab, "storm", entry, "storm,nmilog", knobs=TSC + "pmi_skid sweep/160\n")
     assert boot.job_status("storm") == 0, boot.lines("storm")
     row = boot.lines("storm")[0]
-    assert row["rounds"] == row["complete"] == ROUNDS and row["unknown"] == "0" and \
-        row["expected"] == row["pmis"], row
+    assert (
+        row["rounds"] == row["complete"] == ROUNDS
+        and row["unknown"] == "0"
+        and row["expected"] == row["pmis"]
+    ), row
     assert boot.lines("nmilog")[-1]["lines"] == "0", boot.lines("nmilog")
     if entry != "native":
         pmis = boot.ledger["pmi"]
@@ -300,8 +403,12 @@ def test_storm(lab, entry):
 
 
 # The type by Linux's name, the processor that resets, and which exit that is.
-REBOOTS = {"kbd": (2, None), "pci": (3, None), "triple": (0, TRIPLE_FAULT),
-           "acpi": (1, EPT_VIOLATION)}
+REBOOTS = {
+    "kbd": (2, None),
+    "pci": (3, None),
+    "triple": (0, TRIPLE_FAULT),
+    "acpi": (1, EPT_VIOLATION),
+}
 
 
 @pytest.mark.parametrize("kind", REBOOTS)
@@ -309,8 +416,15 @@ def test_reboot(lab, kind):
     """The machine is reset by each of Linux's ways, from that processor."""
     cpu, reason = REBOOTS[kind]
     for entry in ENTRIES:
-        boot = four(lab, f"reboot-{kind}", entry, "rebootby", end="reboot", limit=REBOOT_LIMIT,
-                    append=f"pmv.reboot={kind} pmv.reboot_cpu={cpu}")
+        boot = four(
+            lab,
+            f"reboot-{kind}",
+            entry,
+            "rebootby",
+            end="reboot",
+            limit=REBOOT_LIMIT,
+            append=f"pmv.reboot={kind} pmv.reboot_cpu={cpu}",
+        )
         assert boot.job_status("rebootby") == 0, boot.lines("rebootby")
         boot.expect_status(STATUS_RESET)
     for exit_reason in (TRIPLE_FAULT, EPT_VIOLATION):
@@ -321,10 +435,22 @@ def test_reboot(lab, kind):
 @pytest.mark.full
 def test_lockup(lab):
     """The hard-lockup watchdog finds a processor that takes no interrupts, and panics."""
-    for boot in pair(lab, "lockup", "lockup", status=STATUS_RESET, cpus=2, knobs=TSC,
-                     limit=LOCKUP_LIMIT, tools=True, end="reboot"):
-        for text in ("Watchdog detected hard LOCKUP on cpu 1", "RIP: 0010:stick",
-                     "Kernel panic - not syncing: Hard LOCKUP"):
+    for boot in pair(
+        lab,
+        "lockup",
+        "lockup",
+        status=STATUS_RESET,
+        cpus=2,
+        knobs=TSC,
+        limit=LOCKUP_LIMIT,
+        tools=True,
+        end="reboot",
+    ):
+        for text in (
+            "Watchdog detected hard LOCKUP on cpu 1",
+            "RIP: 0010:stick",
+            "Kernel panic - not syncing: Hard LOCKUP",
+        ):
             assert text in boot.console, f"{boot.name}: nothing says '{text}': {boot.last_line()}"
         assert boot.lines("lockup") == [{"watchdog": "1", "error": "Success"}], boot.lines("lockup")
 
@@ -332,17 +458,21 @@ def test_lockup(lab):
 @pytest.mark.full
 def test_hotplug_first(lab):
     """The first processor goes and comes back, by an NMI that ends its HLT with interrupts off."""
-    for boot in pair(lab, "hotplug", "hotplug0,sysrql,smp", cpus=2, knobs=TSC, limit=LIMIT,
-                     append="cpu0_hotplug"):
+    for boot in pair(
+        lab, "hotplug", "hotplug0,sysrql,smp", cpus=2, knobs=TSC, limit=LIMIT, append="cpu0_hotplug"
+    ):
         found = boot.lines("hotplug")
         if any(row.get("error") == "No such file or directory" for row in found):
             raise Skip("this kernel does not switch off its first processor")
         assert boot.job_status("hotplug0") == boot.job_status("sysrql") == 0, found
         rows = [row for row in found if "round" in row]
         assert len(rows) == HOTPLUG_ROUNDS and all(
-            row["cpu"] == "0" and row["off"] == row["on"] == "1" and
-            row["during"] == row["after"] == LOOP_INSTRUCTIONS and row["pmis"] == row["of"]
-            for row in rows), rows
+            row["cpu"] == "0"
+            and row["off"] == row["on"] == "1"
+            and row["during"] == row["after"] == LOOP_INSTRUCTIONS
+            and row["pmis"] == row["of"]
+            for row in rows
+        ), rows
         smp = boot.lines("smp")
         assert smp[0]["online"] == "0-1" and smp[-1]["complaints"] == "0", smp
 
@@ -366,9 +496,18 @@ def test_kdump(lab):
     starts on the processor that took it, and there A.1 has its PMIs, and no NMI is unknown. In 512
     MiB the guest's map has no room for the crash kernel between initrd and the hypervisor's
     memory."""
-    for boot in pair(lab, "kdump", "kdump", status=STATUS_POWEROFF, cpus=2, knobs=TSC,
-                     limit=KDUMP_LIMIT, memory=1024, initrd=path("build/payload/kdump-cloud.img"),
-                     append="crashkernel=128M iomem=relaxed pmv.kexec=a1,report,nmilog"):
+    for boot in pair(
+        lab,
+        "kdump",
+        "kdump",
+        status=STATUS_POWEROFF,
+        cpus=2,
+        knobs=TSC,
+        limit=KDUMP_LIMIT,
+        memory=1024,
+        initrd=path("build/payload/kdump-cloud.img"),
+        append="crashkernel=128M iomem=relaxed pmv.kexec=a1,report,nmilog",
+    ):
         rows = boot.lines("kdump")
         assert rows == [{"cpu": "1", "error": "Success"}, {"sampling": "1"}], rows
         # Only the crash kernel runs a1 and nmilog.

@@ -29,26 +29,74 @@ PARALLEL = 10
 BROADCASTS = 8
 BROADCAST_CPUS = (3, 4)
 ALONE = ["cpuid", "msr", "count", "pmi", "self", "blocked", "sti", "movss", "hlt", "lbr"]
-STARTS = ["smp-processors", "smp-state"] + [f"smp-init:{work}:{ROUNDS}" for work in WORKS] + \
-         [f"smp-parallel:{PARALLEL}", "smp-sipi"]
+STARTS = (
+    ["smp-processors", "smp-state"]
+    + [f"smp-init:{work}:{ROUNDS}" for work in WORKS]
+    + [f"smp-parallel:{PARALLEL}", "smp-sipi"]
+)
 SMALL = [f"smp-pmi:1000:{PERIOD}", "smp-nmi:150", f"smp-mixed:500:{PERIOD}"]
 # 100,000 PMIs, and 10,800 NMIs: from each of 4 to each other one.
 LARGE = [f"smp-pmi:25000:{PERIOD}", "smp-nmi:900", f"smp-mixed:1000:{PERIOD}"]
-HOST_ALONE = ["host-root", "host-lost", "host-returned", "host-unblock", "host-mask:200000:200",
-              "context:work", "context:guest"]
+HOST_ALONE = [
+    "host-root",
+    "host-lost",
+    "host-returned",
+    "host-unblock",
+    "host-mask:200000:200",
+    "context:work",
+    "context:guest",
+]
 SWEEP_SKIDS = 9
 # What the SDM says of a register after an INIT.
-INIT_STATE = {"eax": 0, "ecx": 0, "edx": SIGNATURE, "cr0": 0x10, "cr2": 0,
-              "msr_c0000102": 0xffff800012345001,
-              "ebx": 0, "esp": 0, "ebp": 0, "esi": 0, "edi": 0, "eflags": 2,
-              "ds": 0, "es": 0, "ss": 0, "fs": 0, "gs": 0, "cr3": 0, "cr4": 0,
-              "dr0": 0, "dr1": 0, "dr2": 0, "dr3": 0, "dr6": 0xffff0ff0, "dr7": 0x400,
-              "fcw": 0x27f, "fsw": 0x3800,
-              "msr_c0000080": 0, "msr_c0000100": 0, "msr_c0000101": 0,
-              "msr_176": 0xffff800012345002, "msr_c0000103": 0x5aa5, "msr_38f": 1, "msr_38d": 1,
-              "apic_80": 0, "apic_f0": 0xff, "apic_100": 0, "apic_200": 0, "apic_280": 0,
-              "apic_320": 0x10000, "apic_330": 0x10000, "apic_340": 0x10000, "apic_350": 0x10000,
-              "apic_360": 0x10000, "apic_370": 0x10000, "apic_380": 0, "apic_3e0": 0}
+INIT_STATE = {
+    "eax": 0,
+    "ecx": 0,
+    "edx": SIGNATURE,
+    "cr0": 0x10,
+    "cr2": 0,
+    "msr_c0000102": 0xFFFF800012345001,
+    "ebx": 0,
+    "esp": 0,
+    "ebp": 0,
+    "esi": 0,
+    "edi": 0,
+    "eflags": 2,
+    "ds": 0,
+    "es": 0,
+    "ss": 0,
+    "fs": 0,
+    "gs": 0,
+    "cr3": 0,
+    "cr4": 0,
+    "dr0": 0,
+    "dr1": 0,
+    "dr2": 0,
+    "dr3": 0,
+    "dr6": 0xFFFF0FF0,
+    "dr7": 0x400,
+    "fcw": 0x27F,
+    "fsw": 0x3800,
+    "msr_c0000080": 0,
+    "msr_c0000100": 0,
+    "msr_c0000101": 0,
+    "msr_176": 0xFFFF800012345002,
+    "msr_c0000103": 0x5AA5,
+    "msr_38f": 1,
+    "msr_38d": 1,
+    "apic_80": 0,
+    "apic_f0": 0xFF,
+    "apic_100": 0,
+    "apic_200": 0,
+    "apic_280": 0,
+    "apic_320": 0x10000,
+    "apic_330": 0x10000,
+    "apic_340": 0x10000,
+    "apic_350": 0x10000,
+    "apic_360": 0x10000,
+    "apic_370": 0x10000,
+    "apic_380": 0,
+    "apic_3e0": 0,
+}
 
 
 def run(lab, name, words, *knobs, cpus=CPUS, **keywords):
@@ -91,8 +139,11 @@ def many_cpuids(lab, cpus):
 
 def rows(boot, name):
     """The rows 'storm: name=NAME cpu=N ...' with numbers."""
-    found = [{key: int(value) for key, value in row.items() if key != "name"}
-             for row in boot.lines("storm") if row["name"] == name]
+    found = [
+        {key: int(value) for key, value in row.items() if key != "name"}
+        for row in boot.lines("storm")
+        if row["name"] == name
+    ]
     assert len(found) % CPUS == 0 and found, f"{name}: {len(found)} rows"
     return found
 
@@ -143,39 +194,59 @@ def test_state(lab):
         for key, value in alone.items():
             if key != "page":
                 assert under[key] == value or key == "cs", f"{key}: {under[key]}, natively {value}"
-    assert guests[0]["msr_1b"] & 0xc00 == 0x800 and guests[-1]["msr_1b"] & 0xc00 == 0xc00, guests
+    assert guests[0]["msr_1b"] & 0xC00 == 0x800 and guests[-1]["msr_1b"] & 0xC00 == 0xC00, guests
     return f"{len(guests[0])} registers"
 
 
 # Of all MSRs an INIT changes these alone: IA32_U_CET, IA32_S_CET, IA32_PL0_SSP to
 # IA32_INTERRUPT_SSP_TABLE_ADDR (and IA32_EFER and the bases, above). SDM Vol. 3, "Initialization
 # Overview" and "Processor State After Reset".
-ZERO_AFTER_INIT = {0x6a0, 0x6a2, 0x6a4, 0x6a5, 0x6a6, 0x6a7, 0x6a8}
+ZERO_AFTER_INIT = {0x6A0, 0x6A2, 0x6A4, 0x6A5, 0x6A6, 0x6A7, 0x6A8}
 # IA32_RTIT_OUTPUT_MASK_PTRS: as far as a trace, which goes on, does not move it.
-STILL = {0x561: 0xffffffff}
+STILL = {0x561: 0xFFFFFFFF}
 
 
-@pytest.mark.parametrize("entry", ["native", "msr+nmi", "intercept"],
-                         ids=["msrs_native", "msrs", "msrs_intercept"])
+@pytest.mark.parametrize(
+    "entry", ["native", "msr+nmi", "intercept"], ids=["msrs_native", "msrs", "msrs_intercept"]
+)
 def test_init(lab, entry):
     """MSRs of each group after an INIT, with CET, Intel PT and architectural branch records."""
-    boot = run(lab, f"init-msrs-{entry}", ["smp-init-msrs"], "pt on", "arch_lbr on", cpus=2,
-               entry=entry, model="sapphire_rapids")
+    boot = run(
+        lab,
+        f"init-msrs-{entry}",
+        ["smp-init-msrs"],
+        "pt on",
+        "arch_lbr on",
+        cpus=2,
+        entry=entry,
+        model="sapphire_rapids",
+    )
     expect_ok(boot, ["smp-init-msrs"])
     found = {int(row["msr"], 16): row for row in boot.lines("init")}
     assert len(found) >= 24 and ZERO_AFTER_INIT < set(found), [hex(index) for index in found]
-    wrong = {hex(index): row for index, row in found.items()
-             if int(row["after"], 16) & STILL.get(index, -1) !=
-             (0 if index in ZERO_AFTER_INIT else int(row["spoilt"], 16))}
+    wrong = {
+        hex(index): row
+        for index, row in found.items()
+        if int(row["after"], 16) & STILL.get(index, -1)
+        != (0 if index in ZERO_AFTER_INIT else int(row["spoilt"], 16))
+    }
     assert not wrong, wrong
     return f"{len(found)} registers"
 
 
 def test_init_without_cet(lab):
-    """An outer hypervisor shows VMX's controls of CET without CET's MSRs: they refuse each write."""
-    boot = run(lab, "init-msrs-no-cet", ["smp-init-msrs"], "hide_feature cet",
-               "show_control load_cet_state", "show_control load_cet_state_at_exit", cpus=2,
-               model="sapphire_rapids")
+    """An outer hypervisor shows VMX's controls of CET without CET's MSRs: they refuse each
+    write."""
+    boot = run(
+        lab,
+        "init-msrs-no-cet",
+        ["smp-init-msrs"],
+        "hide_feature cet",
+        "show_control load_cet_state",
+        "show_control load_cet_state_at_exit",
+        cpus=2,
+        model="sapphire_rapids",
+    )
     expect_ok(boot, ["smp-init-msrs"])
     found = {int(row["msr"], 16) for row in boot.lines("init")}
     assert found and not ZERO_AFTER_INIT & found, [hex(index) for index in found]
@@ -183,8 +254,13 @@ def test_init_without_cet(lab):
 
 def test_starts_fail(lab):
     """A hypervisor that is late with an INIT, or leaves the APIC alone, is found out."""
-    boot = run(lab, "late-init", ["smp-state", "smp-init:halted:1"], cpus=2,
-               efi=path("build", "mutants", "late_init.efi"))
+    boot = run(
+        lab,
+        "late-init",
+        ["smp-state", "smp-init:halted:1"],
+        cpus=2,
+        efi=path("build", "mutants", "late_init.efi"),
+    )
     state = states(boot)[0]
     assert (state["apic_80"], state["apic_350"]) == (0x20, LVT_MASKED | 0x21), state
     bad = [test for test, good, _, _ in tap(boot) if not good]
@@ -303,8 +379,14 @@ def test_storm_small(lab):
 def host_run(lab, name, words, **keywords):
     # With a serial console the line for each request takes longer than a round.
     config = keywords.pop("config", "console=none")
-    return run(lab, name, words, config=config,
-               efi=keywords.pop("efi", None) or host.image_with_hooks(config), **keywords)
+    return run(
+        lab,
+        name,
+        words,
+        config=config,
+        efi=keywords.pop("efi", None) or host.image_with_hooks(config),
+        **keywords,
+    )
 
 
 def test_host(lab):
@@ -315,8 +397,10 @@ def test_host(lab):
     expect_ok(boot, words + named(HOST_ALONE))
     found = rows(boot, words[0])
     assert sum(row["recovered"] for row in found) > 0, f"no request reached the guest: {found}"
-    return f"{sum(row['handled'] for row in found)} requests, " \
-           f"{sum(row['recovered'] for row in found)} found late"
+    return (
+        f"{sum(row['handled'] for row in found)} requests, "
+        f"{sum(row['recovered'] for row in found)} found late"
+    )
 
 
 def test_host_msr(lab):
@@ -328,8 +412,10 @@ def test_host_msr(lab):
 @pytest.mark.full
 def test_host_fails(lab):
     """Without the search for lost requests they stay unhandled; without sources, all of them."""
-    for name, keywords in (("no-lost", {"config": "console=none bookkeeping=skid,unblock,mask"}),
-                           ("no-claim", {"efi": path("build", "test", "mutants", "no_claim.efi")})):
+    for name, keywords in (
+        ("no-lost", {"config": "console=none bookkeeping=skid,unblock,mask"}),
+        ("no-claim", {"efi": path("build", "test", "mutants", "no_claim.efi")}),
+    ):
         boot = host_run(lab, name, ["smp-host:12"], **keywords)
         bad = [test for test, good, _, _ in tap(boot) if not good]
         found = rows(boot, "smp-host:12")
@@ -370,8 +456,13 @@ def test_no_shared_line(lab):
 
 def test_shared_line_found(lab):
     """A hypervisor that counts in one place is found out."""
-    boot = run(lab, "shared", ["smp-cpuid:20"], "exit_lines on",
-               efi=path("build", "mutants", "shared_counter.efi"))
+    boot = run(
+        lab,
+        "shared",
+        ["smp-cpuid:20"],
+        "exit_lines on",
+        efi=path("build", "mutants", "shared_counter.efi"),
+    )
     lines = boot.ledger["exit_lines"][CPUID]
     assert lines["shared"] == 1, lines
 
@@ -393,8 +484,9 @@ def test_cost(lab):
 
 def broadcast(lab, cpus, entry="msr+nmi"):
     words = [f"smp-broadcast:{sipis}:{BROADCASTS}" for sipis in (1, 2)]
-    boot = run(lab, f"broadcast-{entry}-{cpus}", words + ["smp-x2apic"] + words, cpus=cpus,
-               entry=entry)
+    boot = run(
+        lab, f"broadcast-{entry}-{cpus}", words + ["smp-x2apic"] + words, cpus=cpus, entry=entry
+    )
     expect_ok(boot, words + ["smp-x2apic"])
     found = boot.lines("broadcast")
     wanted = BROADCASTS * (cpus - 1)
@@ -416,20 +508,25 @@ def test_broadcast(lab):
         for number in range(1, cpus):
             exits = {name: processors[number]["exits"][name]["count"] for name in (INIT, SIPI)}
             # Of both numbers of SIPIs in both modes; and the first start.
-            assert exits == {INIT: 4 * BROADCASTS, SIPI: 4 * BROADCASTS + 1}, \
-                f"processor {number} of {cpus}: {exits}"
+            assert exits == {
+                INIT: 4 * BROADCASTS,
+                SIPI: 4 * BROADCASTS + 1,
+            }, f"processor {number} of {cpus}: {exits}"
     return f"{4 * BROADCASTS} starts of each"
 
 
-LEAVES = ["smp-init-loop:2", "smp-x2apic", "smp-apic-off", "smp-x2apic"] + \
-         each(["apic-leave", "apic-off", "self"]) + \
-         ["smp-apic-off", "smp-init:running:2", "smp-nmi:20", "smp-broadcast:2:2"]
+LEAVES = (
+    ["smp-init-loop:2", "smp-x2apic", "smp-apic-off", "smp-x2apic"]
+    + each(["apic-leave", "apic-off", "self"])
+    + ["smp-apic-off", "smp-init:running:2", "smp-nmi:20", "smp-broadcast:2:2"]
+)
 
 
 def test_leave(lab):
     """Each processor leaves x2APIC mode and starts again, natively and in the guest; one whose APIC
     is globally disabled takes no IPI."""
     for entry in ("native", "msr+nmi"):
-        expect_ok(run(lab, f"leave-{entry}", LEAVES, entry=entry),
-                  [word for word in LEAVES if word[0] != "@"] +
-                  named(["apic-leave", "apic-off", "self"]))
+        expect_ok(
+            run(lab, f"leave-{entry}", LEAVES, entry=entry),
+            [word for word in LEAVES if word[0] != "@"] + named(["apic-leave", "apic-off", "self"]),
+        )

@@ -6,8 +6,13 @@
 import os
 
 import pytest
-from guest import (EXIT_REASON_CPUID, MAX_CPUID_INSTRUCTIONS, MAX_CPUID_VMCS_ACCESSES, after_guest,
-                   guest)
+from guest import (
+    EXIT_REASON_CPUID,
+    MAX_CPUID_INSTRUCTIONS,
+    MAX_CPUID_VMCS_ACCESSES,
+    after_guest,
+    guest,
+)
 from host import HOST_NMIS, image_with_hooks
 from machine import STATUS_POWEROFF, STATUS_RESET, exit_count, path
 
@@ -32,8 +37,14 @@ SOME = "smp,sysrql,moves,a1smp,pmiall,loops,smp"
 
 def linux(lab, column, cpus, jobs, name="", **more):
     """One boot; its jobs and the machine's end are looked at by each test."""
-    return lab.emulator(f"smp-linux-{column}-{cpus}{name}", entry=column, cpus=cpus, jobs=jobs,
-                        limit=LIMIT, **{"knobs": TSC, **more})
+    return lab.emulator(
+        f"smp-linux-{column}-{cpus}{name}",
+        entry=column,
+        cpus=cpus,
+        jobs=jobs,
+        limit=LIMIT,
+        **{"knobs": TSC, **more},
+    )
 
 
 def four(lab):
@@ -42,8 +53,15 @@ def four(lab):
 
 def two(lab):
     """With Debian's perf, and a reboot by triple fault at the end."""
-    return linux(lab, "msr+nmi", 2, SOME + ",statall,recordall", end="reboot", tools=True,
-                 append="reboot=triple")
+    return linux(
+        lab,
+        "msr+nmi",
+        2,
+        SOME + ",statall,recordall",
+        end="reboot",
+        tools=True,
+        append="reboot=triple",
+    )
 
 
 def native_four(lab):
@@ -71,8 +89,9 @@ def expect_processors(boot, cpus, times):
     found = [row for row in boot.lines("smp") if "processors" in row]
     assert len(found) == times, boot.last_line()
     for row in found:
-        assert row["processors"] == row["configured"] == str(cpus) and \
-            row["online"] == f"0-{cpus - 1}", row
+        assert (
+            row["processors"] == row["configured"] == str(cpus) and row["online"] == f"0-{cpus - 1}"
+        ), row
     complaints = [line for line in boot.console.splitlines() if line.startswith("complaint: ")]
     assert not complaints, complaints
 
@@ -102,8 +121,9 @@ def expect_moves(boot):
     """Exact counts; the least moves of a run."""
     found = rows(boot, "moves", 5)
     for row in found:
-        assert int(row["instructions"]) == LOOP_INSTRUCTIONS and \
-            int(row["branches"]) == LOOP_BRANCHES, f"{boot.name}: {row}"
+        assert (
+            int(row["instructions"]) == LOOP_INSTRUCTIONS and int(row["branches"]) == LOOP_BRANCHES
+        ), f"{boot.name}: {row}"
         moves = int(row["migrations"])
         assert moves >= MOVES, f"{boot.name}: {moves} moves, wanted {MOVES} at least: {row}"
     return min(int(row["migrations"]) for row in found)
@@ -116,8 +136,9 @@ def test_moved_threads(lab):
 
 def a1(boot, cpus):
     """{(processor, period): row}, and N/M PMIs in each."""
-    found = {(int(row["cpu"]), int(row["M"])): row
-             for row in rows(boot, "a1smp", cpus * len(A1_PERIODS))}
+    found = {
+        (int(row["cpu"]), int(row["M"])): row for row in rows(boot, "a1smp", cpus * len(A1_PERIODS))
+    }
     for (cpu, period), row in found.items():
         wanted = str(A1_BRANCHES // period)
         assert row["pmis"] == row["nmis"] == wanted, f"{boot.name}: processor {cpu}: {row}"
@@ -143,8 +164,9 @@ def expect_no_exits(boot, cpus):
             account = boot.region(REGION_A1_SMP + 10 * cpu + number)
             assert exit_count(account) == 0, f"processor {cpu}, M={period}: {account['exits']}"
             pmi, wanted = account["pmi"], A1_BRANCHES // period
-            assert pmi["raised"] == pmi["nonroot"] == wanted and pmi["root"] == 0, \
-                f"{boot.name}: processor {cpu}, M={period}: {pmi}"
+            assert (
+                pmi["raised"] == pmi["nonroot"] == wanted and pmi["root"] == 0
+            ), f"{boot.name}: processor {cpu}, M={period}: {pmi}"
 
 
 def test_a1_no_exits(lab):
@@ -155,8 +177,9 @@ def test_a1_no_exits(lab):
 
 def expect_pmis_at_once(boot, cpus):
     row = rows(boot, "pmiall", 1)[0]
-    assert numbers(row["pmis"]) == numbers(row["nmis"]) == [PMIS_AT_ONCE] * cpus, \
-        f"{boot.name}: {row}"
+    assert (
+        numbers(row["pmis"]) == numbers(row["nmis"]) == [PMIS_AT_ONCE] * cpus
+    ), f"{boot.name}: {row}"
 
 
 def test_pmis_at_once(lab):
@@ -167,17 +190,22 @@ def test_pmis_at_once(lab):
 
 # Column, processors, jobs, what tells it from others, options; whether A.1 takes no exits: a tick
 # exits, and so does a trapped local APIC.
-OTHERS = [("intercept", 4, EVERYTHING, "", {}, False),
-          ("msr", 4, EVERYTHING, "", {}, False),
-          ("msr+nmi", 4, EVERYTHING, "-trap", {"config": "apic=trap"}, False),
-          ("msr+nmi", 4, EVERYTHING, "-tick", {"config": "tick=10 unblock=lazy"}, False),
-          ("msr+nmi", 8, SOME, "", {}, True),
-          ("native", 2, SOME, "", {}, False)]
+OTHERS = [
+    ("intercept", 4, EVERYTHING, "", {}, False),
+    ("msr", 4, EVERYTHING, "", {}, False),
+    ("msr+nmi", 4, EVERYTHING, "-trap", {"config": "apic=trap"}, False),
+    ("msr+nmi", 4, EVERYTHING, "-tick", {"config": "tick=10 unblock=lazy"}, False),
+    ("msr+nmi", 8, SOME, "", {}, True),
+    ("native", 2, SOME, "", {}, False),
+]
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("column, cpus, jobs, name, more, passes", OTHERS,
-                         ids=[f"others_{other[0]}_{other[1]}{other[3]}" for other in OTHERS])
+@pytest.mark.parametrize(
+    "column, cpus, jobs, name, more, passes",
+    OTHERS,
+    ids=[f"others_{other[0]}_{other[1]}{other[3]}" for other in OTHERS],
+)
 def test_others(lab, column, cpus, jobs, name, more, passes):
     """All of the above with other policies, options and numbers of processors."""
     boot = linux(lab, column, cpus, jobs, name=name, **more)
@@ -199,10 +227,13 @@ def test_switched_at_once(lab):
 
 
 def test_exit_budget(lab):
-    """A CPUID exit costs with four processors what it costs with one. Which leaves and subleaves Linux
-    asks for is not the same, and those without a place in the table take some instructions more."""
-    costs = [boot.ledger["exits"][EXIT_REASON_CPUID]["root_instructions"]
-             for boot in (guest(lab), four(lab))]
+    """A CPUID exit costs with four processors what it costs with one. Which leaves and subleaves
+    Linux asks for is not the same, and those without a place in the table take some instructions
+    more."""
+    costs = [
+        boot.ledger["exits"][EXIT_REASON_CPUID]["root_instructions"]
+        for boot in (guest(lab), four(lab))
+    ]
     accesses = four(lab).ledger["exits"][EXIT_REASON_CPUID]["vmcs_accesses"]["max"]
     assert costs[0]["min"] == costs[1]["min"], costs
     assert all(cost["max"] <= MAX_CPUID_INSTRUCTIONS for cost in costs), costs
@@ -212,8 +243,9 @@ def test_exit_budget(lab):
 
 def test_watchdogs(lab):
     """The NMI watchdog's counter comes on each processor, as natively."""
-    natively, ours = [numbers(rows(boot, "watchdogs", 1)[0]["nmis"])
-                      for boot in (native_four(lab), four(lab))]
+    natively, ours = [
+        numbers(rows(boot, "watchdogs", 1)[0]["nmis"]) for boot in (native_four(lab), four(lab))
+    ]
     assert min(natively) >= 1 and len(ours) == 4, f"natively {natively}, in the guest {ours}"
     assert ours == natively, f"natively {natively}, in the guest {ours}"
 
@@ -225,9 +257,12 @@ def test_hotplug(lab):
         assert found.pop()["processors"] == "4"
         for row in found:
             assert row["off"] == row["on"] == "1", row
-            assert int(row["during"]) == int(row["after"]) == LOOP_INSTRUCTIONS and \
-                int(row["branches"]) == LOOP_BRANCHES and row["pmis"] == row["of"] and \
-                int(row["migrations"]) >= 1, f"{boot.name}: {row}"
+            assert (
+                int(row["during"]) == int(row["after"]) == LOOP_INSTRUCTIONS
+                and int(row["branches"]) == LOOP_BRANCHES
+                and row["pmis"] == row["of"]
+                and int(row["migrations"]) >= 1
+            ), f"{boot.name}: {row}"
         for row in rows(boot, "loops", 4):
             assert int(row["instructions"]) == LOOP_INSTRUCTIONS, f"{boot.name}: {row}"
 
@@ -272,8 +307,10 @@ def test_boot_time(lab):
 @pytest.mark.full
 def test_boot_time_of_wall(lab):
     """The same of the whole boot by the wall's clock, best of three."""
-    best = [min(linux(lab, "msr+nmi", cpus, "smp", name=f"-wall{i}").seconds for i in range(3))
-            for cpus in (1, 4)]
+    best = [
+        min(linux(lab, "msr+nmi", cpus, "smp", name=f"-wall{i}").seconds for i in range(3))
+        for cpus in (1, 4)
+    ]
     said = f"{best[1]:.1f} s / {best[0]:.1f} s = {best[1] / best[0]:.2f}"
     assert best[1] <= MAX_BOOT * best[0], said
     return said
@@ -281,16 +318,27 @@ def test_boot_time_of_wall(lab):
 
 def test_host_nmis(lab):
     """Host NMIs that Linux takes on each processor are handed back by the module there."""
-    boot = lab.emulator("smp-linux-host", tools=True, jobs="module,returnedall,module,nmilog",
-                        cpus=2, knobs=TSC, efi=image_with_hooks(), append="loglevel=0",
-                        config="console=none user_hypercalls=1", limit=LIMIT)
+    boot = lab.emulator(
+        "smp-linux-host",
+        tools=True,
+        jobs="module,returnedall,module,nmilog",
+        cpus=2,
+        knobs=TSC,
+        efi=image_with_hooks(),
+        append="loglevel=0",
+        config="console=none user_hypercalls=1",
+        limit=LIMIT,
+    )
     boot.expect_status(STATUS_POWEROFF)
     assert boot.job_status("returnedall") == 0, boot.lines("returned")
     found = boot.lines("returned")
     assert len(found) == 2, found
     for row in found:
-        assert int(row["sent"]) == int(row["nmis"]) == HOST_NMIS and row["in_root"] == "0" and \
-            int(row["recovered"]) + int(row["returned"]) == HOST_NMIS, row
+        assert (
+            int(row["sent"]) == int(row["nmis"]) == HOST_NMIS
+            and row["in_root"] == "0"
+            and int(row["recovered"]) + int(row["returned"]) == HOST_NMIS
+        ), row
     last = boot.lines("module")[-1]
     assert int(last["handed_back"]) == 2 * HOST_NMIS and last["not_ours"] == "0", last
     assert boot.lines("nmilog")[-1]["lines"] == "0", boot.lines("nmilog")
@@ -298,8 +346,16 @@ def test_host_nmis(lab):
 
 def kexec(lab, column):
     image = path("build/payload/kexec-cloud.img")
-    return linux(lab, column, 4, "kexec", name="-kexec", initrd=image, end="reboot",
-                 append="pmv.kexec=smp,sysrql,moves,a1smp")
+    return linux(
+        lab,
+        column,
+        4,
+        "kexec",
+        name="-kexec",
+        initrd=image,
+        end="reboot",
+        append="pmv.kexec=smp,sysrql,moves,a1smp",
+    )
 
 
 @pytest.mark.full

@@ -18,18 +18,47 @@ import pytest
 STATUS_PASSED = 1  # isa-debug-exit: twice the value written, plus one
 
 NO_UNIT = "pmuvisor: DMA is not contained: firmware reports no VT-d (no ACPI table DMAR)"
-CONTROL = {f"control/{name}" for name in (
-    "device_found", "ordinary_memory", "write_lands_without_translation",
-    "read_lands_without_translation")}
-CONTAINED = {"started", "pages_as_announced", "ordinary_memory", "no_fault", "write_refused",
-             "fault_recorded", "read_refused", "registers_refused", "interrupts_not_remapped"}
-EVERYTHING = CONTROL | {
-    f"{scenario}/{name}" for scenario in ("shared", "takeover", "small_pages", "three_levels")
-    for name in CONTAINED} | {
-    "plan/x2apic_forced_refused", "plan/x2apic_without_remapping", "plan/unit_untouched",
-    "off/write_lands", "off/ordinary_memory",
-    "takeover/firmware_map_in_use", "takeover/x2apic_with_remapping_refused",
-    "acpi/hide_says_done", "acpi/dmar_hidden", "acpi/others_stay", "acpi/both_lists_right"}
+CONTROL = {
+    f"control/{name}"
+    for name in (
+        "device_found",
+        "ordinary_memory",
+        "write_lands_without_translation",
+        "read_lands_without_translation",
+    )
+}
+CONTAINED = {
+    "started",
+    "pages_as_announced",
+    "ordinary_memory",
+    "no_fault",
+    "write_refused",
+    "fault_recorded",
+    "read_refused",
+    "registers_refused",
+    "interrupts_not_remapped",
+}
+EVERYTHING = (
+    CONTROL
+    | {
+        f"{scenario}/{name}"
+        for scenario in ("shared", "takeover", "small_pages", "three_levels")
+        for name in CONTAINED
+    }
+    | {
+        "plan/x2apic_forced_refused",
+        "plan/x2apic_without_remapping",
+        "plan/unit_untouched",
+        "off/write_lands",
+        "off/ordinary_memory",
+        "takeover/firmware_map_in_use",
+        "takeover/x2apic_with_remapping_refused",
+        "acpi/hide_says_done",
+        "acpi/dmar_hidden",
+        "acpi/others_stay",
+        "acpi/both_lists_right",
+    }
+)
 
 
 def run_now(lab, name, unit):
@@ -39,15 +68,33 @@ def run_now(lab, name, unit):
         os.makedirs(boot)
         shutil.copy(path("build", "vtd", "vtd.efi"), os.path.join(boot, "BOOTX64.EFI"))
         command = emulated_pc.command(
-            "-M", "q35", "-cpu", "max", "-m", "256", "-vga", "none",
+            "-M",
+            "q35",
+            "-cpu",
+            "max",
+            "-m",
+            "256",
+            "-vga",
+            "none",
             # Time is instructions: the device's delay of 100 ms is soon over.
-            "-icount", "shift=7,sleep=off", "-device", "edu,dma_mask=0xffffffffffffffff",
-            "-device", "isa-debug-exit,iobase=0xf4,iosize=4",
-            "-drive", f"format=raw,file=fat:rw:{work}")
+            "-icount",
+            "shift=7,sleep=off",
+            "-device",
+            "edu,dma_mask=0xffffffffffffffff",
+            "-device",
+            "isa-debug-exit,iobase=0xf4,iosize=4",
+            "-drive",
+            f"format=raw,file=fat:rw:{work}",
+        )
         if unit is not None:
             command += ["-device", f"intel-iommu,{unit}"]
-        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.DEVNULL, start_new_session=True) as process:
+        with subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        ) as process:
             try:
                 output = process.communicate(timeout=BACKSTOP_SECONDS)[0].decode(errors="replace")
             except subprocess.TimeoutExpired:
@@ -76,30 +123,55 @@ def contained(levels, tables):
 
 def test_contained(lab):
     """The EPT's own tables, a unit that firmware left on, units without large pages or level 4."""
-    return expect(lab, "contained", "aw-bits=48", EVERYTHING,
-                  [contained(4, "the EPT's tables"), contained(4, "the EPT's tables"),
-                   contained(4, "own tables"), contained(3, "the EPT's tables")])
+    return expect(
+        lab,
+        "contained",
+        "aw-bits=48",
+        EVERYTHING,
+        [
+            contained(4, "the EPT's tables"),
+            contained(4, "the EPT's tables"),
+            contained(4, "own tables"),
+            contained(3, "the EPT's tables"),
+        ],
+    )
 
 
 def test_caching_mode_39_bits(lab):
     """A unit that caches what is not present, and has tables of three levels only."""
-    return expect(lab, "caching", "aw-bits=39,caching-mode=on", EVERYTHING,
-                  [contained(3, "the EPT's tables"), contained(3, "the EPT's tables"),
-                   contained(3, "own tables"), contained(3, "the EPT's tables")])
+    return expect(
+        lab,
+        "caching",
+        "aw-bits=39,caching-mode=on",
+        EVERYTHING,
+        [
+            contained(3, "the EPT's tables"),
+            contained(3, "the EPT's tables"),
+            contained(3, "own tables"),
+            contained(3, "the EPT's tables"),
+        ],
+    )
 
 
 def test_scalable_unit(lab):
     """A unit that has scalable mode, device TLBs and snoop control as well."""
-    return expect(lab, "scalable",
-                  "aw-bits=48,x-scalable-mode=on,snoop-control=on,device-iotlb=on", EVERYTHING,
-                  [contained(4, "the EPT's tables"), contained(4, "the EPT's tables"),
-                   contained(4, "own tables"), contained(3, "the EPT's tables")])
+    return expect(
+        lab,
+        "scalable",
+        "aw-bits=48,x-scalable-mode=on,snoop-control=on,device-iotlb=on",
+        EVERYTHING,
+        [
+            contained(4, "the EPT's tables"),
+            contained(4, "the EPT's tables"),
+            contained(4, "own tables"),
+            contained(3, "the EPT's tables"),
+        ],
+    )
 
 
 def test_no_unit(lab):
     """No VT-d: one line says that DMA is not contained, and so it is not."""
-    return expect(lab, "none", None, CONTROL | {"none/not_started", "none/no_pages"},
-                  [NO_UNIT])
+    return expect(lab, "none", None, CONTROL | {"none/not_started", "none/no_pages"}, [NO_UNIT])
 
 
 def test_hypervisor_without_unit(lab):
@@ -114,36 +186,50 @@ def firmware_page():
         rom = source.read()
     for offset in range(0, len(rom), 4096):
         cap, ecap, _, status = struct.unpack_from("<QQII", rom, offset + 8)
-        if cap & 0x600 and ecap & 2 and cap >> 16 & 0x3f in range(38, 57) and \
-                not status >> 26 & 1:
+        if cap & 0x600 and ecap & 2 and cap >> 16 & 0x3F in range(38, 57) and not status >> 26 & 1:
             return (1 << 32) - len(rom) + offset
     raise Skip("no page of the firmware looks like a unit")
 
 
 def dmar_with(base):
     body = struct.pack("<BB10xHHBBHQ", 38, 0, 0, 16, 1, 0, 0, base)
-    table = bytearray(struct.pack("<4sIBB6s8sI4sI", b"DMAR", 36 + len(body), 1, 0, b"PMUV",
-                                  b"TESTBED", 1, b"INTL", 1) + body)
-    table[9] = -sum(table) & 0xff
+    table = bytearray(
+        struct.pack(
+            "<4sIBB6s8sI4sI", b"DMAR", 36 + len(body), 1, 0, b"PMUV", b"TESTBED", 1, b"INTL", 1
+        )
+        + body
+    )
+    table[9] = -sum(table) & 0xFF
     return table
 
 
 def with_dmar(lab, name, base, config=""):
     """The guest on a machine whose DMAR names one unit at that address; it touches it as well."""
     with open(path("testbed", "grub.cfg"), encoding="utf-8") as source:
-        menu = "search --no-floppy --set=root --file /EFI/pmuvisor/dmar.aml\n" \
+        menu = (
+            "search --no-floppy --set=root --file /EFI/pmuvisor/dmar.aml\n"
             "acpi --no-ebda /EFI/pmuvisor/dmar.aml\n" + source.read()
-    return lab.emulator(name, jobs="touch", menu=menu, config=config,
-                        add={"/EFI/pmuvisor/dmar.aml": bytes(dmar_with(base))},
-                        append=f"ignore_loglevel pmv.touch={base:#x}")
+        )
+    return lab.emulator(
+        name,
+        jobs="touch",
+        menu=menu,
+        config=config,
+        add={"/EFI/pmuvisor/dmar.aml": bytes(dmar_with(base))},
+        append=f"ignore_loglevel pmv.touch={base:#x}",
+    )
 
 
 def test_hypervisor_hides_unit(lab):
     """A unit that does not obey: one line, and the guest sees neither DMAR nor the registers."""
     base = firmware_page()
     boot = with_dmar(lab, "dmar-rom", base)
-    for said in (f"pmuvisor: DMA is not contained: the VT-d unit at {base:#x} does not ",
-                 "ACPI: APIC", f"read of {base:#x}", f"write of {base:#x}"):
+    for said in (
+        f"pmuvisor: DMA is not contained: the VT-d unit at {base:#x} does not ",
+        "ACPI: APIC",
+        f"read of {base:#x}",
+        f"write of {base:#x}",
+    ):
         assert said in boot.console, f"nothing says '{said}'; last line: {boot.last_line()}"
     assert "ACPI: DMAR" not in boot.console, "the guest sees DMAR"
 
@@ -151,18 +237,25 @@ def test_hypervisor_hides_unit(lab):
 @pytest.mark.full
 def test_off(lab):
     """vtd=off: no unit is looked at, and the guest has it and the DMAR."""
-    base = 0xfed90000
+    base = 0xFED90000
     boot = with_dmar(lab, "dmar-off", base, config="vtd=off")
-    for said in ("pmuvisor: DMA is not contained: vtd=off\n", "ACPI: DMAR", f"touch: page={base:#x}"):
+    for said in (
+        "pmuvisor: DMA is not contained: vtd=off\n",
+        "ACPI: DMAR",
+        f"touch: page={base:#x}",
+    ):
         assert said in boot.console, f"nothing says '{said}'; last line: {boot.last_line()}"
     assert f"of {base:#x} " not in boot.console, "the unit is hidden"
 
 
 def test_hypervisor_leaves_unit(lab):
     """A unit that cannot contain DMA, here because nothing is there: the guest keeps all of it."""
-    base = 0xfed90000
+    base = 0xFED90000
     boot = with_dmar(lab, "dmar-empty", base)
-    for said in ("pmuvisor: DMA is not contained: the VT-d units have in common capabilities",
-                 "ACPI: DMAR", f"touch: page={base:#x}"):
+    for said in (
+        "pmuvisor: DMA is not contained: the VT-d units have in common capabilities",
+        "ACPI: DMAR",
+        f"touch: page={base:#x}",
+    ):
         assert said in boot.console, f"nothing says '{said}'; last line: {boot.last_line()}"
     assert f"of {base:#x} " not in boot.console, "the unit is hidden"

@@ -41,12 +41,16 @@ PERF_METRICS = {"samples", "throttled", "lost", "max_sample_rate"}
 
 
 def boot_of(lab, column):
-    boot = lab.emulator(f"workloads-{column}", entry=column,
-                        jobs=JOBS,
-                        config="console=none user_hypercalls=1", initrd=path("build/payload/bench-cloud.img"),
-                        append=f"pmv.a1_runs=2 pmv.profile_runs=1 pmv.iter={ITER} "
-                               f"pmv.period={PERIOD} pmv.nginx_ms=100 {REAL}",
-                        limit=LIMIT)
+    boot = lab.emulator(
+        f"workloads-{column}",
+        entry=column,
+        jobs=JOBS,
+        config="console=none user_hypercalls=1",
+        initrd=path("build/payload/bench-cloud.img"),
+        append=f"pmv.a1_runs=2 pmv.profile_runs=1 pmv.iter={ITER} "
+        f"pmv.period={PERIOD} pmv.nginx_ms=100 {REAL}",
+        limit=LIMIT,
+    )
     boot.expect_status(STATUS_POWEROFF)
     return boot
 
@@ -71,8 +75,9 @@ def cells(lab, column, experiment):
 def work(boot, region):
     """All instructions of a region, the hypervisor's included."""
     account = boot.region(region)
-    assert account["begins"] == 1 and not account["open"], \
-        f"region {region}: {account['begins']} begins"
+    assert (
+        account["begins"] == 1 and not account["open"]
+    ), f"region {region}: {account['begins']} begins"
     return instructions(account)
 
 
@@ -85,8 +90,9 @@ def test_a1(lab):
             wanted = A1_BRANCHES // period
             assert (item["region"], item["ops"]) == (region, 1), item
             assert (inner["region"], inner["ops"]) == (region + INNER, 1), inner
-            assert item["pmis"] == wanted and A1_BRANCHES <= item["branches"] < A1_BRANCHES + 100, \
-                f"{column}, M={period}: {item}, wanted {wanted} PMIs"
+            assert (
+                item["pmis"] == wanted and A1_BRANCHES <= item["branches"] < A1_BRANCHES + 100
+            ), f"{column}, M={period}: {item}, wanted {wanted} PMIs"
             assert item["time"] > 0 and item["pmis_deviation"] == 0, item
             raised = boot.region(region)["pmi"]["raised"]
             assert raised == wanted, f"{column}, M={period}: {raised} PMIs in the ledger"
@@ -137,8 +143,9 @@ def test_profile(lab):
         boot, items = cells(lab, column, "profile")
         profiled = items["profiled"]
         assert PERF_METRICS | {"time", "iter"} <= set(profiled), sorted(profiled)
-        assert abs(profiled["samples"] - wanted) <= 0.01 * wanted, \
-            f"{column}: {profiled['samples']:g} samples, wanted {wanted:.0f}"
+        assert (
+            abs(profiled["samples"] - wanted) <= 0.01 * wanted
+        ), f"{column}: {profiled['samples']:g} samples, wanted {wanted:.0f}"
         assert profiled["throttled"] == 0 and profiled["lost"] == 0, profiled
         assert profiled["iter"] == items["plain"]["iter"] == ITER, items
         assert (items["plain"]["region"], profiled["region"]) == (PLAIN, PROFILED), items
@@ -184,8 +191,9 @@ def test_nginx(lab):
             assert item["region"] == region, item
             assert 0 < item["latency_avg"] <= item["latency_max"] <= item["duration"], item
             size = item["transfer"] / item["rate"]
-            assert NGINX_BYTES < size < NGINX_BYTES + MAX_HEADER, \
-                f"{column}, {name}: {size:.0f} bytes for a request"
+            assert (
+                NGINX_BYTES < size < NGINX_BYTES + MAX_HEADER
+            ), f"{column}, {name}: {size:.0f} bytes for a request"
             said.append(f"{column} {name} {item['requests']:g}")
     return "requests: " + ", ".join(said)
 
@@ -199,8 +207,9 @@ def test_nginx_profile(lab):
         profiled = items["profiled"]
         assert PERF_METRICS <= set(profiled), sorted(profiled)
         pmis = boot.region(NGINX_PROFILED)["pmi"]["raised"]
-        assert profiled["samples"] > 0 and abs(profiled["samples"] - pmis) <= 2, \
-            f"{column}: {profiled['samples']:g} samples of {pmis} PMIs"
+        assert (
+            profiled["samples"] > 0 and abs(profiled["samples"] - pmis) <= 2
+        ), f"{column}: {profiled['samples']:g} samples of {pmis} PMIs"
         assert profiled["throttled"] == 0 and profiled["lost"] == 0, profiled
         assert boot.region(NGINX_PLAIN)["pmi"]["raised"] == 0, "PMIs without perf"
         said.append(f"{column} {profiled['samples']:g}")

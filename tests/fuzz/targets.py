@@ -21,8 +21,15 @@ def corpus(target):
 
 
 def run(program, *arguments):
-    done = subprocess.run([program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          text=True, errors="replace", timeout=BACKSTOP_SECONDS, check=False)
+    done = subprocess.run(
+        [program, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        timeout=BACKSTOP_SECONDS,
+        check=False,
+    )
     return done.returncode, done.stdout
 
 
@@ -39,8 +46,15 @@ def merge(target):
     shutil.rmtree(new, ignore_errors=True)
     os.makedirs(new)
     os.makedirs(work, exist_ok=True)
-    status, text = run(os.path.join(BUILD, target), "-set_cover_merge=1", "-use_counters=0",
-                       f"-max_len={KEPT}", new, corpus(target), work)
+    status, text = run(
+        os.path.join(BUILD, target),
+        "-set_cover_merge=1",
+        "-use_counters=0",
+        f"-max_len={KEPT}",
+        new,
+        corpus(target),
+        work,
+    )
     print(f"{target}: {len(os.listdir(new))} inputs in {new}" if status == 0 else text)
     return status == 0
 

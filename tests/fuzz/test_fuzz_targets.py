@@ -15,17 +15,27 @@ FULL = os.environ.get("FULL") == "1"
 RUNS = 10_000_000 if FULL else 100_000
 PLANTED_RUNS = 1_000_000  # at most: it ends when the bug is found
 # A fixed seed: two runs differ in their length only. In full runs each tries something else.
-OPTIONS = ["-seed=0" if FULL else "-seed=1", "-max_len=4096", "-timeout=3600",
-           "-rss_limit_mb=2048", "-print_final_stats=1"]
+OPTIONS = [
+    "-seed=0" if FULL else "-seed=1",
+    "-max_len=4096",
+    "-timeout=3600",
+    "-rss_limit_mb=2048",
+    "-print_final_stats=1",
+]
 
 
 def kept(lab, name, function, target, program):
-    """Kept while the program and the corpus are the same; a full run tries something else each time."""
+    """Kept while the program and the corpus are the same; a full run tries something else each
+    time."""
     call = functools.partial(function, target)
     if FULL:
         return lab.once(name, call).wait()
-    return lab.value(name, lambda: [digest(__file__), digest(program), digest_below(corpus(target))],
-                     lambda folder: call(), targets=[program]).wait()
+    return lab.value(
+        name,
+        lambda: [digest(__file__), digest(program), digest_below(corpus(target))],
+        lambda folder: call(),
+        targets=[program],
+    ).wait()
 
 
 def corpus_holds(target):
@@ -40,12 +50,20 @@ def new_inputs(target):
     # What is new goes into the first folder that libFuzzer is given: never the corpus.
     work = os.path.join(BUILD, "work", target)
     os.makedirs(work, exist_ok=True)
-    status, text = run(os.path.join(BUILD, target), f"-runs={RUNS}",
-                       f"-artifact_prefix={work}-", *OPTIONS, work, corpus(target))
+    status, text = run(
+        os.path.join(BUILD, target),
+        f"-runs={RUNS}",
+        f"-artifact_prefix={work}-",
+        *OPTIONS,
+        work,
+        corpus(target),
+    )
     if status != 0:
         kept = re.search(r"Test unit written to (\S+)", text)
-        raise AssertionError(f"{reason_of(text)}; put the input into tests/fuzz/corpus/{target}: "
-                             f"{kept[1] if kept else 'none was written'}")
+        raise AssertionError(
+            f"{reason_of(text)}; put the input into tests/fuzz/corpus/{target}: "
+            f"{kept[1] if kept else 'none was written'}"
+        )
     tried = re.search(r"number_of_executed_units: (\d+)", text)
     assert tried and int(tried[1]) > 1000, f"few inputs were tried: {tried and tried[1]}"
     return f"{tried[1]} inputs"
@@ -56,8 +74,14 @@ def planted_is_found(target):
     work = program + "-work"
     shutil.rmtree(work, ignore_errors=True)
     os.makedirs(work)
-    status, text = run(program, f"-runs={PLANTED_RUNS}",
-                       f"-artifact_prefix={program}-", *OPTIONS, work, corpus(target))
+    status, text = run(
+        program,
+        f"-runs={PLANTED_RUNS}",
+        f"-artifact_prefix={program}-",
+        *OPTIONS,
+        work,
+        corpus(target),
+    )
     assert status != 0, f"not found in {PLANTED_RUNS} inputs"
     return f"found: {reason_of(text)}"
 
@@ -74,5 +98,10 @@ def test_new(lab, target):
 
 @pytest.mark.parametrize("target", NAMES, ids=[f"{name}_planted" for name in NAMES])
 def test_planted(lab, target):
-    return kept(lab, f"fuzz-planted-{target}", planted_is_found, target,
-                os.path.join(BUILD, "planted", target))
+    return kept(
+        lab,
+        f"fuzz-planted-{target}",
+        planted_is_found,
+        target,
+        os.path.join(BUILD, "planted", target),
+    )

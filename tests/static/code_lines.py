@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-# code_lines.py: counts the lines of code of all that is linked into pmuvisor.efi, by folder. Blank lines
-# and comments do not count.
+# code_lines.py: counts the lines of code of all that is linked into pmuvisor.efi, by folder. Blank
+# lines and comments do not count.
 # Usage: code_lines.py [ROOT]
 import argparse
 import os
@@ -23,8 +23,10 @@ def is_comment(token):
 
 def without_comments(text, is_nasm):
     """The text with comments replaced by their line ends."""
+
     def shown(match):
         return "\n" * match[0].count("\n") if is_comment(match[0]) else match[0]
+
     return (NASM_TOKEN if is_nasm else C_TOKEN).sub(shown, text)
 
 
@@ -51,8 +53,11 @@ def main():
     for folder in [*rooms(), "include"]:
         files, lines = count_folder(os.path.join(arguments.root, folder))
         if files == 0:
-            print(f"code_lines.py: no code in {folder}, wanted some; correct FOLDERS of the "
-                  "Makefile", file=sys.stderr)
+            print(
+                f"code_lines.py: no code in {folder}, wanted some; correct FOLDERS of the "
+                "Makefile",
+                file=sys.stderr,
+            )
             return 1
         print(f"{folder:12} {files:3} files {lines:6} lines")
         total += lines

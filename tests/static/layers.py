@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # layers.py: who calls whom, from the objects' relocations, assembly included. Between folders no
 # call goes back up (rooms.py has their order); within a folder no loop of calls has more files than
-# LOOP_MAX says, and where it says nothing there is none. A call, or a jump, to a function counts; so
-# does a use of data. An address that is taken of a function (a hook, a table's row) counts as well:
-# who takes it is above it. The experiments are above the core and do not call each other, but for
-# what one says that it needs.
+# LOOP_MAX says, and where it says nothing there is none. A call, or a jump, to a function counts;
+# so does a use of data. An address that is taken of a function (a hook, a table's row) counts as
+# well: who takes it is above it. The experiments are above the core and do not call each other, but
+# for what one says that it needs.
 # Usage: layers.py BUILD
 import argparse
 import collections
@@ -39,8 +39,12 @@ def objects(build, folders, top):
 
 def sources(folders):
     """(folder, file) of each source that is linked."""
-    return {(folder, name) for folder in folders for name in os.listdir(os.path.join(TOP, folder))
-            if name.endswith((".c", ".asm")) and name not in NOT_LINKED}
+    return {
+        (folder, name)
+        for folder in folders
+        for name in os.listdir(os.path.join(TOP, folder))
+        if name.endswith((".c", ".asm")) and name not in NOT_LINKED
+    }
 
 
 def lines_of(*command):
@@ -95,9 +99,12 @@ def graph(build, folders, top=TOP):
 def back_up(edges, folders):
     """Each use of something in a folder further up, as a line."""
     level = {folder: number for number, folder in enumerate(folders)}
-    return [f"{'/'.join(file)} uses {'/'.join(target)}: {', '.join(sorted(names))}"
-            for file, targets in sorted(edges.items()) for target, names in sorted(targets.items())
-            if level[target[0]] < level[file[0]]]
+    return [
+        f"{'/'.join(file)} uses {'/'.join(target)}: {', '.join(sorted(names))}"
+        for file, targets in sorted(edges.items())
+        for target, names in sorted(targets.items())
+        if level[target[0]] < level[file[0]]
+    ]
 
 
 def loops(edges):
@@ -114,8 +121,8 @@ def loops(edges):
             elif target in stack:
                 low[file] = min(low[file], index[target])
         if low[file] == index[file]:
-            loop = stack[stack.index(file):]
-            del stack[stack.index(file):]
+            loop = stack[stack.index(file) :]
+            del stack[stack.index(file) :]
             if len(loop) > 1:
                 result.append(sorted("/".join(member) for member in loop))
 
@@ -128,8 +135,14 @@ def loops(edges):
 def too_long(longest):
     """(loop, limit) of each loop that has more files than its folder may have in one."""
     for loop in longest:
-        limit = min(EXPERIMENT_LOOP_MAX if file.startswith("experiments/") else
-                    LOOP_MAX.get(os.path.dirname(file), 1) for file in loop)
+        limit = min(
+            (
+                EXPERIMENT_LOOP_MAX
+                if file.startswith("experiments/")
+                else LOOP_MAX.get(os.path.dirname(file), 1)
+            )
+            for file in loop
+        )
         if len(loop) > limit:
             yield loop, limit
 
@@ -143,8 +156,10 @@ def main():
     missing = sources(folders) - set(found.values())
     if missing:
         names = ", ".join(sorted("/".join(file) for file in missing)[:5])
-        print(f"layers.py: found no object in {arguments.build} for {names}, wanted all; run: make",
-              file=sys.stderr)
+        print(
+            f"layers.py: found no object in {arguments.build} for {names}, wanted all; run: make",
+            file=sys.stderr,
+        )
         return 1
     wrong = back_up(edges, folders)
     longest = loops(edges)
@@ -153,11 +168,15 @@ def main():
         print(f"layers.py: back up: {line}", file=sys.stderr)
     for loop, limit in long:
         wanted = f"at most {limit}" if limit > 1 else "none"
-        print(f"layers.py: found a loop of {len(loop)} files, wanted {wanted}: {' '.join(loop)}",
-              file=sys.stderr)
+        print(
+            f"layers.py: found a loop of {len(loop)} files, wanted {wanted}: {' '.join(loop)}",
+            file=sys.stderr,
+        )
     count = sum(len(names) for targets in edges.values() for names in targets.values())
-    print(f"layers.py: {len(found)} files in {len(folders)} folders, {count} uses, {len(wrong)} back "
-          f"up, {len(longest)} loops ({', '.join(str(len(loop)) for loop in longest) or 'none'})")
+    print(
+        f"layers.py: {len(found)} files in {len(folders)} folders, {count} uses, {len(wrong)} back "
+        f"up, {len(longest)} loops ({', '.join(str(len(loop)) for loop in longest) or 'none'})"
+    )
     return 1 if wrong or long else 0
 
 

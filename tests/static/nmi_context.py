@@ -26,8 +26,8 @@ FILES = {
     "apic/apic.c": "reads and writes the local APIC, and keeps nothing",
 }
 
-# The end of the machine, or of the processor: nothing goes on after it, so no rule holds on it. They
-# are looked at only for whether they really do not come back.
+# The end of the machine, or of the processor: nothing goes on after it, so no rule holds on it.
+# They are looked at only for whether they really do not come back.
 ENDS = {
     "hypervisor_fault": "an NMI interrupted the NMI handler; it prints why, and stops the machine",
     "processor_end": "another processor has stopped this one",
@@ -44,8 +44,10 @@ RULES = [
 ]
 EXCEPTIONS = {
     ("pmu/guest_pmi.c", "an access to the VMCS"): "the guest's IA32_DEBUGCTL; its head says why",
-    ("nmi/source.c", "a compare-exchange, which may take a lock"):
-        "takes a request out of the notes; fails only where another one has changed them",
+    (
+        "nmi/source.c",
+        "a compare-exchange, which may take a lock",
+    ): "takes a request out of the notes; fails only where another one has changed them",
 }
 
 # What must not be called: it prints, or takes the log's lock.
@@ -68,18 +70,19 @@ class Unclear(Exception):
 
 
 def lines_of(*command):
-    return subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True,
-                          env={**os.environ, "LC_ALL": "C"}).stdout.splitlines()
+    return subprocess.run(
+        command, stdout=subprocess.PIPE, check=True, text=True, env={**os.environ, "LC_ALL": "C"}
+    ).stdout.splitlines()
 
 
 class Code:
     """The instructions and symbols of all objects."""
 
     def __init__(self, files):
-        self.at = {}        # Place: Instruction
-        self.names = {}     # (file, symbol): Place and size
-        self.globals = {}   # symbol: Place
-        self.tables = {}    # (file, section): [(offset, symbol, addend)]
+        self.at = {}  # Place: Instruction
+        self.names = {}  # (file, symbol): Place and size
+        self.globals = {}  # symbol: Place
+        self.tables = {}  # (file, section): [(offset, symbol, addend)]
         self.sources = {str(path): file for file, path in files.items()}
         self.read_symbols()
         self.read_code()
@@ -99,7 +102,9 @@ class Code:
 
     def read_symbols(self):
         for file, line in self.dump("-t"):
-            match = re.match(r"([0-9a-f]{16}) (.{7}) (\S+)\t([0-9a-f]+)\s+(?:\.hidden )?(\S+)$", line)
+            match = re.match(
+                r"([0-9a-f]{16}) (.{7}) (\S+)\t([0-9a-f]+)\s+(?:\.hidden )?(\S+)$", line
+            )
             if not match or match[3].startswith("*") or "f" in match[2]:
                 continue
             place = Place(file, match[3], int(match[1], 16))
@@ -125,7 +130,8 @@ class Code:
             match = RELOCATION.match(line)
             if match and last is not None:
                 self.at[last] = self.at[last]._replace(
-                    relocation=(match[2], match[3], int(match[4] or "0", 16)))
+                    relocation=(match[2], match[3], int(match[4] or "0", 16))
+                )
 
     def read_tables(self):
         section = None
@@ -135,7 +141,8 @@ class Code:
             match = re.match(r"([0-9a-f]+) R_X86_64_64\s+(\S+?)([+-]0x[0-9a-f]+)?$", line)
             if match:
                 self.tables.setdefault((file, section), []).append(
-                    (int(match[1], 16), match[2], int(match[3] or "0", 16)))
+                    (int(match[1], 16), match[2], int(match[3] or "0", 16))
+                )
 
     def resolve(self, file, symbol, addend):
         """Where a symbol lies, or nothing where no object has it: the firmware's library."""
@@ -148,8 +155,11 @@ class Code:
         return place and place._replace(offset=place.offset + addend)
 
     def name(self, place):
-        before = [(offset, name) for offset, name in self.functions[place.file, place.section]
-                  if offset <= place.offset and not name.startswith(".")]
+        before = [
+            (offset, name)
+            for offset, name in self.functions[place.file, place.section]
+            if offset <= place.offset and not name.startswith(".")
+        ]
         return max(before)[1] if before else "?"
 
     def rows(self, file):
@@ -159,9 +169,11 @@ class Code:
         if (file, TABLES[file]) not in self.names:
             raise Unclear(f"found no table {TABLES[file]} in {file}, wanted it; correct TABLES")
         table, size = self.names[file, TABLES[file]]
-        found = {self.resolve(file, symbol, addend)
-                 for offset, symbol, addend in self.tables.get((file, table.section), ())
-                 if table.offset <= offset < table.offset + size}
+        found = {
+            self.resolve(file, symbol, addend)
+            for offset, symbol, addend in self.tables.get((file, table.section), ())
+            if table.offset <= offset < table.offset + size
+        }
         return {place for place in found if place in self.at}
 
     def target(self, place):
@@ -172,15 +184,19 @@ class Code:
         if direct and relocation:
             found = self.resolve(place.file, relocation[1], relocation[2] + 4)
             if found is None:
-                raise Unclear(f"{self.name(place)} in {place.file} goes to {relocation[1]}, which "
-                              "is in no object")
+                raise Unclear(
+                    f"{self.name(place)} in {place.file} goes to {relocation[1]}, which "
+                    "is in no object"
+                )
             return {found}
         if direct:
             return {place._replace(offset=int(direct[1], 16))}
         found = self.rows(place.file)
         if not found:
-            raise Unclear(f"{self.name(place)} in {place.file}: found the indirect '{text}', wanted "
-                          "one by a table of TABLES")
+            raise Unclear(
+                f"{self.name(place)} in {place.file}: found the indirect '{text}', wanted "
+                "one by a table of TABLES"
+            )
         return found
 
 
@@ -262,8 +278,10 @@ def broken(code):
             yield f"{caller} runs on after the end of its section"
             continue
         if place not in code.at:
-            raise Unclear(f"{caller} goes to {place.file}, {place.section}+0x{place.offset:x}, "
-                          "which is no instruction")
+            raise Unclear(
+                f"{caller} goes to {place.file}, {place.section}+0x{place.offset:x}, "
+                "which is no instruction"
+            )
         here = code.name(place)
         if place.file not in FILES:
             yield f"{caller} reaches {here}() in {place.file}, wanted a file of FILES"
@@ -287,8 +305,10 @@ def broken(code):
 
 def files_of(build, folders=None):
     """{source: object} of the hypervisor."""
-    return {f"{folder}/{source}": path
-            for path, (folder, source) in objects(build, folders or rooms(), TOP).items()}
+    return {
+        f"{folder}/{source}": path
+        for path, (folder, source) in objects(build, folders or rooms(), TOP).items()
+    }
 
 
 def main():

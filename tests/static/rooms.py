@@ -19,7 +19,9 @@ def experiments(top=TOP):
     needs = {}
     for folder in sorted(glob.glob(os.path.join(top, "experiments", "*", "hypervisor"))):
         name = os.path.basename(os.path.dirname(folder))
-        with open(os.path.join(top, "experiments", name, "experiment.mk"), encoding="utf-8") as file:
+        with open(
+            os.path.join(top, "experiments", name, "experiment.mk"), encoding="utf-8"
+        ) as file:
             line = re.search(rf"^NEEDS_{name} = (.+)$", file.read(), re.MULTILINE)
         needs[name] = line[1].split() if line else []
     order = []

@@ -23,15 +23,19 @@ WORD = 8
 # Calling Conventions"): what firmware itself needs of that in a call is not known here.
 WAYS_IN = {
     "boot": [("_start", WORD)],
-    "root": [("vmx_exit_entry", 0), ("vmx_exit_entry_timed", 0),
-             ("vmx_exit_entry_guarded", 0), ("run_started_processor", WORD)],
+    "root": [
+        ("vmx_exit_entry", 0),
+        ("vmx_exit_entry_timed", 0),
+        ("vmx_exit_entry_guarded", 0),
+        ("run_started_processor", WORD),
+    ],
     "fault": [("exception_[0-9]+", 7 * WORD)],
     "NMI": [("nmi_entry", 6 * WORD)],
 }
 
 # Most exceptions have no stack of their own and may come at the deepest place of any path: one that
-# is reported, others in the report, REPORTS_MAX in all (vmx/root/fault.c); one that only stops; and one
-# in a safe access, which is passed over.
+# is reported, others in the report, REPORTS_MAX in all (vmx/root/fault.c); one that only stops; and
+# one in a safe access, which is passed over.
 EXCEPTIONS_BESIDE = 2
 FIRMWARE_STACK = 128 * 1024
 
@@ -50,21 +54,26 @@ FIRMWARE = "firmware"
 # What experiments register (include/experiment.h); nothing where none is linked.
 REGISTERED = "(experiments/.*/experiment|tests/hooks/hooks).o"
 INDIRECT = {
-    "boot/files.o": [FIRMWARE], "boot/main.o": [FIRMWARE], "boot/memory.o": [FIRMWARE, "is_kept_log"],
-    "boot/platform.o": [FIRMWARE], "boot/screen.o": [FIRMWARE], "boot/last.o": [FIRMWARE],
-    "boot/options.o": ["boot/options.o"],                         # its table
+    "boot/files.o": [FIRMWARE],
+    "boot/main.o": [FIRMWARE],
+    "boot/memory.o": [FIRMWARE, "is_kept_log"],
+    "boot/platform.o": [FIRMWARE],
+    "boot/screen.o": [FIRMWARE],
+    "boot/last.o": [FIRMWARE],
+    "boot/options.o": ["boot/options.o"],  # its table
     "console/log.o": ["boot/main.o", "console/serial.o", "console/framebuffer.o"],  # sinks
-    "mm/guest_walk.o": ["vmx/exit/apic_trap.o"],                  # how it reads an entry
-    "nmi/source.o": ["nmi/source.o"],                             # the host's sources
-    "vmx/exit/exit.o": ["vmx/exit/exit.o"],                       # the handlers' table
-    "vmx/root/end.o": ["nmi_request_backtrace", "report_fault"], # its hooks
-    "vmx/root/fault.asm.o": ["vmx/root/fault.o"],                 # the fix-up
-    "vmx/control.o": [REGISTERED], "vmx/settings.o": [REGISTERED],
+    "mm/guest_walk.o": ["vmx/exit/apic_trap.o"],  # how it reads an entry
+    "nmi/source.o": ["nmi/source.o"],  # the host's sources
+    "vmx/exit/exit.o": ["vmx/exit/exit.o"],  # the handlers' table
+    "vmx/root/end.o": ["nmi_request_backtrace", "report_fault"],  # its hooks
+    "vmx/root/fault.asm.o": ["vmx/root/fault.o"],  # the fix-up
+    "vmx/control.o": [REGISTERED],
+    "vmx/settings.o": [REGISTERED],
     "vmx/start/experiments.o": [REGISTERED],
-    "vmx/exit/hypercall.o": ["vmx/exit/hypercall.o", REGISTERED], # its table
-    "vmx/exit/msr.o": ["vmx/exit/msr.o"],                         # the rules
+    "vmx/exit/hypercall.o": ["vmx/exit/hypercall.o", REGISTERED],  # its table
+    "vmx/exit/msr.o": ["vmx/exit/msr.o"],  # the rules
     "vmx/start/machine.o": ["start_guest"],
-    "vmx/start/tsc.o": ["vmx/start/tsc.o"],                       # CPUID, clocks
+    "vmx/start/tsc.o": ["vmx/start/tsc.o"],  # CPUID, clocks
 }
 
 # What comes before an object file's path from the top: the folder of the build.
@@ -72,9 +81,9 @@ FROM_TOP = re.compile(r"^.*?/(?=(?:boot|vmx|experiments|guest|nmi|pmu|apic|mm|co
 
 # Functions that call themselves, and how many of them can be active at once.
 RECURSION = {
-    "fill_table": 4,     # one per level of the EPT
-    "variable_type": 41, # each takes one of the address bits 51 to 12 away, the last has none left
-    "overflow_stack": 1, # of the test build: runs into the guard page, which is its purpose
+    "fill_table": 4,  # one per level of the EPT
+    "variable_type": 41,  # each takes one of the address bits 51 to 12 away, the last has none left
+    "overflow_stack": 1,  # of the test build: runs into the guard page, which is its purpose
 }
 
 # Address, mnemonic without its prefixes, operands.
@@ -85,7 +94,7 @@ RIP_ADDRESS = re.compile(r"# (?:0x)?([0-9a-f]+)(?: <|$)")
 IMMEDIATE = re.compile(r"^rsp,(-?)0x([0-9a-f]+)$")
 DROPPED = ["add", "rsp,0x8"]
 PADDING = ("nop", "xchg ax,ax", "int3")
-VISITS = 64 # of one instruction with ever more on the stack: a loop that pushes
+VISITS = 64  # of one instruction with ever more on the stack: a loop that pushes
 
 
 class Unclear(Exception):
@@ -96,10 +105,10 @@ class Image:
     """The linked image: instructions, symbols, which object file is where, addresses taken."""
 
     def __init__(self, elf, link_map):
-        self.code = {}     # address: (mnemonic, operands, next address, RIP-relative operand)
+        self.code = {}  # address: (mnemonic, operands, next address, RIP-relative operand)
         self.symbols = {}  # address: name, of what lies in .text
         self.objects = []  # (start, end, object file)
-        self.taken = {}    # object file: functions whose address it takes
+        self.taken = {}  # object file: functions whose address it takes
         with open(elf, "rb") as file:
             self.bytes = file.read()
         self.read_sections(elf)
@@ -111,8 +120,13 @@ class Image:
 
     @staticmethod
     def tool(*command):
-        return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True,
-                              env={**os.environ, "LC_ALL": "C"}).stdout
+        return subprocess.run(
+            command,
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+            env={**os.environ, "LC_ALL": "C"},
+        ).stdout
 
     def read_sections(self, elf):
         self.sections = {}
@@ -132,8 +146,11 @@ class Image:
                 continue
             address = int(fields[1], 16)
             # A function's name before a mere label's.
-            if self.inside(".text", address) and not fields[7].startswith("image_") and \
-                    (fields[3] == "FUNC" or address not in self.symbols):
+            if (
+                self.inside(".text", address)
+                and not fields[7].startswith("image_")
+                and (fields[3] == "FUNC" or address not in self.symbols)
+            ):
                 self.symbols[address] = fields[7]
 
     def read_map(self, link_map):
@@ -161,8 +178,9 @@ class Image:
 
     def read_code(self, elf):
         last = None
-        for line in self.tool("objdump", "-d", "--no-show-raw-insn", "-M", "intel", "-j", ".text",
-                              elf).splitlines():
+        for line in self.tool(
+            "objdump", "-d", "--no-show-raw-insn", "-M", "intel", "-j", ".text", elf
+        ).splitlines():
             match = LINE.match(line)
             if not match:
                 continue
@@ -184,8 +202,9 @@ class Image:
     def indirect_targets(self, name):
         """What an entry in INDIRECT stands for."""
         if name == REGISTERED:
-            return set().union(*(taken for file, taken in self.taken.items()
-                                 if re.fullmatch(REGISTERED, file)))
+            return set().union(
+                *(taken for file, taken in self.taken.items() if re.fullmatch(REGISTERED, file))
+            )
         return self.taken.get(name) or {at for at, symbol in self.symbols.items() if symbol == name}
 
     def name(self, address):
@@ -208,11 +227,15 @@ class Image:
         name, (start, offset, size) = self.name(address), self.sections[".rodata"]
         targets = set()
         for at, (mnemonic, _, _, table) in self.code.items():
-            if mnemonic != "lea" or table is None or self.name(at) != name or \
-                    not self.inside(".rodata", table):
+            if (
+                mnemonic != "lea"
+                or table is None
+                or self.name(at) != name
+                or not self.inside(".rodata", table)
+            ):
                 continue
             while table < start + size:
-                entry, = struct.unpack_from("<i", self.bytes, offset + table - start)
+                (entry,) = struct.unpack_from("<i", self.bytes, offset + table - start)
                 # Each entry is relative to the table's start.
                 target = entry + self.code[at][3]
                 if target not in self.code or self.name(target) != name:
@@ -225,13 +248,13 @@ class Image:
 class Analysis:
     def __init__(self, image):
         self.image = image
-        self.known = {}     # entry: (depth, path, returns)
-        self.within = {}    # the same of one level of a recursion
-        self.active = []    # entries whose depth is being found
+        self.known = {}  # entry: (depth, path, returns)
+        self.within = {}  # the same of one level of a recursion
+        self.active = []  # entries whose depth is being found
         self.visited = set()
         self.switched = {}  # stack: {(address, bytes on it)}
         self.jumps = set()  # functions with a jump table
-        self.cut = 0        # how often the bound of a recursion was met
+        self.cut = 0  # how often the bound of a recursion was met
 
     def fail(self, address, text):
         place = f"0x{address:x} ({self.image.object_of(address)})"
@@ -241,14 +264,20 @@ class Analysis:
         """Where an indirect call or jump goes; nothing for firmware."""
         place = self.image.object_of(address)
         if place not in INDIRECT:
-            self.fail(address, "found an indirect call, wanted one of a file in INDIRECT of "
-                      f"{__file__}; name there where it goes")
+            self.fail(
+                address,
+                "found an indirect call, wanted one of a file in INDIRECT of "
+                f"{__file__}; name there where it goes",
+            )
         targets = set()
         for name in INDIRECT[place]:
             found = self.image.indirect_targets(name)
             if name not in (FIRMWARE, REGISTERED) and not found:
-                self.fail(address, f"found no function whose address is taken for {name}, wanted "
-                          f"some; correct INDIRECT of {__file__}")
+                self.fail(
+                    address,
+                    f"found no function whose address is taken for {name}, wanted "
+                    f"some; correct INDIRECT of {__file__}",
+                )
             targets |= found
         return targets
 
@@ -257,13 +286,18 @@ class Analysis:
         if target not in self.image.code:
             self.fail(address, f"found a call to 0x{target:x}, wanted one into .text")
         if target in self.active:
-            cycle = self.active[self.active.index(target):]
-            bound, name = max((RECURSION.get(self.image.name(entry), 0), self.image.name(entry))
-                              for entry in cycle)
+            cycle = self.active[self.active.index(target) :]
+            bound, name = max(
+                (RECURSION.get(self.image.name(entry), 0), self.image.name(entry))
+                for entry in cycle
+            )
             if bound == 0:
                 names = " > ".join(self.image.name(entry) for entry in cycle + [target])
-                self.fail(address, f"found recursion without a bound: {names}; rewrite it or name "
-                          f"its bound in RECURSION of {__file__}")
+                self.fail(
+                    address,
+                    f"found recursion without a bound: {names}; rewrite it or name "
+                    f"its bound in RECURSION of {__file__}",
+                )
             if sum(self.image.name(entry) == name for entry in self.active) >= bound:
                 self.cut += 1
                 return None
@@ -279,8 +313,11 @@ class Analysis:
         result = self.follow(target, called=True)
         self.active.pop()
         # Inside a recursion the result holds for this level only.
-        if self.cut == cuts or target not in self.active and \
-                not any(self.image.name(entry) in RECURSION for entry in self.active):
+        if (
+            self.cut == cuts
+            or target not in self.active
+            and not any(self.image.name(entry) in RECURSION for entry in self.active)
+        ):
             self.known[target] = result
         else:
             self.within[level] = result
@@ -306,15 +343,18 @@ class Analysis:
             name = image.name(address)
             here = [] if name == image.name(entry) else [name]
 
-            if mnemonic == "call" and direct and \
-                    image.code.get(int(direct[1], 16), [])[:2] == DROPPED:
+            if (
+                mnemonic == "call"
+                and direct
+                and image.code.get(int(direct[1], 16), [])[:2] == DROPPED
+            ):
                 # For the return stack buffer's sake: its target drops the return address.
                 best = max(best, (depth + WORD, here))
                 todo.append((int(direct[1], 16), depth + WORD))
                 continue
             if mnemonic == "call":
                 targets = {int(direct[1], 16)} if direct else self.indirect(address)
-                goes_on = not targets # firmware comes back
+                goes_on = not targets  # firmware comes back
                 if not targets:
                     best = max(best, (depth + WORD, here))
                 for target in targets:
@@ -348,17 +388,21 @@ class Analysis:
                 continue
 
             if mnemonic == "lea" and rip in image.symbols and image.name(rip) == name:
-                todo.append((rip, depth)) # a label of NASM's: some other instruction goes there
+                todo.append((rip, depth))  # a label of NASM's: some other instruction goes there
             changed = self.effect(address, mnemonic, operands, depth)
             if changed is None:
                 stack = SWITCHES.get(image.object_of(address))
                 if stack is None:
-                    self.fail(address, f"found '{mnemonic} {operands}', which cannot be followed; "
-                              "wanted a frame of known size, or the file in SWITCHES of "
-                              f"{__file__}")
+                    self.fail(
+                        address,
+                        f"found '{mnemonic} {operands}', which cannot be followed; "
+                        "wanted a frame of known size, or the file in SWITCHES of "
+                        f"{__file__}",
+                    )
                 below = re.match(r"rsp,\[\w+-0x([0-9a-f]+)\]", operands)
                 self.switched.setdefault(stack, set()).add(
-                    (after, int(below[1], 16) if below else 0))
+                    (after, int(below[1], 16) if below else 0)
+                )
                 continue
             depth = changed
             if depth > best[0]:
@@ -393,20 +437,22 @@ class Analysis:
         return None
 
 
-# An experiment's stack.txt: what it adds to the tables above, a line each; "FILE.o" is of its folder
-# where it has no slash.
+# An experiment's stack.txt: what it adds to the tables above, a line each; "FILE.o" is of its
+# folder where it has no slash.
 #   way_in STACK FUNCTION BYTES     switch FILE.o STACK     recursion FUNCTION NUMBER
 #   row TARGET ...                  may lie over the table of handlers
 #   over TARGET ...                 may lie over these rows, and calls one of them
-#   indirect FILE.o TARGET ...      as INDIRECT; the target "rows" is what that table may have, but for
-#                                   what lies over it
+#   indirect FILE.o TARGET ...      as INDIRECT; the target "rows" is what that table may have,
+#                                   but for what lies over it
 def with_experiments(image):
     table = "vmx/exit/exit.o"
     rows, over, found = set(INDIRECT.get(table, [])), set(), []
     folders = {os.path.dirname(FROM_TOP.sub("", file)) for _, _, file in image.objects}
     for folder in sorted(name for name in folders if name.startswith("experiments/")):
+
         def placed(word, folder=folder):
             return f"{folder}/{word}" if word.endswith(".o") and "/" not in word else word
+
         try:
             with open(os.path.join(folder, "stack.txt"), encoding="utf-8") as file:
                 lines = [line.split() for line in file if line.strip() and line[0] != "#"]
@@ -427,8 +473,10 @@ def with_experiments(image):
             elif kind == "indirect":
                 found.append(words)
             else:
-                raise Unclear(f"found {kind} in {folder}/stack.txt, wanted way_in, switch, "
-                              "recursion, row, over or indirect")
+                raise Unclear(
+                    f"found {kind} in {folder}/stack.txt, wanted way_in, switch, "
+                    "recursion, row, over or indirect"
+                )
     if rows | over:
         INDIRECT[table] = sorted(rows | over)
     for file, *targets in found:
@@ -440,8 +488,10 @@ def ways_in(image, patterns):
     for pattern, pushed in patterns:
         found = [address for address, name in image.symbols.items() if re.fullmatch(pattern, name)]
         if not found:
-            raise Unclear(f"found no function {pattern}, wanted this way in; correct WAYS_IN of "
-                          f"{__file__}")
+            raise Unclear(
+                f"found no function {pattern}, wanted this way in; correct WAYS_IN of "
+                f"{__file__}"
+            )
         for address in found:
             yield address, pushed
 
@@ -457,14 +507,21 @@ def greatest(analysis, entries):
 def reached_everything(analysis):
     """What can be called indirectly has a known caller: else a way in or a target is missing."""
     image = analysis.image
-    named = set().union(*(image.indirect_targets(name) for names in INDIRECT.values()
-                          for name in names))
+    named = set().union(
+        *(image.indirect_targets(name) for names in INDIRECT.values() for name in names)
+    )
     for address in sorted(set().union(*image.taken.values()) - analysis.visited - named):
-        analysis.fail(address, "found that its address is taken and no way to it, wanted one; "
-                      f"correct WAYS_IN or INDIRECT of {__file__}")
+        analysis.fail(
+            address,
+            "found that its address is taken and no way to it, wanted one; "
+            f"correct WAYS_IN or INDIRECT of {__file__}",
+        )
     for address, (mnemonic, operands, _, _) in image.code.items():
-        if image.name(address) in analysis.jumps and address not in analysis.visited and \
-                not f"{mnemonic} {operands}".startswith(PADDING):
+        if (
+            image.name(address) in analysis.jumps
+            and address not in analysis.visited
+            and not f"{mnemonic} {operands}".startswith(PADDING)
+        ):
             analysis.fail(address, "found code that no entry of a jump table reaches, wanted all")
 
 
@@ -477,8 +534,13 @@ def shown(path):
 def constant(folders, name):
     """The number that the sources define by this name."""
     found = set()
-    files = [os.path.join(place, file) for folder in folders
-             for place, _, names in os.walk(folder) for file in names if file.endswith((".c", ".h"))]
+    files = [
+        os.path.join(place, file)
+        for folder in folders
+        for place, _, names in os.walk(folder)
+        for file in names
+        if file.endswith((".c", ".h"))
+    ]
     for file in files:
         with open(file, encoding="utf-8") as source:
             found |= set(re.findall(rf"#define {name} (\d+)", source.read()))
@@ -489,8 +551,10 @@ def constant(folders, name):
 
 def all_depths(analysis):
     """Of each stack the greatest depth and its path."""
-    depths = {stack: greatest(analysis, list(ways_in(analysis.image, patterns)))
-              for stack, patterns in WAYS_IN.items()}
+    depths = {
+        stack: greatest(analysis, list(ways_in(analysis.image, patterns)))
+        for stack, patterns in WAYS_IN.items()
+    }
     depths["interrupted"] = (0, [])
     done = set()
     while True:
@@ -506,8 +570,11 @@ def main():
     parser = argparse.ArgumentParser(description="Finds the greatest stack depth.")
     parser.add_argument("elf")
     parser.add_argument("--map", required=True, help="the linker's map of it")
-    parser.add_argument("--source", action="append",
-                        help="a folder with STACK_PAGES or REPORTS_MAX; default: vmx and include")
+    parser.add_argument(
+        "--source",
+        action="append",
+        help="a folder with STACK_PAGES or REPORTS_MAX; default: vmx and include",
+    )
     arguments = parser.parse_args()
     folders = arguments.source or ["vmx", "include"]
     sys.setrecursionlimit(10000)
@@ -527,11 +594,16 @@ def main():
     more = depths.pop("interrupted")[0] + exceptions * depths.get("fault", (0, []))[0]
     for stack, (depth, path) in depths.items():
         size = FIRMWARE_STACK if stack == "boot" else limit
-        print(f"  STACK {stack} stack: {depth + more} of {size} bytes ({depth}, and {more} of "
-              f"exceptions and NMIs on top), deepest: {shown(path)}")
+        print(
+            f"  STACK {stack} stack: {depth + more} of {size} bytes ({depth}, and {more} of "
+            f"exceptions and NMIs on top), deepest: {shown(path)}"
+        )
         if depth + more > size:
-            print(f"stack.py: found {depth + more} bytes on the {stack} stack, wanted at most "
-                  f"{size}; make frames or paths smaller", file=sys.stderr)
+            print(
+                f"stack.py: found {depth + more} bytes on the {stack} stack, wanted at most "
+                f"{size}; make frames or paths smaller",
+                file=sys.stderr,
+            )
             failed = True
     return failed
 

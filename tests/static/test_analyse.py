@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_analyse.py: static analysis: cppcheck of all C sources, clang-tidy of the hypervisor's with the
-# flags of its build, and the hypervisor's layout. Both analysers have to see the bugs of bad.c, and
-# nothing else. What they look for is in cppcheck.txt and in .clang-tidy, with a reason for all that
-# is left out.
+# test_analyse.py: static analysis: cppcheck of all C sources, clang-tidy of the hypervisor's with
+# the flags of its build, and the hypervisor's layout. Both analysers have to see the bugs of bad.c,
+# and nothing else. What they look for is in cppcheck.txt and in .clang-tidy, with a reason for all
+# that is left out.
 import concurrent.futures
 import glob
 import os
@@ -15,50 +15,86 @@ from machine import BACKSTOP_SECONDS, TOP, path
 from rooms import rooms
 
 HYPERVISOR = rooms()
-OTHERS = ["tests/kernel", "programs/measure", "programs/payload", "programs/kvm",
-          "tests/hooks", "tests/mutants", "tests/fuzz", "tests/fuzz/planted", "tests/unit", "tests/vtd",
-          # May be taken away.
-          *sorted(glob.glob("metal/*", root_dir=TOP))]
+OTHERS = [
+    "tests/kernel",
+    "programs/measure",
+    "programs/payload",
+    "programs/kvm",
+    "tests/hooks",
+    "tests/mutants",
+    "tests/fuzz",
+    "tests/fuzz/planted",
+    "tests/unit",
+    "tests/vtd",
+    # May be taken away.
+    *sorted(glob.glob("metal/*", root_dir=TOP)),
+]
 # What an experiment has beside its part of the hypervisor.
-OTHERS += sorted({os.path.dirname(name)
-                  for part in ("guest", "analysis", "tests")
-                  for name in glob.glob(f"experiments/*/{part}/**/*.c", root_dir=TOP,
-                                        recursive=True)})
+OTHERS += sorted(
+    {
+        os.path.dirname(name)
+        for part in ("guest", "analysis", "tests")
+        for name in glob.glob(f"experiments/*/{part}/**/*.c", root_dir=TOP, recursive=True)
+    }
+)
 BAD = "tests/static/bad.c"
 NOT_C = {"vmx/offsets.c"}  # read from the compiler's output, never compiled to code
 
 
 def sources(folders):
-    return [name for folder in folders for name in sorted(glob.glob(f"{folder}/*.c", root_dir=TOP))
-            if name not in NOT_C]
+    return [
+        name
+        for folder in folders
+        for name in sorted(glob.glob(f"{folder}/*.c", root_dir=TOP))
+        if name not in NOT_C
+    ]
 
 
 def run(*command):
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          errors="replace", timeout=BACKSTOP_SECONDS, cwd=TOP, check=False)
+    done = subprocess.run(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        timeout=BACKSTOP_SECONDS,
+        cwd=TOP,
+        check=False,
+    )
     return done.returncode, done.stdout
 
 
 def cppcheck(files, kinds="warning,performance,portability"):
-    return run("cppcheck", "--quiet", "--std=c11", "--platform=unix64", "-Iinclude", "-I.",
-               *(f"-I{folder}" for folder in glob.glob("experiments/*/hypervisor", root_dir=TOP)),
-               f"--enable={kinds}", "--error-exitcode=1",
-               "--suppressions-list=tests/static/cppcheck.txt", "--template=gcc", *files)
+    return run(
+        "cppcheck",
+        "--quiet",
+        "--std=c11",
+        "--platform=unix64",
+        "-Iinclude",
+        "-I.",
+        *(f"-I{folder}" for folder in glob.glob("experiments/*/hypervisor", root_dir=TOP)),
+        f"--enable={kinds}",
+        "--error-exitcode=1",
+        "--suppressions-list=tests/static/cppcheck.txt",
+        "--template=gcc",
+        *files,
+    )
 
 
 def build_flags():
     """What the build gives to the compiler, without the compiler's name."""
     with open(path("build", "flags"), encoding="utf-8") as file:
         words = shlex.split(file.read())
-    return words[next(i for i, word in enumerate(words) if word.startswith("-")):]
+    return words[next(i for i, word in enumerate(words) if word.startswith("-")) :]
 
 
 def clang_tidy(files):
     flags = build_flags()
     # One process for each file: with several, its check of va_list goes wrong from the second on.
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as several:
-        results = list(several.map(lambda file: run("clang-tidy", "--quiet", file, "--", *flags),
-                                   files))
+        results = list(
+            several.map(lambda file: run("clang-tidy", "--quiet", file, "--", *flags), files)
+        )
     return max(status for status, _ in results), "".join(text for _, text in results)
 
 
@@ -69,9 +105,17 @@ def found(text):
 
 
 def analysed(lab, name, analyse, *folders):
-    """What it says of these folders: kept while every header, they, and what analyses are the same."""
-    inputs = [path("tests", "static", "cppcheck.txt"), path(".clang-tidy"), path("build", "flags"),
-              *map(path, sources(folders)), *headers(), "cppcheck", "clang-tidy"]
+    """What it says of these folders: kept while every header, they, and what analyses are the
+    same."""
+    inputs = [
+        path("tests", "static", "cppcheck.txt"),
+        path(".clang-tidy"),
+        path("build", "flags"),
+        *map(path, sources(folders)),
+        *headers(),
+        "cppcheck",
+        "clang-tidy",
+    ]
     return lab.kept(name, analyse, *inputs).wait()
 
 
@@ -92,8 +136,9 @@ def expect_clean(result, folders):
 
 
 def of_hypervisor():
-    return expect_clean(cppcheck(sources(HYPERVISOR), "warning,style,performance,portability"),
-                        HYPERVISOR)
+    return expect_clean(
+        cppcheck(sources(HYPERVISOR), "warning,style,performance,portability"), HYPERVISOR
+    )
 
 
 def of_others():
@@ -151,11 +196,17 @@ def test_commits():
     assert not faults, "\n".join(faults)
 
 
-@pytest.mark.parametrize("message, faults", [
-    ("nmi: forward what arrives during host work\n\nIt was lost.\n", 0),
-    ("lib, boot, guest: declare functions in their own header\n\nWhy.", 0),
-    ("nmi: forward what arrives during host work\n", 1), ("Forward NMIs\n\nWhy.\n", 1),
-    ("nmi: forward NMIs.\n\nWhy.\n", 1), (f"nmi: {'x' * 70}\nWhy.\n", 2)])
+@pytest.mark.parametrize(
+    "message, faults",
+    [
+        ("nmi: forward what arrives during host work\n\nIt was lost.\n", 0),
+        ("lib, boot, guest: declare functions in their own header\n\nWhy.", 0),
+        ("nmi: forward what arrives during host work\n", 1),
+        ("Forward NMIs\n\nWhy.\n", 1),
+        ("nmi: forward NMIs.\n\nWhy.\n", 1),
+        (f"nmi: {'x' * 70}\nWhy.\n", 2),
+    ],
+)
 def test_commit_faults(message, faults):
     assert len(list(commit_faults(message))) == faults
 
@@ -166,7 +217,9 @@ def blank(match):
 
 def crowded_fields(text):
     """The numbers of the lines on which a struct or a union has more than one field."""
-    text = re.sub(r"""/\*.*?\*/|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""", blank, text, flags=re.DOTALL)
+    text = re.sub(
+        r"""/\*.*?\*/|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""", blank, text, flags=re.DOTALL
+    )
     lines = set()
     depth = 1
     while depth:  # parameters and attributes have commas of their own
@@ -180,14 +233,18 @@ def crowded_fields(text):
 
     depth = 1
     while depth:  # the innermost braces first
-        text, depth = re.subn(r"(?P<fields>\b(?:struct|union)\b[^;{}=~]*)?\{(?P<body>[^{}]*)\}",
-                              look, text)
+        text, depth = re.subn(
+            r"(?P<fields>\b(?:struct|union)\b[^;{}=~]*)?\{(?P<body>[^{}]*)\}", look, text
+        )
     return sorted(lines)
 
 
 def test_one_field_a_line():
-    names = [name for folder in (*HYPERVISOR, "include")
-             for name in sorted(glob.glob(f"{folder}/*.[ch]", root_dir=TOP))]
+    names = [
+        name
+        for folder in (*HYPERVISOR, "include")
+        for name in sorted(glob.glob(f"{folder}/*.[ch]", root_dir=TOP))
+    ]
     crowded = []
     for name in names:
         with open(path(name), encoding="utf-8") as source:
@@ -197,7 +254,9 @@ def test_one_field_a_line():
 
 
 def test_sees_crowded_fields():
-    assert crowded_fields("""struct msr_entry {
+    assert (
+        crowded_fields(
+            """struct msr_entry {
     uint32_t index, reserved;
     union {
         uint64_t base[2]; uint64_t size; /* two */
@@ -209,7 +268,10 @@ static const struct msr_entry entries[] = {{1, 2}, {3, 4}};
 struct msr_entry entry_get(uint64_t index)
 {
     uint64_t low, high;
-}""") == [2, 4]
+}"""
+        )
+        == [2, 4]
+    )
 
 
 def test_cppcheck_sees_bugs():

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_border.py: nothing outside experiments/ names an experiment (border.py). Each kind of name that
-# is planted in a copy of a file's text is seen, in comments too.
+# test_border.py: nothing outside experiments/ names an experiment (border.py). Each kind of name
+# that is planted in a copy of a file's text is seen, in comments too.
 import border
 import pytest
 
@@ -16,8 +16,10 @@ def one(names, why):
 def planted(name):
     """What is said where this is code, and where a comment has it: the same."""
     rules, text = border.rules(), border.text_of(PLANTED_IN)
-    code, comment = (border.complaints({PLANTED_IN: text + line}, rules)
-                     for line in (f"{name}\n", f"/* as {name} has it */\n"))
+    code, comment = (
+        border.complaints({PLANTED_IN: text + line}, rules)
+        for line in (f"{name}\n", f"/* as {name} has it */\n")
+    )
     assert code == comment
     return code
 

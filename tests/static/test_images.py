@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_images.py: what experiments cost where they are off. pmuvisor.efi has nothing of them, and the
-# exit path of pmuvisor-lab.efi is the same, instruction for instruction: only where a field of a
-# struct lies may differ.
+# test_images.py: what experiments cost where they are off. pmuvisor.efi has nothing of them, and
+# the exit path of pmuvisor-lab.efi is the same, instruction for instruction: only where a field of
+# a struct lies may differ.
 import difflib
 import os
 import re
@@ -10,7 +10,8 @@ import subprocess
 import pytest
 from machine import path
 
-# All that an exit, or an NMI in root mode, goes through that is not its handler alone; and handlers.
+# All that an exit, or an NMI in root mode, goes through that is not its handler alone; and
+# handlers.
 EXIT_PATH = """vmx_exit_entry vmx_exit_entry_guarded vmx_exit_entry_timed vmx_exit vmx_exit_timed
 vmx_exit_with_nmi_work nmi_entry nmi_root nmi_bookkeeping nmi_claim nmi_forward nmi_unblock
 pmu_reload_global_ctrl exit_cpuid exit_rdmsr exit_wrmsr exit_rdpmc exit_io exit_vmcall
@@ -24,15 +25,19 @@ NO_OPERATION = re.compile(r"((cs|data16) )*(nop[wl]?|xchg   %ax,%ax)\b")
 def normal(instruction):
     """Without the addresses that the layout of image and structs gives."""
     text = re.sub(r"#.*", "", instruction)
-    text = re.sub(r"\b[0-9a-f]+ <([^>+]+)(\+0x[0-9a-f]+)?>", lambda to:
-                  f"<{'here' if to[1].startswith('..@') else to[1]}>", text)
+    text = re.sub(
+        r"\b[0-9a-f]+ <([^>+]+)(\+0x[0-9a-f]+)?>",
+        lambda to: f"<{'here' if to[1].startswith('..@') else to[1]}>",
+        text,
+    )
     return re.sub(r"-?0x[0-9a-f]+(\(|$)", r"D\1", re.sub(r"%gs:0x[0-9a-f]+", "%gs:D", text)).strip()
 
 
 def functions(elf):
     """The instructions of each function, as normal() has them."""
-    done = subprocess.run(["objdump", "-d", "--no-show-raw-insn", elf], capture_output=True,
-                          text=True, check=True)
+    done = subprocess.run(
+        ["objdump", "-d", "--no-show-raw-insn", elf], capture_output=True, text=True, check=True
+    )
     found, name = {}, None
     for line in done.stdout.splitlines():
         label, instruction = LABEL.match(line), INSTRUCTION.match(line)
@@ -81,5 +86,8 @@ def test_sees_a_difference():
 def test_padding():
     """What follows the last instruction does not count; a no-operation before it does."""
     code = ["nop", "call   <vmcs_access_failed>"]
-    assert without_padding(code + ["xchg   %ax,%ax", "cs nopw D(%rax,%rax,1)", "nopl   D(%rax)"]) == code
+    assert (
+        without_padding(code + ["xchg   %ax,%ax", "cs nopw D(%rax,%rax,1)", "nopl   D(%rax)"])
+        == code
+    )
     assert without_padding(code + ["nopl   D(%rax)", "ret"]) == code + ["nopl   D(%rax)", "ret"]

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_instructions.py: docs/entries.md has tests that exist in each row. docs/instructions.md, or a page of an experiment, has a row for each function of the hypervisor that completes
-# an instruction for the guest, lets the guest execute it again, or gives the guest an event, and no other;
-# and each row has tests that exist.
+# test_instructions.py: docs/entries.md has tests that exist in each row. docs/instructions.md, or a
+# page of an experiment, has a row for each function of the hypervisor that completes an instruction
+# for the guest, lets the guest execute it again, or gives the guest an event, and no other; and
+# each row has tests that exist.
 import re
 import sys
 
@@ -15,13 +16,20 @@ SOURCE = re.compile(r"(?:(?:vmx|nmi|apic|pmu|guest|mm)/|experiments/\w+/hypervis
 EXPERIMENT_PAGE = re.compile(r"experiments/\w+/\w+\.md$")
 # What does one of these, and the fields by which a function could do it by itself.
 DOES = re.compile(
-    r"\b(?:skip_instruction|skip_bytes|reexecute_instruction|inject_(?:gp|df|ud|nmi|refusal)|deliver_\w+)\(|"
+    r"\b(?:skip_instruction|skip_bytes|reexecute_instruction|inject_(?:gp|df|ud|nmi|refusal)|"
+    r"deliver_\w+)\(|"
     r"\bvmcs_write_\w+\(\s*VMCS_(?:ENTRY_INTERRUPTION_INFORMATION|GUEST_RIP|"
-    r"GUEST_PENDING_DEBUG_EXCEPTIONS)\b")
+    r"GUEST_PENDING_DEBUG_EXCEPTIONS)\b"
+)
 # They are what it is done by, or begin a guest, or mend what an entry refused.
-BY = {"vmx/exit/outcome.h": None, "vmx/exit/outcome.c": None, "nmi/exit.c": {"inject_nmi"},
-      "vmx/exit/init_sipi.c": {"guest_set_init_state", "exit_sipi"},
-      "vmx/start/vmcs_setup.c": {"set_linux_entry_state"}, "vmx/exit/exit.c": {"wrap_eip", "correct_single_step"}}
+BY = {
+    "vmx/exit/outcome.h": None,
+    "vmx/exit/outcome.c": None,
+    "nmi/exit.c": {"inject_nmi"},
+    "vmx/exit/init_sipi.c": {"guest_set_init_state", "exit_sipi"},
+    "vmx/start/vmcs_setup.c": {"set_linux_entry_state"},
+    "vmx/exit/exit.c": {"wrap_eip", "correct_single_step"},
+}
 ROW = re.compile(r"^\| `([\w/]+\.\w+):(\w+)\(\)` \|[^|\n]*\| ([^|\n]+) \|$", re.MULTILINE)
 
 
@@ -45,8 +53,11 @@ def places(sources):
         by = BY.get(name, set())
         if by is None:
             continue
-        found |= {(name, function) for function, body in functions(without_comments(text))
-                  if DOES.search(body) and function not in by}
+        found |= {
+            (name, function)
+            for function, body in functions(without_comments(text))
+            if DOES.search(body) and function not in by
+        }
     return found
 
 
@@ -55,17 +66,24 @@ def sources():
 
 
 def all_pages():
-    return "\n".join(pages.read(name) for name in [PAGE, *filter(EXPERIMENT_PAGE.match,
-                                                                 pages.tree_files())])
+    return "\n".join(
+        pages.read(name) for name in [PAGE, *filter(EXPERIMENT_PAGE.match, pages.tree_files())]
+    )
 
 
 def complaints(found, page, tests):
     rows = {(file, function): words.split() for file, function, words in ROW.findall(page)}
     out = [f"{file}:{function}() has no row" for file, function in sorted(found - rows.keys())]
-    out += [f"{file}:{function}() has a row, and does none of it"
-            for file, function in sorted(rows.keys() - found)]
-    return out + [f"{function}: there is no test {word}" for (_, function), words in rows.items()
-                  for word in words if word not in tests]
+    out += [
+        f"{file}:{function}() has a row, and does none of it"
+        for file, function in sorted(rows.keys() - found)
+    ]
+    return out + [
+        f"{function}: there is no test {word}"
+        for (_, function), words in rows.items()
+        for word in words
+        if word not in tests
+    ]
 
 
 def test_each_place_has_a_row_with_tests():
@@ -74,20 +92,29 @@ def test_each_place_has_a_row_with_tests():
     assert len(found) >= 20, found  # without an experiment
     assert not complaints(found, page, tests), "\n".join(complaints(found, page, tests))
     # A caller more, one less, and a test that is not there.
-    more = every | {"vmx/exit/more.c": "void exit_more(struct cpu *cpu)\n{\n    skip_instruction(cpu);\n}\n"}
+    more = every | {
+        "vmx/exit/more.c": "void exit_more(struct cpu *cpu)\n{\n    skip_instruction(cpu);\n}\n"
+    }
     assert complaints(places(more), page, tests) == ["vmx/exit/more.c:exit_more() has no row"]
-    assert complaints(found - {("vmx/exit/cpuid.c", "exit_cpuid")}, page, tests) == \
-        ["vmx/exit/cpuid.c:exit_cpuid() has a row, and does none of it"]
-    assert complaints(found, page, tests - {"instruction/invd"}) == \
-        ["exit_invd: there is no test instruction/invd"]
+    assert complaints(found - {("vmx/exit/cpuid.c", "exit_cpuid")}, page, tests) == [
+        "vmx/exit/cpuid.c:exit_cpuid() has a row, and does none of it"
+    ]
+    assert complaints(found, page, tests - {"instruction/invd"}) == [
+        "exit_invd: there is no test instruction/invd"
+    ]
 
 
 ENTRIES = "docs/entries.md"
 # SDM Vol. 3, "Checks on the Guest State Area"; the last: of "Checks on VMX Controls".
-SECTIONS = ["Checks on Guest Control Registers, Debug Registers, and MSRs",
-            "Checks on Guest Segment Registers", "Checks on Guest Descriptor-Table Registers",
-            "Checks on Guest RIP, RFLAGS, and SSP", "Checks on Guest Non-Register State",
-            "Checks on Guest Page-Directory-Pointer-Table Entries", "VM-Entry Control Fields"]
+SECTIONS = [
+    "Checks on Guest Control Registers, Debug Registers, and MSRs",
+    "Checks on Guest Segment Registers",
+    "Checks on Guest Descriptor-Table Registers",
+    "Checks on Guest RIP, RFLAGS, and SSP",
+    "Checks on Guest Non-Register State",
+    "Checks on Guest Page-Directory-Pointer-Table Entries",
+    "VM-Entry Control Fields",
+]
 ANSWER = re.compile(r"no: |\*\*yes\*\*: ")
 
 
@@ -96,13 +123,21 @@ def entry_complaints(page, tests):
     parts = re.split(r"^## (.*)\n", page, flags=re.MULTILINE)[1:]
     out = [] if parts[::2] == SECTIONS else [f"the sections are {parts[::2]}, wanted {SECTIONS}"]
     for title, text in zip(parts[::2], parts[1::2]):
-        rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("|")][2:]
+        rows = [
+            line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("|")
+        ][2:]
         out += [f"{title}: no row"] if not rows else []
         for row in rows:
             if len(row) != 3 or not ANSWER.match(row[1]):
-                out.append(f"{title}: {row[0]}: wanted a check, yes or no with its reason, and tests")
+                out.append(
+                    f"{title}: {row[0]}: wanted a check, yes or no with its reason, and tests"
+                )
             elif not row[2].startswith("none: "):
-                out += [f"{row[0]}: there is no test {word}" for word in row[2].split() if word not in tests]
+                out += [
+                    f"{row[0]}: there is no test {word}"
+                    for word in row[2].split()
+                    if word not in tests
+                ]
     return out
 
 
@@ -110,8 +145,10 @@ def test_each_check_of_entries_has_tests():
     page, tests = pages.read(ENTRIES), set(pages.test_names())
     assert not entry_complaints(page, tests), "\n".join(entry_complaints(page, tests))
     # A test that is not there, a row without an answer, a section without a row.
-    assert entry_complaints(page, tests - {"entry/pdpte"}) == \
-        ["PDPTEs with PAE paging: reserved bits: there is no test entry/pdpte"]
+    assert entry_complaints(page, tests - {"entry/pdpte"}) == [
+        "PDPTEs with PAE paging: reserved bits: there is no test entry/pdpte"
+    ]
     assert len(entry_complaints(page.replace("**yes**", "perhaps"), tests)) == page.count("**yes**")
-    assert entry_complaints(re.sub(r"^\| GDTR.*\n", "", page, flags=re.MULTILINE), tests) == \
-        ["Checks on Guest Descriptor-Table Registers: no row"]
+    assert entry_complaints(re.sub(r"^\| GDTR.*\n", "", page, flags=re.MULTILINE), tests) == [
+        "Checks on Guest Descriptor-Table Registers: no row"
+    ]

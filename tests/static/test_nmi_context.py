@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_nmi_context.py: the hypervisor keeps the rules of NMI context, by either compiler, and
-# nmi_context.py sees each rule broken: by an object in the place of one of the hypervisor's, or by a
-# row that does not apply.
+# nmi_context.py sees each rule broken: by an object in the place of one of the hypervisor's, or by
+# a row that does not apply.
 import subprocess
 from unittest import mock
 
@@ -10,7 +10,8 @@ import pytest
 from machine import TOP, path
 
 SOURCE = "nmi/source.c"
-# What takes the place of nmi/source.c. BREAKS is in a row of its table, so that it is found by that.
+# What takes the place of nmi/source.c. BREAKS is in a row of its table, so that it is found by
+# that.
 PLANTED = """
 typedef unsigned long u64;
 struct cpu;
@@ -43,38 +44,69 @@ const char *nmi_source_name(int s) { return sources[s].take ? "a" : "b"; }
 _Bool platform_nmi_pending(const struct cpu *cpu) { return 0; }
 """
 BROKEN = {
-    "vmread": ('u64 v; __asm__ volatile("vmread %1, %0" : "=r"(v) : "r"(0UL) : "cc")',
-               "has an access to the VMCS: vmread"),
-    "vmwrite": ('__asm__ volatile("vmwrite %0, %1" : : "r"(0UL), "r"(0UL) : "cc")',
-                "has an access to the VMCS: vmwrite"),
+    "vmread": (
+        'u64 v; __asm__ volatile("vmread %1, %0" : "=r"(v) : "r"(0UL) : "cc")',
+        "has an access to the VMCS: vmread",
+    ),
+    "vmwrite": (
+        '__asm__ volatile("vmwrite %0, %1" : : "r"(0UL), "r"(0UL) : "cc")',
+        "has an access to the VMCS: vmwrite",
+    ),
     "iret": ('__asm__ volatile("iretq")', "has an IRET: iretq"),
     "unblock": ("nmi_unblock()", "take reaches nmi_unblock() in nmi/unblock.asm, wanted a file of"),
-    "exit context": ("nmi_hold(cpu)",
-                     "take reaches nmi_hold() in nmi/bookkeeping.c, wanted a file of FILES"),
-    "lock": ("while (__atomic_test_and_set(&flag, __ATOMIC_ACQUIRE)) ;",
-             "has an exchange with memory, which takes a lock: xchg"),
-    "prints": ('log_printf("NMI")', "take reaches log_printf(), which prints or takes the log's lock"),
+    "exit context": (
+        "nmi_hold(cpu)",
+        "take reaches nmi_hold() in nmi/bookkeeping.c, wanted a file of FILES",
+    ),
+    "lock": (
+        "while (__atomic_test_and_set(&flag, __ATOMIC_ACQUIRE)) ;",
+        "has an exchange with memory, which takes a lock: xchg",
+    ),
+    "prints": (
+        'log_printf("NMI")',
+        "take reaches log_printf(), which prints or takes the log's lock",
+    ),
 }
 
 
 @pytest.fixture(name="plant")
 def plant_in(tmp_path):
     """What is found with this text, compiled, in the place of a source, or as one more."""
+
     def plant(text, source=SOURCE, folder="build"):
         planted = tmp_path / "planted.c"
         planted.write_text(text, encoding="ascii")
-        subprocess.run(["gcc", "-O2", "-w", "-fpie", "-fvisibility=hidden", "-c", "-o",
-                        tmp_path / "planted.o", planted], check=True)
+        subprocess.run(
+            [
+                "gcc",
+                "-O2",
+                "-w",
+                "-fpie",
+                "-fvisibility=hidden",
+                "-c",
+                "-o",
+                tmp_path / "planted.o",
+                planted,
+            ],
+            check=True,
+        )
         files = nmi_context.files_of(path(folder))
         assert source in files
-        return list(nmi_context.broken(
-            nmi_context.Code({**files, source: str(tmp_path / "planted.o")})))
+        return list(
+            nmi_context.broken(nmi_context.Code({**files, source: str(tmp_path / "planted.o")}))
+        )
+
     return plant
 
 
 def found(folder):
-    done = subprocess.run([path("tests", "static", "nmi_context.py"), folder], cwd=TOP,
-                          capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [path("tests", "static", "nmi_context.py"), folder],
+        cwd=TOP,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -84,8 +116,12 @@ def test_gcc():
 
 
 def test_clang(tmp_path):
-    subprocess.run(["make", f"BUILD={tmp_path}", "CC=clang", f"{tmp_path}/pmuvisor.elf"], cwd=TOP,
-                   check=True, capture_output=True)
+    subprocess.run(
+        ["make", f"BUILD={tmp_path}", "CC=clang", f"{tmp_path}/pmuvisor.elf"],
+        cwd=TOP,
+        check=True,
+        capture_output=True,
+    )
     return found(str(tmp_path))
 
 
@@ -99,7 +135,8 @@ def test_sees(plant):
 
 def test_sees_compare_exchange(plant):
     """A compare-exchange in another file than the notes'."""
-    wrong = plant("""
+    wrong = plant(
+        """
         unsigned word;
         unsigned apic_lvtpc_read(void)
         {
@@ -110,32 +147,46 @@ def test_sees_compare_exchange(plant):
         }
         void apic_lvtpc_write(unsigned value) { word = value; }
         _Bool apic_send_self_nmi(void) { return 0; }
-        """, "apic/apic.c")
+        """,
+        "apic/apic.c",
+    )
     line = "apic_lvtpc_read() in apic/apic.c has a compare-exchange"
     assert [one for one in wrong if line in one], wrong
 
 
 def test_sees_an_end_that_comes_back(plant):
     wrong = plant("void vmcs_access_failed(unsigned encoding, _Bool write) { }", "vmx/vmcs.c")
-    assert [one for one in wrong if one == "vmcs_access_failed() is in ENDS, and may come back"], wrong
+    assert [
+        one for one in wrong if one == "vmcs_access_failed() is in ENDS, and may come back"
+    ], wrong
 
 
 def test_sees_an_unnamed_call(plant):
     """An indirect call that goes by no table."""
     with pytest.raises(nmi_context.Unclear, match="found the indirect 'call"):
-        plant("""
+        plant(
+            """
         unsigned apic_lvtpc_read(void) { return ((unsigned (**)(void))8)[0]() + 1; }
         void apic_lvtpc_write(unsigned value) { }
         _Bool apic_send_self_nmi(void) { return 0; }
-        """, "apic/apic.c")
+        """,
+            "apic/apic.c",
+        )
 
 
-@pytest.mark.parametrize("rows, row, line", [
-    ("FILES", {"mm/ept.c": "no use"}, "found no use of the row mm/ept.c"),
-    ("ENDS", {"machine_reset": "no use"}, "found no use of the row machine_reset"),
-    ("EXCEPTIONS", {("apic/apic.c", "an IRET"): "no use"},
-     "found no use of the row ('apic/apic.c', 'an IRET')"),
-], ids=["file", "end", "exception"])
+@pytest.mark.parametrize(
+    "rows, row, line",
+    [
+        ("FILES", {"mm/ept.c": "no use"}, "found no use of the row mm/ept.c"),
+        ("ENDS", {"machine_reset": "no use"}, "found no use of the row machine_reset"),
+        (
+            "EXCEPTIONS",
+            {("apic/apic.c", "an IRET"): "no use"},
+            "found no use of the row ('apic/apic.c', 'an IRET')",
+        ),
+    ],
+    ids=["file", "end", "exception"],
+)
 def test_sees_a_stale_row(rows, row, line):
     code = nmi_context.Code(nmi_context.files_of(path("build")))
     with mock.patch.dict(getattr(nmi_context, rows), row):

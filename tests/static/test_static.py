@@ -18,17 +18,21 @@ HERE = path("tests", "static")
 @pytest.fixture
 def run(monkeypatch, capsys):
     """Runs a check's main(); gives its exit status and all that it printed."""
+
     def main_of(module, *arguments):
         monkeypatch.setattr(sys, "argv", [module.__name__, *arguments])
         status = module.main()
         said = capsys.readouterr()
         return status, said.out + said.err
+
     return main_of
 
 
 def test_lines_c():
-    text = ('/* first\n * second */ int a;\n\n// gone\nchar *s = "/* not // a comment";\n'
-            "char c = '\"'; /* it's one */\n  \t\nint b; // end\n")
+    text = (
+        '/* first\n * second */ int a;\n\n// gone\nchar *s = "/* not // a comment";\n'
+        "char c = '\"'; /* it's one */\n  \t\nint b; // end\n"
+    )
     assert code_lines.code_lines(text, False) == 4, code_lines.without_comments(text, False)
 
 
@@ -57,14 +61,28 @@ def assemble(folder):
     made = [os.path.join(folder, name) for name in ("depth.o", "depth.elf", "depth.map")]
     source = os.path.join(HERE, "depth.asm")
     subprocess.run(["nasm", "-f", "elf64", "-o", made[0], source], check=True)
-    subprocess.run(["ld", "-pie", "--no-dynamic-linker", "-e", "calls", "-Map", made[2],
-                    "-o", made[1], made[0]], check=True)
+    subprocess.run(
+        [
+            "ld",
+            "-pie",
+            "--no-dynamic-linker",
+            "-e",
+            "calls",
+            "-Map",
+            made[2],
+            "-o",
+            made[1],
+            made[0],
+        ],
+        check=True,
+    )
     return made[1:]
 
 
 @pytest.fixture
 def analyse(run):
     """Runs stack.py on depth.asm with one way in, and maybe one of exceptions."""
+
     def stack_of(way_in, recursion=None, file=None, switches=None, exception=None):
         with tempfile.TemporaryDirectory() as folder:
             elf, link_map = assemble(folder)
@@ -74,10 +92,15 @@ def analyse(run):
             ways_in = {"root": [(way_in, 0)]}
             if exception:
                 ways_in["fault"] = [(exception, 8)]
-            with mock.patch.multiple(stack, WAYS_IN=ways_in, RECURSION=recursion or {},
-                                     INDIRECT={place: [file or place]},
-                                     SWITCHES={place: switches} if switches else {}):
+            with mock.patch.multiple(
+                stack,
+                WAYS_IN=ways_in,
+                RECURSION=recursion or {},
+                INDIRECT={place: [file or place]},
+                SWITCHES={place: switches} if switches else {},
+            ):
                 return run(stack, "--map", link_map, "--source", folder, elf)
+
     return stack_of
 
 
@@ -103,12 +126,14 @@ def test_stack_exceptions(analyse):
 
 
 def test_stack_refuses(analyse):
-    for way_in, text in (("jumps", "found 4112 bytes on the root stack, wanted at most 4096"),
-                         ("recursive", "recursion without a bound: again > again"),
-                         ("grows", "ever more on the stack"),
-                         ("unbalanced", "found 8 bytes on the stack at a return"),
-                         ("elsewhere", "found 'mov rsp,rax', which cannot be followed"),
-                         ("absent", "found no function absent")):
+    for way_in, text in (
+        ("jumps", "found 4112 bytes on the root stack, wanted at most 4096"),
+        ("recursive", "recursion without a bound: again > again"),
+        ("grows", "ever more on the stack"),
+        ("unbalanced", "found 8 bytes on the stack at a return"),
+        ("elsewhere", "found 'mov rsp,rax', which cannot be followed"),
+        ("absent", "found no function absent"),
+    ):
         status, found = analyse(way_in)
         assert status == 1 and text in found, (way_in, found)
 
@@ -121,16 +146,26 @@ def test_stack_unknown_target(analyse):
 
 def test_stack_mutants(run):
     """The hypervisor itself, as it is and with one thing wrong (tests.mk builds these)."""
+
     def check(name):
-        return run(stack, "--source", os.path.join(TOP, "vmx"), "--source",
-                   os.path.join(TOP, "include"), "--map", f"{name}.map",
-                   f"{name}.elf")
+        return run(
+            stack,
+            "--source",
+            os.path.join(TOP, "vmx"),
+            "--source",
+            os.path.join(TOP, "include"),
+            "--map",
+            f"{name}.map",
+            f"{name}.elf",
+        )
 
     build = os.path.join(TOP, "build")
     status, text = check(os.path.join(build, "pmuvisor"))
     assert status == 0 and text.count(" stack: ") == len(stack.WAYS_IN), text
-    for name, reason in (("big_frame", "bytes on the root stack, wanted at most"),
-                         ("recursion", "recursion without a bound: deep > deep"),
-                         ("unnamed", "found an indirect call")):
+    for name, reason in (
+        ("big_frame", "bytes on the root stack, wanted at most"),
+        ("recursion", "recursion without a bound: deep > deep"),
+        ("unnamed", "found an indirect call"),
+    ):
         status, text = check(os.path.join(build, "static", name))
         assert status == 1 and reason in text, (name, text)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_taken_away.py: what is left without experiments/ and metal/ is whole: in a copy of the tree it
-# builds, passes its unit tests and static tests, and boots a guest.
+# test_taken_away.py: what is left without experiments/ and metal/ is whole: in a copy of the tree
+# it builds, passes its unit tests and static tests, and boots a guest.
 import os
 import shutil
 import subprocess
@@ -13,8 +13,11 @@ TAKEN = ("experiments", "metal")
 COMPILERS = ("gcc-12", "gcc-14")
 # Of the static tests, not those that take long and see the same here: the sources, and objects of
 # which the same image is linked (test_builds).
-STATIC = ["tests/static", "--deselect=tests/static/test_analyse.py::test_clang_tidy",
-          "--ignore=tests/static/test_nmi_context.py"]
+STATIC = [
+    "tests/static",
+    "--deselect=tests/static/test_analyse.py::test_clang_tidy",
+    "--ignore=tests/static/test_nmi_context.py",
+]
 
 
 def tree():
@@ -32,14 +35,27 @@ def make_copy(lab):
             os.makedirs(os.path.join(to, os.path.dirname(name)), exist_ok=True)
             shutil.copy2(os.path.join(TOP, name), os.path.join(to, name))
         return to
+
     return lab.once("taken-away", make, True).wait()
 
 
 def run(copy, *command):
-    environment = {key: value for key, value in os.environ.items()
-                   if not key.startswith(("MAKE", "MFLAGS", "PYTEST"))}
-    done = subprocess.run(command, cwd=copy, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          env=environment, errors="replace", timeout=BACKSTOP_SECONDS, check=False)
+    environment = {
+        key: value
+        for key, value in os.environ.items()
+        if not key.startswith(("MAKE", "MFLAGS", "PYTEST"))
+    }
+    done = subprocess.run(
+        command,
+        cwd=copy,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=environment,
+        errors="replace",
+        timeout=BACKSTOP_SECONDS,
+        check=False,
+    )
     assert done.returncode == 0, f"{' '.join(command)}: {done.stdout[-2000:]}"
     return done.stdout
 
@@ -50,8 +66,9 @@ def make(copy, *words):
 
 def is_another(compiler):
     """It is there, and not what `gcc` is."""
-    return shutil.which(compiler) and \
-        os.path.realpath(shutil.which(compiler)) != os.path.realpath(shutil.which("gcc"))
+    return shutil.which(compiler) and os.path.realpath(shutil.which(compiler)) != os.path.realpath(
+        shutil.which("gcc")
+    )
 
 
 def builds(copy):
@@ -59,22 +76,29 @@ def builds(copy):
     for compiler in filter(is_another, COMPILERS):
         make(copy, f"CC={compiler}", f"BUILD=build/{compiler}", f"build/{compiler}/pmuvisor.efi")
     make(copy)
-    with open(made("build/pmuvisor.efi"), "rb") as whole, \
-            open(os.path.join(copy, "build", "pmuvisor.efi"), "rb") as ours:
+    with open(made("build/pmuvisor.efi"), "rb") as whole, open(
+        os.path.join(copy, "build", "pmuvisor.efi"), "rb"
+    ) as ours:
         assert ours.read() == whole.read()
 
 
 def whole(lab):
     """Builds, unit tests and static tests: while what is left is the same, but for its pages."""
+
     def look(_):
         copy = make_copy(lab)
         builds(copy)
         make(copy, "unit")
         run(copy, "/usr/bin/python3", "-B", "-m", "pytest", *STATIC)
         return "builds, unit tests, static tests"
+
     names = [os.path.join(TOP, name) for name in tree() if not name.endswith(".md")]
-    return lab.value("taken-away-whole", lambda: [digest(name) for name in names] +
-                     [digest_any(name) for name in ("gcc", *COMPILERS, "clang")], look).wait()
+    return lab.value(
+        "taken-away-whole",
+        lambda: [digest(name) for name in names]
+        + [digest_any(name) for name in ("gcc", *COMPILERS, "clang")],
+        look,
+    ).wait()
 
 
 def test_whole(lab):
@@ -83,11 +107,19 @@ def test_whole(lab):
 
 def test_runs(lab):
     """Kept while the image and what boots it are the same."""
+
     def look(_):
         whole(lab)
         assert "PMIs: 1000 raised (0 masked), 1000 in non-root mode" in make(make_copy(lab), "run")
         return "1000 PMIs"
-    names = [os.path.join(TOP, name) for name in tree()
-             if name.split("/")[0] in ("testbed", "programs", "run-qemu.sh", "Makefile")]
-    return lab.value("taken-away-runs", lambda: [bed(), digest(made("build/pmuvisor.efi")),
-                                                 *map(digest, names)], look).wait()
+
+    names = [
+        os.path.join(TOP, name)
+        for name in tree()
+        if name.split("/")[0] in ("testbed", "programs", "run-qemu.sh", "Makefile")
+    ]
+    return lab.value(
+        "taken-away-runs",
+        lambda: [bed(), digest(made("build/pmuvisor.efi")), *map(digest, names)],
+        look,
+    ).wait()

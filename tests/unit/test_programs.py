@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_programs.py: tests that are programs: those of tests/unit/ (cmocka) and the test bed's own. One
-# program has many tests, whose names are in its source; it runs once, and each is a result.
+# test_programs.py: tests that are programs: those of tests/unit/ (cmocka) and the test bed's own.
+# One program has many tests, whose names are in its source; it runs once, and each is a result.
 import glob
 import os
 import re
@@ -20,15 +20,25 @@ BED, SELFTEST = path("testbed", "test.sh"), path("testbed", "selftest.sh")
 
 def programs():
     """{command: names of its tests}."""
+
     def names(pattern, *files):
         text = "".join(open(file, encoding="utf-8").read() for file in files)
         return list(dict.fromkeys(re.findall(pattern, text, re.MULTILINE)))
-    found = {path("build", "unit", os.path.basename(file)[:-2]): names(CMOCKA_NAME, file)
-             for file in sorted(glob.glob(path("tests", "unit", "test_*.c")) +
-                                glob.glob(path("experiments", "*", "tests", "unit", "test_*.c")))}
-    found[BED] = names(r"^TEST\((\w+)\)", *sorted(glob.glob(path("tests", "unit", "testbed", "*.cc")) +
-                                                  glob.glob(path("experiments", "*", "tests",
-                                                                 "emulator", "*.cc"))))
+
+    found = {
+        path("build", "unit", os.path.basename(file)[:-2]): names(CMOCKA_NAME, file)
+        for file in sorted(
+            glob.glob(path("tests", "unit", "test_*.c"))
+            + glob.glob(path("experiments", "*", "tests", "unit", "test_*.c"))
+        )
+    }
+    found[BED] = names(
+        r"^TEST\((\w+)\)",
+        *sorted(
+            glob.glob(path("tests", "unit", "testbed", "*.cc"))
+            + glob.glob(path("experiments", "*", "tests", "emulator", "*.cc"))
+        ),
+    )
     found[SELFTEST] = names(r'^echo "ok (\w+)"', SELFTEST)
     return found
 
@@ -44,25 +54,48 @@ def results_of(output):
 
 
 def run(lab, command):
-    """(exit status, output) of a program, once; kept while it is the same, or what a script builds."""
+    """(exit status, output) of a program, once; kept while it is the same, or what a script
+    builds."""
     ours = command.startswith(path("build", ""))
-    inputs = [] if ours else [path("testbed"), path("tests", "unit", "testbed"), path("include"),
-                              *glob.glob(path("experiments", "*", "emulator")), "g++", "gcc"]
+    inputs = (
+        []
+        if ours
+        else [
+            path("testbed"),
+            path("tests", "unit", "testbed"),
+            path("include"),
+            *glob.glob(path("experiments", "*", "emulator")),
+            "g++",
+            "gcc",
+        ]
+    )
 
     def look(_):
-        done = subprocess.run([command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, errors="replace", check=False,
-                              timeout=BACKSTOP_SECONDS)
+        done = subprocess.run(
+            [command],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            check=False,
+            timeout=BACKSTOP_SECONDS,
+        )
         return [done.returncode, done.stdout]
-    return lab.value(f"unit-{os.path.basename(command)}",
-                     lambda: [digest(__file__), *map(digest_any, [command, *inputs])], look,
-                     targets=[command] if ours else []).wait()
+
+    return lab.value(
+        f"unit-{os.path.basename(command)}",
+        lambda: [digest(__file__), *map(digest_any, [command, *inputs])],
+        look,
+        targets=[command] if ours else [],
+    ).wait()
 
 
 def wrong_lines(output, test):
     """What a failed test said of itself: cmocka's lines between its start and its result."""
-    said = re.search(rf"\[\s*RUN\s*\] {test}\n(.*?)\[\s*FAILED\s*\] {test}$", output,
-                     re.DOTALL | re.MULTILINE)
+    said = re.search(
+        rf"\[\s*RUN\s*\] {test}\n(.*?)\[\s*FAILED\s*\] {test}$", output, re.DOTALL | re.MULTILINE
+    )
     return said[1] if said and said[1] else output[-600:]
 
 
@@ -82,15 +115,18 @@ def judge(test, names, status, output):
     return text
 
 
-CASES = [(command, names, test) for command, names in programs().items()
-         for test in names or [""]]  # without any it fails: each program has to run something
+CASES = [
+    (command, names, test) for command, names in programs().items() for test in names or [""]
+]  # without any it fails: each program has to run something
 
 
 def cases(*commands):
     found = [case for case in CASES if (case[0] in (BED, SELFTEST)) == bool(commands)]
-    return pytest.mark.parametrize("command, names, test", found,
-                                   ids=[f"{os.path.basename(command)}-{test}"
-                                        for command, _, test in found])
+    return pytest.mark.parametrize(
+        "command, names, test",
+        found,
+        ids=[f"{os.path.basename(command)}-{test}" for command, _, test in found],
+    )
 
 
 @cases()
@@ -105,11 +141,18 @@ def test_bed(lab, command, names, test):
     return judge(test, names, *run(lab, command))
 
 
-@pytest.mark.parametrize("status, output, wrong", [
-    (0, "", "ran no test"), (0, "ok one\nok two\n", "which its source does not name"),
-    (0, "ok other\n", "did not run this"), (1, "ok one\n", "exit status 1"),
-    (1, "FAIL one: because\n", "because"), (0, "[  FAILED  ] one\n", "FAILED")],
-    ids=["nothing", "unknown", "missing", "status", "failed", "cmocka"])
+@pytest.mark.parametrize(
+    "status, output, wrong",
+    [
+        (0, "", "ran no test"),
+        (0, "ok one\nok two\n", "which its source does not name"),
+        (0, "ok other\n", "did not run this"),
+        (1, "ok one\n", "exit status 1"),
+        (1, "FAIL one: because\n", "because"),
+        (0, "[  FAILED  ] one\n", "FAILED"),
+    ],
+    ids=["nothing", "unknown", "missing", "status", "failed", "cmocka"],
+)
 def test_bad_program(status, output, wrong):
     """A program that ends badly fails its tests."""
     with pytest.raises(AssertionError, match=wrong):

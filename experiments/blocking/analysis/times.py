@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# times.py: reads the emulator's log of blocking (../README.md): who ran, and were NMIs blocked and the PMI
-# masked, from the first NMI of a region on.
+# times.py: reads the emulator's log of blocking (../README.md): who ran, and were NMIs blocked and
+# the PMI masked, from the first NMI of a region on.
 import collections
 
 # `nmi`: an NMI came at its beginning. `instructions`: how long it lasted.
@@ -20,7 +20,8 @@ def state_of(words):
 
 
 def spans(path, region, processor=0):
-    """The spans of the region from the one before its first NMI on. ValueError where it has no NMI."""
+    """The spans of the region from the one before its first NMI on. ValueError where it has no
+    NMI."""
     state, inside, found, began, came, coming = None, False, [], 0, False, False
     for at, who, (kind, *words) in lines(path):
         if who != processor:
@@ -38,11 +39,18 @@ def spans(path, region, processor=0):
     first = next((n for n, span in enumerate(found) if span.nmi), None)
     if first is None:
         raise ValueError(f"{path}: region {region} has no NMI")
-    return found[max(first - 1, 0):]
+    return found[max(first - 1, 0) :]
 
 
 def shape(found):
-    """What of them does not depend on how many instructions anything has: a letter for who runs (g guest, r root
-    mode), then B where NMIs are blocked, M where the PMI is masked, and ! before it where an NMI came."""
-    return " ".join(("!" if span.nmi else "") + ("r" if span.root else "g") + ("B" if span.blocked else "") +
-                    ("M" if span.masked else "") for span in found)
+    """What of them does not depend on how many instructions anything has: a letter for who runs (g
+    guest, r root mode), then B where NMIs are blocked, M where the PMI is masked, and ! before it
+    where an NMI came.
+    """
+    return " ".join(
+        ("!" if span.nmi else "")
+        + ("r" if span.root else "g")
+        + ("B" if span.blocked else "")
+        + ("M" if span.masked else "")
+        for span in found
+    )

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_blocking.py: time lines of NMI blocking and PMI masking, as in the thesis's Figures 2.1, 3.1 and 3.2: one
-# PMI of the guest, in whose handler root mode has work with PMIs of its own. Without the two steps both are
-# prolonged, and that work gets none.
+# test_blocking.py: time lines of NMI blocking and PMI masking, as in the thesis's Figures 2.1, 3.1
+# and 3.2: one PMI of the guest, in whose handler root mode has work with PMIs of its own. Without
+# the two steps both are prolonged, and that work gets none.
 import os
 
 import host
@@ -12,8 +12,11 @@ import times_picture
 
 WAY_MAX = 1000  # instructions, from the exit to the work: a switch of the PMU is on the way
 STEPS_OFF = "bookkeeping=lost,skid"
-BOOTS = {"native": ("times", {"entry": "native"}), "prolonged": ("times:1", {"config": STEPS_OFF}),
-         "secured": ("times:1", {})}
+BOOTS = {
+    "native": ("times", {"entry": "native"}),
+    "prolonged": ("times:1", {"config": STEPS_OFF}),
+    "secured": ("times:1", {}),
+}
 
 
 def spans(lab, name):
@@ -24,14 +27,16 @@ def spans(lab, name):
 
 
 def test_native(lab):
-    """From the PMI on both are held back: the PMI until the handler unmasks LVTPC, NMIs until its IRET."""
+    """From the PMI on both are held back: the PMI until the handler unmasks LVTPC, NMIs until its
+    IRET."""
     found = times.shape(spans(lab, "native"))
     assert found == "g !gBM gB g", found
     return found
 
 
 def test_prolonged(lab):
-    """Without the steps the exit's whole work has NMIs blocked and the PMI masked: no PMI of its own comes."""
+    """Without the steps the exit's whole work has NMIs blocked and the PMI masked: no PMI of its
+    own comes."""
     found = spans(lab, "prolonged")
     assert [span.nmi for span in found].count(True) == 1, times.shape(found)
     assert all(span.blocked and span.masked for span in found if span.root), times.shape(found)
@@ -39,8 +44,8 @@ def test_prolonged(lab):
 
 
 def test_secured(lab):
-    """With them both end soon after the exit, each PMI of the work's is an NMI in root mode, and the guest has its
-    own state again at the entry."""
+    """With them both end soon after the exit, each PMI of the work's is an NMI in root mode, and
+    the guest has its own state again at the entry."""
     found = spans(lab, "secured")
     root = [span for span in found if span.root]
     assert [span.nmi for span in root].count(True) == 2, times.shape(found)

@@ -3,5 +3,12 @@
 import kept
 from added import Section
 
-SECTIONS = (Section("branches-of", "Lists of branches, and Table 4.8", "costs-of", kept.parts("branches"),
-                    short="Branches"),)
+SECTIONS = (
+    Section(
+        "branches-of",
+        "Lists of branches, and Table 4.8",
+        "costs-of",
+        kept.parts("branches"),
+        short="Branches",
+    ),
+)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# branchtrace.py: the lists that experiments/branches/guest/ hands over, and the emulator's own exact
-# trace of the same stretch (emulator/README.md), compared branch by branch.
+# branchtrace.py: the lists that experiments/branches/guest/ hands over, and the emulator's own
+# exact trace of the same stretch (emulator/README.md), compared branch by branch.
 import collections
 import struct
 
@@ -13,21 +13,29 @@ FAR, EVENT, BEGIN, END = 6, 16, 17, 18
 MISPREDICTED, USER_BEFORE, USER_AFTER = 1, 2, 4
 VECTOR_NMI = 2
 MODE_USER, MODE_KERNEL, MODE_FAR = 1, 2, 4  # abi.h: BRANCHTRACE_*
-CYCLES = 0xffff
+CYCLES = 0xFFFF
 INFO_MISPREDICTED, AFTER_READOUT, AFTER_GAP = 1 << 63, 1 << 33, 1 << 34
 
 Branch = collections.namedtuple("Branch", "source target mispredicted cycles")
 REGIONS = "3100-3199"
 
 
-def boot(lab, name, entry, runs, knobs="", job="branchtrace", append="", image="branchtrace", **more):
+def boot(
+    lab, name, entry, runs, knobs="", job="branchtrace", append="", image="branchtrace", **more
+):
     """One boot with the job branchtrace; `runs` are its command lines. nokaslr: kernel and user
     branches share the slots of the model's predictor, and which do must not be the boot's luck."""
     words = "/".join(run.replace(" ", "_") for run in runs)
     return lab.emulator(
-        name, entry=entry, jobs=job, config="console=none", initrd=boots.initrd(name=image),
+        name,
+        entry=entry,
+        jobs=job,
+        config="console=none",
+        initrd=boots.initrd(name=image),
         append=f"nokaslr pmv.branchtrace={words} {append}",
-        knobs=f"{knobs}branch_trace {REGIONS} branches\nguest_files guest\n", **more)
+        knobs=f"{knobs}branch_trace {REGIONS} branches\nguest_files guest\n",
+        **more,
+    )
 
 
 def listed(done):
@@ -39,15 +47,19 @@ def listed(done):
     while at < len(data):
         region, count, mode = LISTED.unpack_from(data, at)
         at += LISTED.size
-        found[region] = (mode, data[at:at + count * LISTED.size])
+        found[region] = (mode, data[at : at + count * LISTED.size])
         at += count * LISTED.size
     return found
 
 
 def branches_of(records):
     for source, target, info in LISTED.iter_unpack(records):
-        yield Branch(source, target, bool(info & INFO_MISPREDICTED),
-                     None if info & (AFTER_READOUT | AFTER_GAP) else info & CYCLES)
+        yield Branch(
+            source,
+            target,
+            bool(info & INFO_MISPREDICTED),
+            None if info & (AFTER_READOUT | AFTER_GAP) else info & CYCLES,
+        )
 
 
 def without_nmis(records):
@@ -86,15 +98,20 @@ def traced(done, region, mode):
     for record in without_nmis(records):
         if wanted(mode, record):
             source, target, cycles, _, flags, _, _, _ = record
-            yield Branch(source, target, bool(flags & MISPREDICTED),
-                         None if last is None else min(cycles - last, CYCLES))
+            yield Branch(
+                source,
+                target,
+                bool(flags & MISPREDICTED),
+                None if last is None else min(cycles - last, CYCLES),
+            )
             last = cycles
 
 
 def same(one, other):
     """The cycles of the first branch after a readout are not the program's alone."""
-    return one[:3] == other[:3] and \
-        (one.cycles is None or other.cycles is None or one.cycles == other.cycles)
+    return one[:3] == other[:3] and (
+        one.cycles is None or other.cycles is None or one.cycles == other.cycles
+    )
 
 
 def check_list(done, region):
@@ -102,8 +119,10 @@ def check_list(done, region):
     mode, records = listed(done)[region]
     found, exact = list(branches_of(records)), list(traced(done, region, mode))
     for number, (one, other) in enumerate(zip(found, exact)):
-        assert same(one, other), f"region {region}, branch {number}: listed {one}, was {other}; " \
+        assert same(one, other), (
+            f"region {region}, branch {number}: listed {one}, was {other}; "
             f"before it: {found[number - 1]}"
+        )
     assert len(found) == len(exact), f"region {region}: {len(found)} listed, {len(exact)} were"
     assert found, f"region {region}: nothing listed"
     return len(found)
@@ -124,7 +143,14 @@ def tell_fuzz(done, job="branchfuzz"):
     for row in done.lines(job):
         traced_region, plain = (done.region(int(row["region"]) + n) for n in (0, 1))
         cost = [instructions(region) / int(row["executions"]) for region in (traced_region, plain)]
-        told.append(Fuzzed(row, 100 * (1 - cost[1] / cost[0]), 1e6 / cost[0], 1e6 / cost[1],
-                           exit_count(traced_region)))
+        told.append(
+            Fuzzed(
+                row,
+                100 * (1 - cost[1] / cost[0]),
+                1e6 / cost[0],
+                1e6 / cost[1],
+                exit_count(traced_region),
+            )
+        )
     assert told and done.job_status(job) == 0, done.last_line()
     return told

@@ -3,4 +3,8 @@
 import kept
 from added import Section
 
-SECTIONS = (Section("counted-of", "What virtual PMUs count", "validity", kept.parts("counted"), short="Counted"),)
+SECTIONS = (
+    Section(
+        "counted-of", "What virtual PMUs count", "validity", kept.parts("counted"), short="Counted"
+    ),
+)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# counted_kept.py: keeps the answer in results/answers/counted.json, and makes of that the picture and the page's table.
+# counted_kept.py: keeps the answer in results/answers/counted.json, and makes of that the picture
+# and the page's table.
 import dataclasses
 import json
 import os
@@ -18,7 +19,10 @@ PAGE = path("experiments", "counted", "README.md")
 def columns(file=FILE):
     with open(file, encoding="ascii") as source:
         kept = json.load(source)["columns"]
-    return {name: {row: counted.Count(**count) for row, count in column.items()} for name, column in kept.items()}
+    return {
+        name: {row: counted.Count(**count) for row, count in column.items()}
+        for name, column in kept.items()
+    }
 
 
 def hosts(file=FILE):
@@ -27,15 +31,29 @@ def hosts(file=FILE):
 
 
 def write(found, others):
-    """The file, the picture and the page's table, of boots; `others`: the hypervisors of columns that have another."""
-    about = {"kind": "emulator", "processor": "Skylake-X model, one processor", "kernel": "the test kernel",
-             "hosts": others, "commit": answers.commit()}
-    rows = {name: {row: dataclasses.asdict(count) for row, count in column.items()} for name, column in found.items()}
+    """The file, the picture and the page's table, of boots; `others`: the hypervisors of columns
+    that have another."""
+    about = {
+        "kind": "emulator",
+        "processor": "Skylake-X model, one processor",
+        "kernel": "the test kernel",
+        "hosts": others,
+        "commit": answers.commit(),
+    }
+    rows = {
+        name: {row: dataclasses.asdict(count) for row, count in column.items()}
+        for name, column in found.items()
+    }
     os.makedirs(os.path.dirname(FILE), exist_ok=True)
     with open(FILE, "w", encoding="ascii") as out:
-        lines = ",\n".join(f' {json.dumps(name)}: {{\n' + ",\n".join(
-            f"  {json.dumps(row)}: {json.dumps(count)}" for row, count in column.items()) + "}"
-            for name, column in rows.items())
+        lines = ",\n".join(
+            f" {json.dumps(name)}: {{\n"
+            + ",\n".join(
+                f"  {json.dumps(row)}: {json.dumps(count)}" for row, count in column.items()
+            )
+            + "}"
+            for name, column in rows.items()
+        )
         out.write(f'{{"environment": {json.dumps(about)},\n"columns": {{\n{lines}}}}}\n')
     draw()
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# counted_table.py: the answer as a table, of the report and of the page: the cells that differ, each with its reason.
+# counted_table.py: the answer as a table, of the report and of the page: the cells that differ,
+# each with its reason.
 import textwrap
 
 from cells import NONE, Cell, Table, signed
@@ -8,8 +9,10 @@ import counted
 import counted_reasons as reasons
 
 WIDTH = 118  # of the page's lines
-PLACES = {name: (f"<!-- made by counted_kept.py: {name} -->", f"<!-- the end of {name} -->")
-          for name in ("the answer", "the table", "the reasons")}
+PLACES = {
+    name: (f"<!-- made by counted_kept.py: {name} -->", f"<!-- the end of {name} -->")
+    for name in ("the answer", "the table", "the reasons")
+}
 SHOWN = counted.COLUMNS[1:]
 
 
@@ -21,17 +24,34 @@ def text_of(cell):
 
 def differing(cells):
     """The rows of which some cell is not 0, in the order of the groups."""
-    return [row for row in counted.LABELS if any(
-        (row, column) in cells and (cells[row, column].instructions or cells[row, column].branches)
-        for column in SHOWN)]
+    return [
+        row
+        for row in counted.LABELS
+        if any(
+            (row, column) in cells
+            and (cells[row, column].instructions or cells[row, column].branches)
+            for column in SHOWN
+        )
+    ]
 
 
 def table(cells):
     """For bench/report.py."""
-    made = Table("answer-counted", "What do virtual PMUs count?", "instructions per operation, less native's",
-                 list(SHOWN), [("emulator", len(SHOWN))], reading=[
-                     "Kernel and user mode together. Operations that are not here count everywhere as natively: "
-                     + ", ".join(label for row, label in counted.LABELS.items() if row not in differing(cells)) + "."])
+    made = Table(
+        "answer-counted",
+        "What do virtual PMUs count?",
+        "instructions per operation, less native's",
+        list(SHOWN),
+        [("emulator", len(SHOWN))],
+        reading=[
+            "Kernel and user mode together. Operations that are not here count everywhere as "
+            "natively: "
+            + ", ".join(
+                label for row, label in counted.LABELS.items() if row not in differing(cells)
+            )
+            + "."
+        ],
+    )
     for row in differing(cells):
         line = []
         for column in SHOWN:
@@ -46,8 +66,10 @@ def table(cells):
 
 
 def markdown(cells):
-    lines = ["| an operation | " + " | ".join(f"`{column}`" for column in SHOWN) + " | why |",
-             "|---" * (len(SHOWN) + 2) + "|"]
+    lines = [
+        "| an operation | " + " | ".join(f"`{column}`" for column in SHOWN) + " | why |",
+        "|---" * (len(SHOWN) + 2) + "|",
+    ]
     for row in differing(cells):
         here = {column: cells[row, column] for column in SHOWN if (row, column) in cells}
         why = {reasons.reason(row, column, cell) for column, cell in here.items()} - {None}
@@ -57,14 +79,19 @@ def markdown(cells):
 
 
 def wrapped(text, indent=""):
-    return "\n".join(textwrap.wrap(text, WIDTH, subsequent_indent=indent, break_long_words=False,
-                                   break_on_hyphens=False))
+    return "\n".join(
+        textwrap.wrap(
+            text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        )
+    )
 
 
 def unlike(cells, column, sign):
     """How many operations count too much there (1), or too little (-1)."""
-    return sum(row in counted.LABELS and at == column and cell.instructions * sign > 0
-               for (row, at), cell in cells.items())
+    return sum(
+        row in counted.LABELS and at == column and cell.instructions * sign > 0
+        for (row, at), cell in cells.items()
+    )
 
 
 def span_of(cells, columns, sign):
@@ -74,25 +101,38 @@ def span_of(cells, columns, sign):
 
 def answer(cells):
     """The whole in two sentences."""
-    branches = sum(row in counted.LABELS and bool(cell.branches) for (row, column), cell in cells.items()
-                   if column == reasons.KVMS[-1])
+    branches = sum(
+        row in counted.LABELS and bool(cell.branches)
+        for (row, column), cell in cells.items()
+        if column == reasons.KVMS[-1]
+    )
     passed, kvms = ("`msr+nmi` and `msr`", reasons.KVMS)
+    own = max(int(cell.instructions) for (_, column), cell in cells.items() if column == "bitvisor")
     return wrapped(
-        f"**Of {len(counted.LABELS)} operations in the emulator, {span_of(cells, ('msr+nmi', 'msr'), -1)} count too "
-        f"little under PMUvisor's {passed} ({unlike(cells, 'intercept', -1)} under `intercept`): one instruction, "
-        "which exited and which root mode completed. None counts too much. Under each of the three KVMs "
+        f"**Of {len(counted.LABELS)} operations in the emulator, "
+        f"{span_of(cells, ('msr+nmi', 'msr'), -1)} count too "
+        f"little under PMUvisor's {passed} ({unlike(cells, 'intercept', -1)} under `intercept`): "
+        f"one instruction, "
+        "which exited and which root mode completed. None counts too much. Under each of the three "
+        "KVMs "
         f"{span_of(cells, kvms, 1)} count too much, all of them REP strings at a device, by 1 to "
-        f"{max(int(cell.instructions) for (_, column), cell in cells.items() if column in kvms)} instructions, and "
-        f"{span_of(cells, kvms, -1)} too little: INT1, which is not counted at all, with its {branches} branch.** "
-        f"Xen counts {unlike(cells, 'xen', -1)} too little, by one: INT1 and what its root mode completes, more than "
+        f"{max(int(cell.instructions) for (_, column), cell in cells.items() if column in kvms)} "
+        f"instructions, and "
+        f"{span_of(cells, kvms, -1)} too little: INT1, which is not counted at all, with its "
+        f"{branches} branch.** "
+        f"Xen counts {unlike(cells, 'xen', -1)} too little, by one: INT1 and what its root mode "
+        f"completes, more than "
         "PMUvisor's; and none too much. BitVisor counts "
         f"{unlike(cells, 'bitvisor', 1)} too much: its own instructions, up to "
-        f"{max(int(cell.instructions) for (_, column), cell in cells.items() if column == 'bitvisor')}. "
-        "An emulator cannot say what a processor's own errata add at exits and interrupts.")
+        f"{own}. "
+        "An emulator cannot say what a processor's own errata add at exits and interrupts."
+    )
 
 
 def reason_list():
-    return "\n".join(wrapped(f"- **{key}**: {reason}", "  ") for key, reason in reasons.REASONS.items())
+    return "\n".join(
+        wrapped(f"- **{key}**: {reason}", "  ") for key, reason in reasons.REASONS.items()
+    )
 
 
 def put(page, cells):

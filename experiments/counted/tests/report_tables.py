@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# report_tables.py: what the report has of this experiment (bench/added.py), made of the boots of its tests.
+# report_tables.py: what the report has of this experiment (bench/added.py), made of the boots of
+# its tests.
 from added import Measured
 
 import counted
@@ -14,6 +15,12 @@ def of_answer(lab, _machine):
 
 
 MEASURED = (
-    Measured("answer-counted", "What do virtual PMUs count?", "FULL=1 make e2e T=counted/answer", of_answer,
-             quick=False, kept=lambda: counted_table.table(counted.cells(counted_kept.columns()))),
+    Measured(
+        "answer-counted",
+        "What do virtual PMUs count?",
+        "FULL=1 make e2e T=counted/answer",
+        of_answer,
+        quick=False,
+        kept=lambda: counted_table.table(counted.cells(counted_kept.columns())),
+    ),
 )

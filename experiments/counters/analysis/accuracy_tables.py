@@ -6,19 +6,24 @@ from measurements import Item
 from results import COLUMNS
 from tables import asked, new_table, operations, value_cells
 
-READ_ITEMS = (Item("accuracy", "one_rdpmc", (), "RDPMC, user space"),
-              Item("accuracy", "one_read", (), "read()"))
+READ_ITEMS = (
+    Item("accuracy", "one_rdpmc", (), "RDPMC, user space"),
+    Item("accuracy", "one_read", (), "read()"),
+)
 # Below so many events an error in percent says nothing; the difference is given instead.
 FEW = 1000
 # Events that a program's own path decides; the others depend on where its memory is as well.
 OF_THE_PATH = ("cycles", "instructions", "branches")
-ANYWHERE = "_any"             # ends the name of a program whose memory is where Linux put it
+ANYWHERE = "_any"  # ends the name of a program whose memory is where Linux put it
 
 
 def counted_items(machine):
     """The items that are counts of an event, PROGRAM.EVENT[.tN], by program."""
-    found = [item for item in machine.items("accuracy")
-             if any("count" in machine.metrics(name, "accuracy", item) for name in COLUMNS)]
+    found = [
+        item
+        for item in machine.items("accuracy")
+        if any("count" in machine.metrics(name, "accuracy", item) for name in COLUMNS)
+    ]
     programs = list(dict.fromkeys(item.partition(".")[0] for item in found))
     return sorted(found, key=lambda item: programs.index(item.partition(".")[0]))
 
@@ -79,36 +84,63 @@ def credited(machine):
     values = asked(machine, "accuracy", "exits", "all_modes")
     if not values.known or values["native"] is None:
         return ""
-    return ("A vPMU in software adds the instructions that it emulates to the guest's counts; a passed PMU has "
-            f"what retired in the guest. So of 100 CPUIDs and their loop native counts {number(values['native'])}, "
-            + ", ".join(f"{name} {number(values[name])}" for name in COLUMNS
-                        if name != "native" and values[name] is not None)
-            + ". The table's loads have few such instructions.")
+    return (
+        "A vPMU in software adds the instructions that it emulates to the guest's counts; a passed "
+        "PMU has "
+        f"what retired in the guest. So of 100 CPUIDs and their loop native counts "
+        f"{number(values['native'])}, "
+        + ", ".join(
+            f"{name} {number(values[name])}"
+            for name in COLUMNS
+            if name != "native" and values[name] is not None
+        )
+        + ". The table's loads have few such instructions."
+    )
 
 
 def short_table(machine):
-    table = new_table("accuracy-worst", "Accuracy: largest error of a count, by event",
-                      "error relative to native, without its sign", {}, "")
+    table = new_table(
+        "accuracy-worst",
+        "Accuracy: largest error of a count, by event",
+        "error relative to native, without its sign",
+        {},
+        "",
+    )
     if credited(machine):
         table.reading.append(credited(machine))
     found = errors(machine)
     for kind, columns in found.items():
         some = f"accuracy/{kind}"
-        table.rows.append(Row(kind, [
-            Cell(percent_text(max(columns[name]))) if name in columns else
-            Cell(NONE) if name == "native" else table.missing(machine.why(name, "accuracy", some))
-            for name in COLUMNS]))
+        table.rows.append(
+            Row(
+                kind,
+                [
+                    (
+                        Cell(percent_text(max(columns[name])))
+                        if name in columns
+                        else (
+                            Cell(NONE)
+                            if name == "native"
+                            else table.missing(machine.why(name, "accuracy", some))
+                        )
+                    )
+                    for name in COLUMNS
+                ],
+            )
+        )
     if found:
         if machine.exact and any("kvm" in columns for columns in found.values()):
             table.reading.append(
                 "The model's caches go by the machine's addresses. PMUvisor's guest has the same "
                 "ones, KVM's guest has its memory elsewhere, and KVM's own lines are in the caches "
-                "as well: its references and misses cannot be set against native's here.")
+                "as well: its references and misses cannot be set against native's here."
+            )
         table.reading.append(f"Of all programs and counts of at least {FEW} events natively.")
         if any("anywhere" in kind for kind in found):
             table.reading.append(
                 "Memory anywhere: where Linux happened to put it, so that which lines share a "
-                "place in the caches differs from boot to boot, natively too.")
+                "place in the caches differs from boot to boot, natively too."
+            )
     return table
 
 
@@ -134,44 +166,75 @@ def long_table(machine):
             program = first
             table.group(program)
         native = machine.value("native", "accuracy", item, "count")
-        table.rows.append(Row(rest or item, [cell_of(table, machine, name, item, native)
-                                             for name in COLUMNS]))
+        table.rows.append(
+            Row(rest or item, [cell_of(table, machine, name, item, native) for name in COLUMNS])
+        )
         counts = asked(machine, "accuracy", item, "count")
         expected = asked(machine, "accuracy", item, "expected")
         if expected.known:
-            table.rows.append(Row("to what it must be", [
-                Cell(NONE if None in (counts[name], expected[name]) else
-                     signed(counts[name] - expected[name]), "ratio") for name in COLUMNS], "sub"))
+            table.rows.append(
+                Row(
+                    "to what it must be",
+                    [
+                        Cell(
+                            (
+                                NONE
+                                if None in (counts[name], expected[name])
+                                else signed(counts[name] - expected[name])
+                            ),
+                            "ratio",
+                        )
+                        for name in COLUMNS
+                    ],
+                    "sub",
+                )
+            )
     if table.rows:
-        table.reading.append(f"Where native counts fewer than {FEW}, the difference stands instead "
-                             "of the error in percent.")
+        table.reading.append(
+            f"Where native counts fewer than {FEW}, the difference stands instead "
+            "of the error in percent."
+        )
         if machine.exact:
-            table.reading.append("Here the PMU's event cycles counts instructions too: the "
-                                 "emulator executes one in each tick of its clock.")
+            table.reading.append(
+                "Here the PMU's event cycles counts instructions too: the "
+                "emulator executes one in each tick of its clock."
+            )
     return table
 
 
 def modes_table(machine):
     """Instructions that the guest counts, in all modes, over a loop with CPUIDs in it."""
-    table = new_table("modes", "Instructions counted in all modes over 100 CPUIDs and their loop",
-                      "count", {}, "")
+    table = new_table(
+        "modes", "Instructions counted in all modes over 100 CPUIDs and their loop", "count", {}, ""
+    )
     values = asked(machine, "accuracy", "exits", "all_modes")
     if values.known:
         table.add("100 CPUIDs", value_cells(table, values))
         table.reading.append(
-            "A CPUID that exits does not retire in the guest: the hypervisor executes it, while the "
-            "guest's counter stands still. So a hypervisor that stops the PMU at exits counts fewer than "
-            "native, one for each exit; a vPMU in software adds what it emulates. PMUvisor could add 1 to "
-            "each counter that counts instructions. With the counters passed through it would have to ask "
-            "which those are: an RDMSR of an event selector for each counter, and an RDMSR and a WRMSR "
-            "for each that counts, at every such exit, which has no MSR access now. A loop that counts "
-            "itself seldom exits, so it is left as it is: what retires in the guest is counted exactly.")
+            "A CPUID that exits does not retire in the guest: the hypervisor executes it, while "
+            "the "
+            "guest's counter stands still. So a hypervisor that stops the PMU at exits counts "
+            "fewer than "
+            "native, one for each exit; a vPMU in software adds what it emulates. PMUvisor could "
+            "add 1 to "
+            "each counter that counts instructions. With the counters passed through it would have "
+            "to ask "
+            "which those are: an RDMSR of an event selector for each counter, and an RDMSR and a "
+            "WRMSR "
+            "for each that counts, at every such exit, which has no MSR access now. A loop that "
+            "counts "
+            "itself seldom exits, so it is left as it is: what retires in the guest is counted "
+            "exactly."
+        )
     return table
 
 
 def reads_table(machine):
     """One count read by the program itself: what RDPMC in user space saves."""
     table = new_table("reads", "One count read by the program itself", machine.unit(), {}, "")
-    items = [item for item in READ_ITEMS
-             if any(machine.metrics(name, "accuracy", item.name) for name in COLUMNS)]
+    items = [
+        item
+        for item in READ_ITEMS
+        if any(machine.metrics(name, "accuracy", item.name) for name in COLUMNS)
+    ]
     return operations(table, machine, items, {}, True)

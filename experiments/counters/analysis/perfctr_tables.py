@@ -8,21 +8,39 @@ from cells import NONE, Cell, Row, Table, number, ratio, signed
 from results import COLUMNS
 from tables import asked, count_row, new_table
 
-EVENTS = (("tsc", "TSC"), ("instructions", "instructions"), ("branches", "branches"),
-          ("llc_references", "LLC references"), ("llc_misses", "LLC misses"))
-SCENARIOS = (("", "one thread"), (".t1", "two on one processor (2): thread 1"), (".t2", "thread 2"),
-             (".p1", "two on two processors (1): thread 1"), (".p2", "thread 2"),
-             (".m1", "moved between two processors (4): thread 1"), (".m2", "thread 2"))
-OF_PROGRAMS = (("instructions", "instructions"), ("branches", "branches"), ("cycles", "cycles"),
-               ("llc_references", "LLC references"), ("llc_misses", "LLC misses"))
+EVENTS = (
+    ("tsc", "TSC"),
+    ("instructions", "instructions"),
+    ("branches", "branches"),
+    ("llc_references", "LLC references"),
+    ("llc_misses", "LLC misses"),
+)
+SCENARIOS = (
+    ("", "one thread"),
+    (".t1", "two on one processor (2): thread 1"),
+    (".t2", "thread 2"),
+    (".p1", "two on two processors (1): thread 1"),
+    (".p2", "thread 2"),
+    (".m1", "moved between two processors (4): thread 1"),
+    (".m2", "thread 2"),
+)
+OF_PROGRAMS = (
+    ("instructions", "instructions"),
+    ("branches", "branches"),
+    ("cycles", "cycles"),
+    ("llc_references", "LLC references"),
+    ("llc_misses", "LLC misses"),
+)
 PROGRAMS = ("gzip", "bzip2", "xz", "sqlite3", "python3", "cc1", "glpsol")
 # The paper's events, in the order of its Tables 3 to 5.
 SAMPLED = (("cycles", "PAPI_TOT_CYC"), ("llc_misses", "PAPI_L2_TCM"), ("branches", "PAPI_BR_INS"))
 SOLVER = "glpsol"
-TOP = 6                # functions of each real program
-LEAST_SHARE = 1        # in percent natively, of a function that has a row: the paper's
-ONE_GUEST = ("The paper's scenario 3, two domains on one processor, and its second domain in all "
-             "others need two guests: this hypervisor runs one guest.")
+TOP = 6  # functions of each real program
+LEAST_SHARE = 1  # in percent natively, of a function that has a row: the paper's
+ONE_GUEST = (
+    "The paper's scenario 3, two domains on one processor, and its second domain in all "
+    "others need two guests: this hypervisor runs one guest."
+)
 
 
 def error_text(value, native):
@@ -48,31 +66,47 @@ def error_cells(table, machine, experiment, item, metric="count"):
 
 
 def scenarios_table(machine):
-    table = new_table("a-mode", "Counts by scenario (perfctr-xen, Figure 7)",
-                      "native: events; others: error relative to it", {}, "")
-    table.reading.append("A thread's counts: user mode, but the TSC, which runs in all modes while "
-                         "the thread has a processor. Numbers in brackets are the paper's "
-                         "scenarios. " + ONE_GUEST)
-    table.reading.append("The paper's errors are in a plot without figures; its text calls them "
-                         "very small.")
+    table = new_table(
+        "a-mode",
+        "Counts by scenario (perfctr-xen, Figure 7)",
+        "native: events; others: error relative to it",
+        {},
+        "",
+    )
+    table.reading.append(
+        "A thread's counts: user mode, but the TSC, which runs in all modes while "
+        "the thread has a processor. Numbers in brackets are the paper's "
+        "scenarios. " + ONE_GUEST
+    )
+    table.reading.append(
+        "The paper's errors are in a plot without figures; its text calls them " "very small."
+    )
     if machine.exact:
-        table.reading.append("In the emulator the TSC counts its clock's ticks, and two processors "
-                             "wake each other up at other moments in a guest: TSC and caches of "
-                             "threads change with every context switch that comes or goes.")
+        table.reading.append(
+            "In the emulator the TSC counts its clock's ticks, and two processors "
+            "wake each other up at other moments in a guest: TSC and caches of "
+            "threads change with every context switch that comes or goes."
+        )
     for event, label in EVENTS:
         if not any(item.startswith(f"mixed.{event}") for item in machine.items("scenarios")):
             continue
         table.group(label)
         for ending, words in SCENARIOS:
-            table.rows.append(Row(words, error_cells(table, machine, "scenarios",
-                                                     f"mixed.{event}{ending}")))
+            table.rows.append(
+                Row(words, error_cells(table, machine, "scenarios", f"mixed.{event}{ending}"))
+            )
     return table
 
 
 def overflow_cell(table, machine, name, items):
     """The overflows of all threads, and how many there had to be where those are others."""
-    found = [(machine.value(name, "scenarios", item, "overflows"),
-              machine.value(name, "scenarios", item, "expected")) for item in items]
+    found = [
+        (
+            machine.value(name, "scenarios", item, "overflows"),
+            machine.value(name, "scenarios", item, "expected"),
+        )
+        for item in items
+    ]
     if any(None in pair for pair in found):
         return table.missing(machine.why(name, "scenarios", items[0]))
     wrong = sum(abs(overflows - expected) for overflows, expected in found)
@@ -81,25 +115,46 @@ def overflow_cell(table, machine, name, items):
 
 
 def overflow_table(machine):
-    table = new_table("i-mode", "Overflows by threads (perfctr-xen, Figures 8 and 9)",
-                      "overflows that reached their thread", {}, "")
-    table.reading.append("Each thread counts with a period and gets a signal for each overflow, "
-                         "for 300 periods and ten more for each further thread; they are moved "
-                         "between the processors all the time. \"Off\": signals more or less than "
-                         "periods in the thread's count, summed up over threads. Count: the "
-                         "largest error of a thread's count at its end, which is the paper's "
-                         "figure.")
-    runs = list(dict.fromkeys(item.rpartition(".t")[0] for item in machine.items("scenarios")
-                              if item.startswith("overflow.") and ".t" in item))
+    table = new_table(
+        "i-mode",
+        "Overflows by threads (perfctr-xen, Figures 8 and 9)",
+        "overflows that reached their thread",
+        {},
+        "",
+    )
+    table.reading.append(
+        "Each thread counts with a period and gets a signal for each overflow, "
+        "for 300 periods and ten more for each further thread; they are moved "
+        'between the processors all the time. "Off": signals more or less than '
+        "periods in the thread's count, summed up over threads. Count: the "
+        "largest error of a thread's count at its end, which is the paper's "
+        "figure."
+    )
+    runs = list(
+        dict.fromkeys(
+            item.rpartition(".t")[0]
+            for item in machine.items("scenarios")
+            if item.startswith("overflow.") and ".t" in item
+        )
+    )
     for run in runs:
         _, event, threads = run.split(".")
         items = [item for item in machine.items("scenarios") if item.startswith(f"{run}.t")]
-        table.rows.append(Row(f"{event}, threads: {threads.removeprefix('of')}",
-                              [overflow_cell(table, machine, name, items) for name in COLUMNS]))
+        table.rows.append(
+            Row(
+                f"{event}, threads: {threads.removeprefix('of')}",
+                [overflow_cell(table, machine, name, items) for name in COLUMNS],
+            )
+        )
         cells = []
         for name in COLUMNS:
-            pairs = [(machine.value(name, "scenarios", item, "count"),
-                      machine.value("native", "scenarios", item, "count")) for item in items]
+            pairs = [
+                (
+                    machine.value(name, "scenarios", item, "count"),
+                    machine.value("native", "scenarios", item, "count"),
+                )
+                for item in items
+            ]
             if name == "native" or any(None in pair for pair in pairs):
                 cells.append(Cell(NONE))
             else:
@@ -115,14 +170,23 @@ def real_programs(machine):
 
 
 def programs_table(machine):
-    table = new_table("real", "Real programs (perfctr-xen, Figures 10 to 13)",
-                      "native: events in user mode; others: error relative to it", {}, "")
-    table.reading.append("Debian's programs in place of SPEC CPU2006, by perf stat. An instruction "
-                         "that exits is done for the guest and does not retire there: the C "
-                         "library's CPUIDs at a program's start are missing in a guest's "
-                         "instructions and cycles (in the emulator 67 to 69).")
-    table.reading.append("The paper has plots without figures: cycles and instructions as native "
-                         "but for mcf, astar and lbm; cache references and misses a little off.")
+    table = new_table(
+        "real",
+        "Real programs (perfctr-xen, Figures 10 to 13)",
+        "native: events in user mode; others: error relative to it",
+        {},
+        "",
+    )
+    table.reading.append(
+        "Debian's programs in place of SPEC CPU2006, by perf stat. An instruction "
+        "that exits is done for the guest and does not retire there: the C "
+        "library's CPUIDs at a program's start are missing in a guest's "
+        "instructions and cycles (in the emulator 67 to 69)."
+    )
+    table.reading.append(
+        "The paper has plots without figures: cycles and instructions as native "
+        "but for mcf, astar and lbm; cache references and misses a little off."
+    )
     for program in real_programs(machine):
         table.group(program)
         for event, label in OF_PROGRAMS:
@@ -150,11 +214,18 @@ def sampled_words(machine, sampled):
 
 def functions_table(machine):
     """The top functions of each real program but the solver, which has tables of its own."""
-    table = new_table("functions", "Real programs by function",
-                      "native: share of samples; others: samples over native's", {}, "")
-    table.reading.append("By perf record with a fixed period of branches, user mode. Debian's "
-                         "programs are stripped: a function that is not exported has its address "
-                         "for a name.")
+    table = new_table(
+        "functions",
+        "Real programs by function",
+        "native: share of samples; others: samples over native's",
+        {},
+        "",
+    )
+    table.reading.append(
+        "By perf record with a fixed period of branches, user mode. Debian's "
+        "programs are stripped: a function that is not exported has its address "
+        "for a name."
+    )
     for program in real_programs(machine):
         sampled = f"{program}.branches"
         found = functions_of(machine, sampled)
@@ -188,10 +259,16 @@ def solver_table(machine, event, theirs):
     place = 3 + [name for name, _ in SAMPLED].index(event)
     sampled = f"{SOLVER}.{event}"
     heads = list(COLUMNS) + list(perfctr_published.COLUMNS)
-    table = Table(f"mcf-{event}", f"Minimum-cost flow by function: {event} (perfctr-xen, Table "
-                  f"{place}: {theirs})", "native: samples; others: samples over native's", heads,
-                  [("measured: samples, and their ratio to native", len(COLUMNS)),
-                   ("published: ratio", len(perfctr_published.COLUMNS))])
+    table = Table(
+        f"mcf-{event}",
+        f"Minimum-cost flow by function: {event} (perfctr-xen, Table " f"{place}: {theirs})",
+        "native: samples; others: samples over native's",
+        heads,
+        [
+            ("measured: samples, and their ratio to native", len(COLUMNS)),
+            ("published: ratio", len(perfctr_published.COLUMNS)),
+        ],
+    )
     empty = [Cell("", "published") for _ in perfctr_published.COLUMNS]
     found = functions_of(machine, sampled)
     if found:
@@ -200,16 +277,26 @@ def solver_table(machine, event, theirs):
             f"paper: HPCToolkit, which Debian 12 and 13 do not have, on 429.mcf of SPEC CPU2006, "
             f"one every {number(perfctr_published.PERIODS[theirs])}. Functions are other "
             "ones, so only the spread can be compared. glpsol's function fn_ADDRESS is one that "
-            "is not exported.")
-        table.rows.append(Row("all samples", [samples_cell(table, machine, name, sampled)
-                                              for name in COLUMNS] + empty))
+            "is not exported."
+        )
+        table.rows.append(
+            Row(
+                "all samples",
+                [samples_cell(table, machine, name, sampled) for name in COLUMNS] + empty,
+            )
+        )
     for item, name in found:
-        table.rows.append(Row(name, [samples_cell(table, machine, column, item)
-                                     for column in COLUMNS] + empty))
+        table.rows.append(
+            Row(name, [samples_cell(table, machine, column, item) for column in COLUMNS] + empty)
+        )
     table.group("429.mcf, published")
     for name, figures in perfctr_published.RATIOS[theirs].items():
-        table.rows.append(Row(name, [Cell("") for _ in COLUMNS] +
-                              [Cell(text, "published") for text in figures.split()]))
+        table.rows.append(
+            Row(
+                name,
+                [Cell("") for _ in COLUMNS] + [Cell(text, "published") for text in figures.split()],
+            )
+        )
     return table
 
 

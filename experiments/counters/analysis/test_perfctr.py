@@ -32,8 +32,10 @@ bench: experiment=real item=gzip.branches.fn_4710@gzip metric=samples unit=count
 bench: experiment=real item=gzip.branches.fn_4710@gzip metric=share unit=percent value=1.11
 bench: experiment=real item=glpsol.branches metric=period unit=count value=500
 bench: experiment=real item=glpsol.branches metric=samples unit=count value=2391
-bench: experiment=real item=glpsol.branches.fn_9e4c0@libglpk.so.40 metric=samples unit=count value=97
-bench: experiment=real item=glpsol.branches.fn_9e4c0@libglpk.so.40 metric=share unit=percent value=4.05
+bench: experiment=real item=glpsol.branches.fn_9e4c0@libglpk.so.40 \
+metric=samples unit=count value=97
+bench: experiment=real item=glpsol.branches.fn_9e4c0@libglpk.so.40 \
+metric=share unit=percent value=4.05
 """,
     "msr+nmi": """\
 bench: experiment=scenarios item=mixed.tsc metric=count unit=count value=12307577
@@ -54,8 +56,10 @@ bench: experiment=real item=gzip.branches.fn_4290@gzip metric=samples unit=count
 bench: experiment=real item=gzip.branches.fn_4290@gzip metric=share unit=percent value=46.6667
 bench: experiment=real item=glpsol.branches metric=period unit=count value=500
 bench: experiment=real item=glpsol.branches metric=samples unit=count value=2391
-bench: experiment=real item=glpsol.branches.fn_9e4c0@libglpk.so.40 metric=samples unit=count value=97
-bench: experiment=real item=glpsol.branches.fn_9e4c0@libglpk.so.40 metric=share unit=percent value=4.05
+bench: experiment=real item=glpsol.branches.fn_9e4c0@libglpk.so.40 \
+metric=samples unit=count value=97
+bench: experiment=real item=glpsol.branches.fn_9e4c0@libglpk.so.40 \
+metric=share unit=percent value=4.05
 """,
 }
 
@@ -68,14 +72,29 @@ def machine(**seeded):
         for text_line in text.splitlines():
             line = lines.parse_line(text_line.removeprefix(lines.PREFIX))
             if line.skip is not None:
-                made["skipped"].append({"column": column, "experiment": line.experiment,
-                                        "item": line.item, "why": line.skip})
+                made["skipped"].append(
+                    {
+                        "column": column,
+                        "experiment": line.experiment,
+                        "item": line.item,
+                        "why": line.skip,
+                    }
+                )
                 continue
             key = f"{line.item}_{line.metric}".replace(".", "_")
             value = seeded.get(key, line.value) if column == "msr+nmi" else line.value
             made["measurements"].append(
-                {"column": column, "experiment": line.experiment, "item": line.item,
-                 "metric": line.metric, "unit": line.unit, "value": value, "exact": True, "n": 1})
+                {
+                    "column": column,
+                    "experiment": line.experiment,
+                    "item": line.item,
+                    "metric": line.metric,
+                    "unit": line.unit,
+                    "value": value,
+                    "exact": True,
+                    "n": 1,
+                }
+            )
     return Machine(results.validate(made))
 
 
@@ -101,12 +120,14 @@ class Perfctr(unittest.TestCase):
     def test_overflows_that_went_elsewhere(self):
         label = "branches, threads: 2"
         table = perfctr_tables.overflow_table(machine())
-        self.assertEqual([cell.text for cell in table.rows[0].cells if cell.text != "not run"],
-                         ["610", "610"])
+        self.assertEqual(
+            [cell.text for cell in table.rows[0].cells if cell.text != "not run"], ["610", "610"]
+        )
         self.assertEqual(row_of(table, "count", label)[1], "0 %")
         # One signal of the first thread's reached the second: the sum is right, the threads not.
-        seeded = perfctr_tables.overflow_table(machine(overflow_branches_of2_t1_overflows=299,
-                                                       overflow_branches_of2_t2_overflows=311))
+        seeded = perfctr_tables.overflow_table(
+            machine(overflow_branches_of2_t1_overflows=299, overflow_branches_of2_t2_overflows=311)
+        )
         self.assertEqual(seeded.rows[0].cells[results.COLUMNS.index("msr+nmi")].text, "610, 2 off")
 
     def test_programs(self):
@@ -116,22 +137,28 @@ class Perfctr(unittest.TestCase):
 
     def test_functions_are_native_s_largest_first(self):
         table = perfctr_tables.functions_table(machine())
-        self.assertEqual([row.label for row in table.rows],
-                         ["gzip: one every 5,000 events", "fn_4290@gzip", "fn_4710@gzip"])
+        self.assertEqual(
+            [row.label for row in table.rows],
+            ["gzip: one every 5,000 events", "fn_4290@gzip", "fn_4710@gzip"],
+        )
         self.assertEqual(row_of(table, "fn_4290@gzip", table.rows[0].label), ("46.67 %", "1x"))
         # Below the paper's one percent it has no row in the guest's report.
         self.assertEqual(row_of(table, "fn_4710@gzip", table.rows[0].label)[1], "< 1 %")
         seeded = machine(**{"gzip_branches_fn_4290@gzip_samples": 42})
-        self.assertEqual(row_of(perfctr_tables.functions_table(seeded), "fn_4290@gzip",
-                                table.rows[0].label)[1], "0.50x")
+        self.assertEqual(
+            row_of(perfctr_tables.functions_table(seeded), "fn_4290@gzip", table.rows[0].label)[1],
+            "0.50x",
+        )
 
     def test_the_solver_stands_beside_what_is_published(self):
         table = perfctr_tables.solver_table(machine(), "branches", "PAPI_BR_INS")
         self.assertIn("Table 5", table.title)
         self.assertEqual(row_of(table, "fn_9e4c0@libglpk.so.40", "all samples"), ("97", "1x"))
         published = next(row for row in table.rows if row.label == "primal_iminus")
-        self.assertEqual([cell.text for cell in published.cells if cell.kind == "published"],
-                         ["1.53", "1.47", "1.23", "1.27"])
+        self.assertEqual(
+            [cell.text for cell in published.cells if cell.kind == "published"],
+            ["1.53", "1.47", "1.23", "1.27"],
+        )
         self.assertTrue(any("one every 500 " in text for text in table.reading))
 
     def test_tables_fit_a_console(self):

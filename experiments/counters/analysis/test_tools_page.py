@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_tools_page.py: what is compared of a tool's output, what counts as an exit for the PMU, and that the
-# page TOOLS.md is of the rows of tools.ini. Boots nothing.
+# test_tools_page.py: what is compared of a tool's output, what counts as an exit for the PMU, and
+# that the page TOOLS.md is of the rows of tools.ini. Boots nothing.
 import re
 
 import cells
@@ -42,8 +42,22 @@ title = Guest
 columns = native msr
 case c = guest -c
 """
-CELL = {"cases": 2, "ended": 2, "good": 2, "alike": 2, "lines": 4, "numbers": 0, "part": 0.0, "others": 0,
-        "shown": [], "pmu": 0, "exits": 7, "pmis": 3, "end": 0, "seconds": 1.0}
+CELL = {
+    "cases": 2,
+    "ended": 2,
+    "good": 2,
+    "alike": 2,
+    "lines": 4,
+    "numbers": 0,
+    "part": 0.0,
+    "others": 0,
+    "shown": [],
+    "pmu": 0,
+    "exits": 7,
+    "pmis": 3,
+    "end": 0,
+    "seconds": 1.0,
+}
 
 
 @pytest.fixture(name="rows")
@@ -55,32 +69,48 @@ def fixture_rows(tmp_path):
 
 def test_rows(rows):
     some, more = rows["some"], rows["more"]
-    assert some.cases == {"a": "some -a", "b": "some -b"} and some.never == {"kvm": "It has no PMU."}
+    assert some.cases == {"a": "some -a", "b": "some -b"} and some.never == {
+        "kvm": "It has no PMU."
+    }
     assert rows["less"].cases == {"a": "some -a"}
     assert more.cases == {"b": "some -b"} and more.rules == some.rules and more.said_by == "some"
     assert "kvm" not in tools.columns_of(some) and "msr" in tools.columns_of(more)
     guest = rows["guest"]
     assert guest.host == "some" and guest.get("image") == "tool-some" and guest.said_by == "guest"
-    assert tools.columns_of(guest) == ["native", "msr"] and tools_table.in_boot(rows, "some") == [some, guest]
+    assert tools.columns_of(guest) == ["native", "msr"] and tools_table.in_boot(rows, "some") == [
+        some,
+        guest,
+    ]
 
 
 def test_chosen(rows, monkeypatch):
     """What a boot is told to run: all, but for a row that never runs in that column."""
     monkeypatch.setattr(tools_table, "read", lambda: rows)
     some, more, guest = (rows[name] for name in ("some", "more", "guest"))
-    assert tools.chosen(some, "native", ()) == [] and tools.chosen(some, "msr+nmi", ()) == ["some/*"]
+    assert tools.chosen(some, "native", ()) == [] and tools.chosen(some, "msr+nmi", ()) == [
+        "some/*"
+    ]
     assert tools.chosen(more, "native", ()) == ["some/b"]
     assert tools.chosen(guest, "native", ["c", "some/a"]) == ["guest/c", "some/a"]
     assert tools_page.part_of_boot({"guest": guest}, guest, "native") == ["guest/c"]
     assert tools_page.part_of_boot({"some": some, "guest": guest}, guest, "native") == []
     some.settings["fewer"] = "b"
     assert tools.cases_in(some, "native") == ["a", "b"] and tools.cases_in(some, "msr") == ["b"]
-    assert tools.chosen(some, "msr", ()) == ["some/b", "guest/*"] and tools.chosen(some, "msr+nmi", ()) == ["some/*"]
+    assert tools.chosen(some, "msr", ()) == ["some/b", "guest/*"] and tools.chosen(
+        some, "msr+nmi", ()
+    ) == ["some/*"]
 
 
-@pytest.mark.parametrize("old, new", [("what =", "where ="), ("    Time is another each time.\n", ""),
-                                      ("case a", "case A b"), ("with = some", "with = some\nimage = other")],
-                         ids=["key", "reason", "name", "boot"])
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        ("what =", "where ="),
+        ("    Time is another each time.\n", ""),
+        ("case a", "case A b"),
+        ("with = some", "with = some\nimage = other"),
+    ],
+    ids=["key", "reason", "name", "boot"],
+)
 def test_wrong_rows(tmp_path, old, new):
     path = tmp_path / "tools.ini"
     path.write_text(ROW.replace(old, new, 1))
@@ -94,11 +124,14 @@ def test_differences(rows):
 
     def found(*lines, status=0):
         return {"a": Case(status, list(lines), "1")}
+
     native = found("took 12 s", "at 0x1", "count 1,000 of it", "end")
-    assert not tools.differences(tool, native, found("took 9 s", "count 1,000 of it", "at 0x2", "end"))
-    one, = tools.differences(tool, native, found("took 9 s", "count 990 of it", "end"))
+    assert not tools.differences(
+        tool, native, found("took 9 s", "count 1,000 of it", "at 0x2", "end")
+    )
+    (one,) = tools.differences(tool, native, found("took 9 s", "count 990 of it", "end"))
     assert one.part == pytest.approx(0.01)
-    one, = tools.differences(tool, native, found("took 9 s", "count none", "end"))
+    (one,) = tools.differences(tool, native, found("took 9 s", "count none", "end"))
     assert one.part is None and one.found == "count none"
     assert len(tools.differences(tool, native, found("took 9 s", "end", status=1))) == 2
     assert tools.differences(tool, native, {})[0].found == "did not run"
@@ -113,14 +146,17 @@ def account(msrs=None, rdpmc=0, pmis=0, nmis=0):
 
 def test_pmu_exits():
     """Accesses to its registers, RDPMC, PMIs; not CPUID, nor another MSR."""
-    assert tools.pmu_exits(account({str(0x1b): 9, str(0x10): 1})) == 0
-    assert tools.pmu_exits(account({str(0x38f): 2, str(0xc1): 3, str(0x834): 1})) == 6
+    assert tools.pmu_exits(account({str(0x1B): 9, str(0x10): 1})) == 0
+    assert tools.pmu_exits(account({str(0x38F): 2, str(0xC1): 3, str(0x834): 1})) == 6
     assert tools.pmu_exits(account(rdpmc=4, pmis=3, nmis=3)) == 7
 
 
 def test_cell_texts(rows):
     tool = rows["some"]
-    assert tools_results.short(CELL) == "same; 0 exits" and tools_results.noticed(tool, "msr", CELL) == "nothing"
+    assert (
+        tools_results.short(CELL) == "same; 0 exits"
+        and tools_results.noticed(tool, "msr", CELL) == "nothing"
+    )
     worse = {**CELL, "numbers": 1, "part": 0.02, "others": 1}
     assert tools_results.compared(worse) == "1 of 4 lines differ, 1 counts by at most 2 %"
     assert tools_results.noticed(tool, "msr", worse) == "Fewer lines."
@@ -158,25 +194,40 @@ def complaints(text, rows):
     """What the page has not of the rows: sections, columns, reasons, cases, sentences."""
     shown = columns_shown(text)
     found, titles = sections(text), tools.titles()
-    wrong = [f"no section {tool.get('title')}" for tool in rows.values() if tool.get("title") not in found]
+    wrong = [
+        f"no section {tool.get('title')}"
+        for tool in rows.values()
+        if tool.get("title") not in found
+    ]
     for tool in rows.values():
         part = found.get(tool.get("title"), "")
-        wanted = [f"| {titles[name]} |" for name in tools.columns_of(tool) if titles[name] in shown] + \
-            [*tool.never.values(), *(rule.reason for rule in tool.rules), *(f"`{case}`" for case in tool.cases)]
+        wanted = [
+            f"| {titles[name]} |" for name in tools.columns_of(tool) if titles[name] in shown
+        ] + [
+            *tool.never.values(),
+            *(rule.reason for rule in tool.rules),
+            *(f"`{case}`" for case in tool.cases),
+        ]
         wrong += [f"{tool.name}: no {text}" for text in wanted if text not in part]
-    return wrong + [f"section {title} is of no row" for title in found
-                    if title not in [tool.get("title") for tool in rows.values()]]
+    return wrong + [
+        f"section {title} is of no row"
+        for title in found
+        if title not in [tool.get("title") for tool in rows.values()]
+    ]
 
 
 def test_page_is_of_the_rows():
-    """TOOLS.md has each row, each of its columns and each reason. Without one of them it is seen."""
+    """TOOLS.md has each row, each of its columns and each reason. Without one of them it is
+    seen."""
     with open(tools_page.PAGE, encoding="ascii") as source:
         text = source.read()
     rows = tools_table.read()
     wrong = complaints(text, rows)
     assert not wrong, f"TOOLS.md is not of tools.ini: make tools ({wrong[:4]})"
     name, tool = next(iter(rows.items()))
-    assert complaints(text, {**rows, name: tools_table.Tool(name, {**dict(tool.settings), "title": "None"})})
+    assert complaints(
+        text, {**rows, name: tools_table.Tool(name, {**dict(tool.settings), "title": "None"})}
+    )
     head, mark, last = text.rpartition("\n## ")
     assert complaints(head + mark + last.replace(f"| {tools.titles()['msr+nmi']} |", "| |"), rows)
 
@@ -184,9 +235,18 @@ def test_page_is_of_the_rows():
 def test_page_made(rows):
     """Of cells that are given: the one table, and what differs."""
     worse = {**CELL, "others": 1, "shown": [["a", "one | line", "another"]]}
-    text = tools_page.page(rows, {name: {column: CELL if column == "native" else worse
-                                         for column in tools.columns_of(tool)} for name, tool in rows.items()})
+    text = tools_page.page(
+        rows,
+        {
+            name: {
+                column: CELL if column == "native" else worse for column in tools.columns_of(tool)
+            }
+            for name, tool in rows.items()
+        },
+    )
     assert not complaints(text, rows), complaints(text, rows)
     assert "1 of 4 lines differ; 0 exits" in text and "one &#124; line" in text
-    assert "| 1 of 1 (1 not run) |" in tools_page.page(rows, {"some": {"native": {**CELL, "cases": 1, "alike": 1}}})
+    assert "| 1 of 1 (1 not run) |" in tools_page.page(
+        rows, {"some": {"native": {**CELL, "cases": 1, "alike": 1}}}
+    )
     assert "| not run |" in tools_page.page(rows, {}) and "| not run |" not in text

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# tools_results.py: what make tools keeps: of each tool in each column what it did, as JSON can say it, and the
-# sentences of the page and of the report's table. Touches only its own file.
+# tools_results.py: what make tools keeps: of each tool in each column what it did, as JSON can say
+# it, and the sentences of the page and of the report's table. Touches only its own file.
 import json
 import os
 
@@ -16,7 +16,9 @@ def ended_well(one):
 def ran(one):
     """What it did, in a few words."""
     if one["end"] != POWEROFF:
-        return f"the run ended with status {one['end']} after {one['ended']} of {one['cases']} cases"
+        return (
+            f"the run ended with status {one['end']} after {one['ended']} of {one['cases']} cases"
+        )
     if one["alike"] != one["cases"]:
         return f"{one['cases'] - one['alike']} of {one['cases']} cases end otherwise"
     return f"{one['cases']} of {one['cases']}"

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# report_tables.py: what the report has of this experiment (bench/added.py) beside what make bench measures.
+# report_tables.py: what the report has of this experiment (bench/added.py) beside what make bench
+# measures.
 from added import Measured
 
 import tools_report

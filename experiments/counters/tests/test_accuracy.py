@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_accuracy.py: the counts of experiments/counters/guest/accuracy/, natively and in the guest: in user mode they
-# are the same to the last instruction, whatever the policy, for each of several threads on one
-# processor. Caches of the emulator depend on physical addresses: experiments/counters/guest/accuracy/README.md has
-# what that means.
+# test_accuracy.py: the counts of experiments/counters/guest/accuracy/, natively and in the guest:
+# in user mode they are the same to the last instruction, whatever the policy, for each of several
+# threads on one processor. Caches of the emulator depend on physical addresses:
+# experiments/counters/guest/accuracy/README.md has what that means.
 import os
 
 import pytest
@@ -46,8 +46,15 @@ TWO_LIMIT = 40_000
 def boot(lab, entry, name="accuracy", efi=None):
     # The scenarios in the same boot; those that want two processors have boots of their own.
     jobs = "accuracy,scenarios" if entry in ("native", "msr+nmi") else "accuracy"
-    return lab.emulator(f"{name}-{entry}", entry=entry, jobs=jobs, config="console=none",
-                        append="pmv.accuracy=1:1:16", initrd=boots.initrd(name="accuracy"), efi=efi)
+    return lab.emulator(
+        f"{name}-{entry}",
+        entry=entry,
+        jobs=jobs,
+        config="console=none",
+        append="pmv.accuracy=1:1:16",
+        initrd=boots.initrd(name="accuracy"),
+        efi=efi,
+    )
 
 
 def counts(lab, entry, **mutant):
@@ -61,8 +68,11 @@ def counts(lab, entry, **mutant):
 
 
 def lines_of(done, experiment):
-    return {(row["item"], row["metric"]): int(row["value"]) for row in done.lines("bench")
-            if "metric" in row and row["experiment"] == experiment}
+    return {
+        (row["item"], row["metric"]): int(row["value"])
+        for row in done.lines("bench")
+        if "metric" in row and row["experiment"] == experiment
+    }
 
 
 def items_exact():
@@ -72,15 +82,21 @@ def items_exact():
 
 
 def differing(one, other, items):
-    return {item: (one[item, "count"], other[item, "count"]) for item in items
-            if one[item, "count"] != other[item, "count"]}
+    return {
+        item: (one[item, "count"], other[item, "count"])
+        for item in items
+        if one[item, "count"] != other[item, "count"]
+    }
 
 
 def unexpected(found):
     """Counts that are not what the program's construction says."""
     known = {key[0]: value for key, value in found.items() if key[1] == "expected"}
-    return {item: (found[item, "count"], value) for item, value in known.items()
-            if found[item, "count"] != value}
+    return {
+        item: (found[item, "count"], value)
+        for item, value in known.items()
+        if found[item, "count"] != value
+    }
 
 
 def test_expected(lab):
@@ -90,8 +106,10 @@ def test_expected(lab):
     assert len(known) == 10 and not unexpected(found), (known, unexpected(found))
     exits = found["exits", "all_modes"]
     assert exits == EXITS * INSTRUCTIONS_EACH, exits
-    return f"{len(known)} counts as expected, such as {found['loop.instructions', 'count']} " \
+    return (
+        f"{len(known)} counts as expected, such as {found['loop.instructions', 'count']} "
         "instructions of loop"
+    )
 
 
 def test_alone_and_threaded(lab):
@@ -110,13 +128,17 @@ def test_alone_and_threaded(lab):
             switches = found[f"{name}.{thread}", "switches"]
             assert switches >= SWITCHES, f"{name}.{thread} gave the processor away {switches} times"
     return "context switches of t1: " + ", ".join(
-        f"{name} {found[f'{name}.t1', 'switches']}" for name in PROGRAMS)
+        f"{name} {found[f'{name}.t1', 'switches']}" for name in PROGRAMS
+    )
 
 
 def relative(native, found, items):
     """The largest relative error, in percent, and whose it is."""
-    errors = [(abs(found[item, "count"] / native[item, "count"] - 1) * 100, item) for item in items
-              if native[item, "count"]]
+    errors = [
+        (abs(found[item, "count"] / native[item, "count"] - 1) * 100, item)
+        for item in items
+        if native[item, "count"]
+    ]
     return max(errors)
 
 
@@ -129,21 +151,37 @@ def check_same(lab, policy):
     items = list(items_exact())
     wrong = differing(native, found, items)
     assert not wrong, f"natively and under {policy}: {wrong}"
-    caches = [f"{name}.{event}{thread}" for name in PROGRAMS[1:] for event in CACHES
-              for thread in ("", ".t1", ".t2")]
+    caches = [
+        f"{name}.{event}{thread}"
+        for name in PROGRAMS[1:]
+        for event in CACHES
+        for thread in ("", ".t1", ".t2")
+    ]
     for item in caches:
         natively, count = native[item, "count"], found[item, "count"]
-        switches = native[item.replace(f".{event_of(item)}", ""), "switches"] \
-            if item.endswith(THREADS) else 0
+        switches = (
+            native[item.replace(f".{event_of(item)}", ""), "switches"]
+            if item.endswith(THREADS)
+            else 0
+        )
         limit = OTHER_LINES + OTHER_SHARE * natively + LINES_OF_SWITCH * switches
         assert abs(count - natively) <= limit, f"{item}: {count}, natively {natively}"
     placed = relative(native, found, [item for item in caches if native[item, "count"] > MANY])
-    any_pages = relative(native, found, [f"{name}.{event}" for name in ANY_PAGES
-                                         for event in CACHES
-                                         if native[f"{name}.{event}", "count"] > MANY])
-    return f"{len(items)} counts the same; caches, where there are more than {MANY} events: " \
-        f"{placed[0]:.2g} % apart ({placed[1]}), with pages as Linux gives them " \
+    any_pages = relative(
+        native,
+        found,
+        [
+            f"{name}.{event}"
+            for name in ANY_PAGES
+            for event in CACHES
+            if native[f"{name}.{event}", "count"] > MANY
+        ],
+    )
+    return (
+        f"{len(items)} counts the same; caches, where there are more than {MANY} events: "
+        f"{placed[0]:.2g} % apart ({placed[1]}), with pages as Linux gives them "
         f"{any_pages[0]:.2g} % ({any_pages[1]})"
+    )
 
 
 def test_same_msr_nmi(lab):
@@ -162,13 +200,15 @@ def check_rdpmc(lab, entry, not_retired):
     native, found = counts(lab, "native"), counts(lab, entry)
     for event in EXACT:
         alone = [found[f"{how}.{event}", "count"] for how in ("rdpmc", "read")]
-        expected = found[f"rdpmc.{'branches' if event == 'branches' else 'instructions'}",
-                         "expected"]
+        expected = found[
+            f"rdpmc.{'branches' if event == 'branches' else 'instructions'}", "expected"
+        ]
         assert alone == [expected, expected], f"{event}: {alone}, wanted {expected}"
         for number, thread in enumerate(THREADS):
             by_rdpmc, by_read, natively = (
                 side[f"{how}.{event}.{thread}", "count"]
-                for side, how in ((found, "rdpmc"), (found, "read"), (native, "read")))
+                for side, how in ((found, "rdpmc"), (found, "read"), (native, "read"))
+            )
             lost = not_retired * READ_EVENTS if event != "branches" else 0
             assert by_read == natively - lost, (event, number, by_read, natively)
             assert 0 < by_read - by_rdpmc <= READ_AFTER_RDPMC, (event, number, by_rdpmc, by_read)
@@ -189,11 +229,15 @@ def test_rdpmc(lab):
             regions.append(REGION_ANY + offset)
     exits = {number: exit_count(done.region(number)) for number in regions}
     assert not any(exits.values()), f"exits by region: {exits}"
-    costs = [done.region(number)["nonroot"]["instructions"] / READS
-             for number in (REGION_RDPMC, REGION_READ)]
-    return f"{found['rdpmc.instructions', 'overhead']} and " \
-        f"{found['read.instructions', 'overhead']} user instructions more than the block; one " \
+    costs = [
+        done.region(number)["nonroot"]["instructions"] / READS
+        for number in (REGION_RDPMC, REGION_READ)
+    ]
+    return (
+        f"{found['rdpmc.instructions', 'overhead']} and "
+        f"{found['read.instructions', 'overhead']} user instructions more than the block; one "
         f"count costs {costs[0]:.1f} instructions by RDPMC, {costs[1]:.0f} by read()"
+    )
 
 
 @pytest.mark.full
@@ -218,8 +262,9 @@ def test_inexact(lab):
     """The counts are seen to be wrong under a hypervisor that counts in root mode and loses bits of
     a thread's counter."""
     native = counts(lab, "native")
-    found = counts(lab, "intercept", name="accuracy-inexact",
-                   efi=path("build", "mutants", "inexact.efi"))
+    found = counts(
+        lab, "intercept", name="accuracy-inexact", efi=path("build", "mutants", "inexact.efi")
+    )
     exits = [side["exits", "all_modes"] for side in (native, found)]
     assert exits[1] > exits[0], exits
     threads = [item for item in items_exact() if item.endswith(THREADS)]
@@ -230,10 +275,22 @@ def test_inexact(lab):
 
 def scenarios(lab, entry, two=False):
     """{(item, metric): value} of the job scenarios; two: on two processors, where all is placed."""
-    done = boot(lab, entry) if not two else lab.emulator(
-        f"scenarios-{entry}", entry=entry, jobs="scenarios", config="console=none", cpus=2,
-        knobs=TWO_KNOBS, memory=TWO_MEMORY, append="pmv.accuracy=1:1:16", initrd=boots.initrd(name="accuracy"),
-        limit=TWO_LIMIT)
+    done = (
+        boot(lab, entry)
+        if not two
+        else lab.emulator(
+            f"scenarios-{entry}",
+            entry=entry,
+            jobs="scenarios",
+            config="console=none",
+            cpus=2,
+            knobs=TWO_KNOBS,
+            memory=TWO_MEMORY,
+            append="pmv.accuracy=1:1:16",
+            initrd=boots.initrd(name="accuracy"),
+            limit=TWO_LIMIT,
+        )
+    )
     done.expect_status(STATUS_POWEROFF)
     assert done.job_status("scenarios") == 0, (done.lines("scenarios"), done.last_line())
     return lines_of(done, "scenarios")
@@ -246,15 +303,21 @@ def check_scenarios(native, found, letters):
         more = native[f"mixed.{event}.t2", "count"]
         assert more > alone > 0, (event, alone, more)
         for side in (native, found):
-            counted = {letter: [side[f"mixed.{event}.{letter}{n}", "count"] for n in (1, 2)]
-                       for letter in letters}
+            counted = {
+                letter: [side[f"mixed.{event}.{letter}{n}", "count"] for n in (1, 2)]
+                for letter in letters
+            }
             assert side[f"mixed.{event}", "count"] == alone, event
-            assert all(pair == [alone, more] for pair in counted.values()), \
-                f"{event}: {counted}, wanted {[alone, more]}"
+            assert all(
+                pair == [alone, more] for pair in counted.values()
+            ), f"{event}: {counted}, wanted {[alone, more]}"
     for side in (native, found):
         assert side["mixed.tsc", "count"] > native["mixed.instructions", "count"], "no TSC"
-    return max((abs(found[key] / native[key] - 1) * 100, key[0]) for key in native
-               if key[0].startswith("mixed.tsc"))
+    return max(
+        (abs(found[key] / native[key] - 1) * 100, key[0])
+        for key in native
+        if key[0].startswith("mixed.tsc")
+    )
 
 
 def check_overflows(native, found):
@@ -262,13 +325,20 @@ def check_overflows(native, found):
     they were wrong."""
     runs = [item for item, metric in native if metric == "overflows"]
     assert len(runs) == len(OVERFLOW_THREADS) * len(SAMPLED) and set(OVERFLOW_THREADS) == {
-        item.rpartition(".")[0].rpartition("of")[2] for item in runs}, runs
+        item.rpartition(".")[0].rpartition("of")[2] for item in runs
+    }, runs
     for side in (native, found):
-        wrong = {item: (side[item, "overflows"], side[item, "expected"]) for item in runs
-                 if side[item, "overflows"] != side[item, "expected"]}
+        wrong = {
+            item: (side[item, "overflows"], side[item, "expected"])
+            for item in runs
+            if side[item, "overflows"] != side[item, "expected"]
+        }
         assert not wrong, wrong
-    wrong = {item: (found[item, "count"], native[item, "count"]) for item in runs
-             if found[item, "count"] != native[item, "count"]}
+    wrong = {
+        item: (found[item, "count"], native[item, "count"])
+        for item in runs
+        if found[item, "count"] != native[item, "count"]
+    }
     assert not wrong, f"counts under msr+nmi, natively: {wrong}"
     assert min(native[item, "overflows"] for item in runs) >= OVERFLOWS
     return sum(native[item, "overflows"] for item in runs)

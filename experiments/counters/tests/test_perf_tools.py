@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_perf_tools.py: perf and other tools that people use, servers and a JIT compiler under perf record, as
-# Debian packages them: each case of the rows of guest/tools/tools.ini ends as natively, prints the same lines but
-# for what the table lets differ, and takes no exit for the PMU. Each check runs a few cases of perf; FULL=1: all.
+# test_perf_tools.py: perf and other tools that people use, servers and a JIT compiler under perf
+# record, as Debian packages them: each case of the rows of guest/tools/tools.ini ends as natively,
+# prints the same lines but for what the table lets differ, and takes no exit for the PMU. Each
+# check runs a few cases of perf; FULL=1: all.
 import os
 
 import pytest
@@ -14,16 +15,19 @@ TABLE = tools_table.read()
 PERF = TABLE["perf"]
 QUICK = PERF.words_of("quick")
 PLATFORM = ("likwid", "turbostat", "topdown")  # of them one case in each check
-# rr's have tests of their own, and Linux sees that residencies are not there (test_tools_platform.py).
+# rr's have tests of their own, and Linux sees that residencies are not there
+# (test_tools_platform.py).
 ROWS = [name for name in TABLE if not name.startswith("rr") and name != "residency"]
 # Rows of which a PMI is wanted: something of them is sampled.
 SAMPLED = ("perf", "perf-trace", "bpftrace", "nginx", "postgres", "php")
 
 
 def check_as_natively(lab, tool, cases=(), run=()):
-    """What a row's cases did under msr+nmi and natively: {case: Case}, and the ledger's figures. `run`: what its
-    boot runs, where that is more."""
-    native, done = (tools.boot_of(lab, tool, column, run or cases) for column in ("native", "msr+nmi"))
+    """What a row's cases did under msr+nmi and natively: {case: Case}, and the ledger's figures.
+    `run`: what its boot runs, where that is more."""
+    native, done = (
+        tools.boot_of(lab, tool, column, run or cases) for column in ("native", "msr+nmi")
+    )
     wanted, found = (tools.ended(boot, tool, cases) for boot in (native, done))
     wrong = tools.differences(tool, wanted, found)
     assert not wrong, f"{len(wrong)} lines differ: {wrong[:4]}"
@@ -61,24 +65,34 @@ def test_row(lab, row):
     found, pmis = check_as_natively(lab, TABLE[row])
     assert pmis > 0 or row not in SAMPLED, pmis
     failed = {name: case.lines[-1] for name, case in found.items() if case.status != 0}
-    return f"{lines(found)} lines of {len(found)} cases, {pmis} PMIs, no exit for the PMU; " \
+    return (
+        f"{lines(found)} lines of {len(found)} cases, {pmis} PMIs, no exit for the PMU; "
         f"fail natively, too: {failed or 'none'}"
+    )
 
 
 @pytest.mark.full
 def test_bpftrace_probes(lab):
     """bpftrace's uprobe on a CPUID, with other probes there, sees what it sees natively."""
     row = TABLE["bpftrace"]
-    files = {"jobs/bpfprobes": path("experiments/counters/guest/others/probes.sh"),
-             "jobs/probes": path("build/programs/probes"),
-             "lib/modules/pmuvisor_probed.ko": path("build/module/cloud/pmuvisor_probed.ko")}
+    files = {
+        "jobs/bpfprobes": path("experiments/counters/guest/others/probes.sh"),
+        "jobs/probes": path("build/programs/probes"),
+        "lib/modules/pmuvisor_probed.ko": path("build/module/cloud/pmuvisor_probed.ko"),
+    }
     said = []
     for column in ("native", "msr+nmi"):
         options = tools.options_of(row, column)
-        boot = lab.emulator(f"bpftrace-probes-{column}", **{
-            **options, "jobs": "bpfprobes", "initrd": (files, options["initrd"])})
+        boot = lab.emulator(
+            f"bpftrace-probes-{column}",
+            **{**options, "jobs": "bpfprobes", "initrd": (files, options["initrd"])},
+        )
         boot.expect_status(STATUS_POWEROFF)
-        said.append(sorted(line for line in boot.console.splitlines() if line.startswith(("bpf: ", "probes: "))))
+        said.append(
+            sorted(
+                line for line in boot.console.splitlines() if line.startswith(("bpf: ", "probes: "))
+            )
+        )
     counts = [line.rsplit(": ", 1)[1] for line in said[0] if line.startswith("bpf: ")]
     assert said[0] == said[1] and counts and set(counts) == {"3"}, said
     return f"{len(counts)} leaves"

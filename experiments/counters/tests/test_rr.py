@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_rr.py: Debian's rr, unchanged, records and replays programs natively and in the guest
-# (experiments/counters/guest/rr/). It counts conditional branches, and a recording is only replayed where
-# each count is exact and each PMI comes: the hardest judge of a PMU that Debian has. FULL=1: all programs,
-# in every column that offers the PMU, on two processors, and recordings that travel between boots.
+# (experiments/counters/guest/rr/). It counts conditional branches, and a recording is only replayed
+# where each count is exact and each PMI comes: the hardest judge of a PMU that Debian has. FULL=1:
+# all programs, in every column that offers the PMU, on two processors, and recordings that travel
+# between boots.
 import os
 
 import pytest
@@ -67,7 +68,9 @@ def test_column(lab, column):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("column", ["native", "msr+nmi", "msr", "intercept"], ids=lambda name: f"two_{name}")
+@pytest.mark.parametrize(
+    "column", ["native", "msr+nmi", "msr", "intercept"], ids=lambda name: f"two_{name}"
+)
 def test_two_processors(lab, column):
     """The same on two processors, rr bound to one of them and not."""
     done, found = check_alike(lab, column, TWO)
@@ -86,9 +89,9 @@ def test_recorded_elsewhere(lab, column):
 def test_elsewhere_is_another(lab):
     """That test is seen to fail where one byte of what was recorded is another."""
     files = tools.taken(lab, ELSEWHERE, "msr+nmi", ["signals"])
-    (name, data), = files.items()
+    ((name, data),) = files.items()
     at = data.index(b"signals: at least 5")
-    files = {name: data[:at] + b"S" + data[at + 1:]}
+    files = {name: data[:at] + b"S" + data[at + 1 :]}
     done = boot(lab, "msr+nmi", ELSEWHERE, ["signals"], name="-another", files=files)
     case = tools.ended(done, ELSEWHERE, ["signals"])["signals"]
     assert case.status != 0 and "same=no" in case.lines[-1], case
@@ -96,10 +99,15 @@ def test_elsewhere_is_another(lab):
 
 @pytest.mark.full
 def test_inexact(lab):
-    """A replay is seen to part from its recording where the hypervisor loses bits of counters: the signals
-    are not found again. A program without any counts as little in its replay as before."""
-    done = boot(lab, "intercept", cases=["plain", "signals"], name="-inexact",
-                efi=path("build", "mutants", "inexact.efi"))
+    """A replay is seen to part from its recording where the hypervisor loses bits of counters: the
+    signals are not found again. A program without any counts as little in its replay as before."""
+    done = boot(
+        lab,
+        "intercept",
+        cases=["plain", "signals"],
+        name="-inexact",
+        efi=path("build", "mutants", "inexact.efi"),
+    )
     case = tools.cases_of(done, TOOL)["signals"]
     assert case.status != 0, case.lines
     return case.lines[-1]

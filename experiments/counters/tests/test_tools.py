@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_tools.py: tools that people use, unchanged, natively and in the guest (experiments/counters/guest/tools/):
-# PAPI's utilities and its own tests end alike, an overflow reaches the thread that caused it, a
-# count by RDPMC stays whole when its thread moves, and scaled counts are as natively.
-# FULL=1: all of PAPI's tests, multiplexing, and the other policies.
+# test_tools.py: tools that people use, unchanged, natively and in the guest
+# (experiments/counters/guest/tools/): PAPI's utilities and its own tests end alike, an overflow
+# reaches the thread that caused it, a count by RDPMC stays whole when its thread moves, and scaled
+# counts are as natively. FULL=1: all of PAPI's tests, multiplexing, and the other policies.
 import os
 import re
 
@@ -16,8 +16,8 @@ WHICH = "full" if FULL else "quick"
 # Linux takes the processor for one of 500 MHz: a tick, and a turn of multiplexed events, comes
 # after two million instructions, so that tests of some hundred million have many.
 KNOBS = "tsc_hz 500000000\n"
-# A fifth of that: of a millisecond, which a turn lasts at least, and of seconds that PAPI's longer tests
-# wait for.
+# A fifth of that: of a millisecond, which a turn lasts at least, and of seconds that PAPI's longer
+# tests wait for.
 SLOW_KNOBS = "tsc_hz 100000000\n"
 LIMIT = 200_000
 WAYS_TO_END = ("PASSED", "WARNED", "SKIPPED", "FAILED", "ENDED", "TIMEOUT", "CRASHED", "-")
@@ -33,7 +33,9 @@ BY_SEQUENCE = 100  # branches: a reader's further rounds when the kernel changes
 def table():
     """{test: (when, wanted result, seconds)} of experiments/counters/guest/tools/papi.txt."""
     found = {}
-    with open(path("experiments", "counters", "guest", "tools", "papi.txt"), encoding="ascii") as rows:
+    with open(
+        path("experiments", "counters", "guest", "tools", "papi.txt"), encoding="ascii"
+    ) as rows:
         for row in rows:
             words = row.split()
             if words and not row.startswith("#"):
@@ -44,8 +46,17 @@ def table():
 
 def ended(lab, name, which, jobs="papi,nmilog", knobs=SLOW_KNOBS, **more):
     """A boot that runs what `which` names of PAPI's tests, and ends well."""
-    boot = lab.emulator(name, jobs=jobs, config="console=none", append=f"pmv.papi={which} pmv.papi_said=12",
-                        knobs=knobs, limit=LIMIT, initrd=path("build/payload/papi-cloud.img"), memory=1024, **more)
+    boot = lab.emulator(
+        name,
+        jobs=jobs,
+        config="console=none",
+        append=f"pmv.papi={which} pmv.papi_said=12",
+        knobs=knobs,
+        limit=LIMIT,
+        initrd=path("build/payload/papi-cloud.img"),
+        memory=1024,
+        **more,
+    )
     boot.expect_status(STATUS_POWEROFF)
     return boot
 
@@ -57,34 +68,51 @@ def papi_boot(lab, entry, which=WHICH):
 
 
 def slow_boot(lab, test, entry):
-    """One of PAPI's tests of up to thousands of millions of instructions, alone. It is ended after its seconds
-    in the table, each of 100 million instructions. Those that attach to a processor want two."""
-    return ended(lab, f"tools-papi-{test}-{entry}", f"{test} pmv.papi_seconds={table()[test][2]}", entry=entry,
-                 cpus=2 if test.startswith("attach_cpu") else 1)
+    """One of PAPI's tests of up to thousands of millions of instructions, alone. It is ended after
+    its seconds in the table, each of 100 million instructions. Those that attach to a processor
+    want two."""
+    return ended(
+        lab,
+        f"tools-papi-{test}-{entry}",
+        f"{test} pmv.papi_seconds={table()[test][2]}",
+        entry=entry,
+        cpus=2 if test.startswith("attach_cpu") else 1,
+    )
 
 
 def results(boot):
     """{test: (result, why)}; a test that PAPI has and that is not in the table is an error."""
     assert boot.job_status("papi") == 0, boot.last_line()
-    found = {row["test"]: (row["result"], row.get("said", "")) for row in boot.lines("papi")
-             if "test" in row}
+    found = {
+        row["test"]: (row["result"], row.get("said", ""))
+        for row in boot.lines("papi")
+        if "test" in row
+    }
     assert found, boot.last_line()
     return found
 
 
 def without_exits(boot):
     """Its ledger, which has no exit for an NMI or RDPMC."""
-    assert NMI not in boot.ledger["exits"] and RDPMC not in boot.ledger["exits"], boot.ledger["exits"]
+    assert NMI not in boot.ledger["exits"] and RDPMC not in boot.ledger["exits"], boot.ledger[
+        "exits"
+    ]
     return boot.ledger
 
 
 def check_table(lab, entry, which=WHICH):
     """Each test ends as papi.txt says; how the tests ended."""
     found = results(papi_boot(lab, entry, which=which))
-    wanted = {name: result for name, (when, result, _) in table().items()
-              if when == which or (which == "full" and when == "quick")}
-    wrong = {name: (found.get(name), result) for name, result in wanted.items()
-             if name not in found or found[name][0] != result}
+    wanted = {
+        name: result
+        for name, (when, result, _) in table().items()
+        if when == which or (which == "full" and when == "quick")
+    }
+    wrong = {
+        name: (found.get(name), result)
+        for name, result in wanted.items()
+        if name not in found or found[name][0] != result
+    }
     assert not wrong and len(found) == len(wanted), wrong
     ends = [result for result, _ in found.values()]
     return ", ".join(f"{ends.count(way)} {way}" for way in WAYS_TO_END if way in ends)
@@ -98,15 +126,18 @@ def test_papi_native(lab):
 
 def check_same(lab, policy, which=WHICH):
     native, found = (results(papi_boot(lab, entry, which=which)) for entry in ("native", policy))
-    wrong = {name: (native.get(name), found.get(name)) for name in set(native) | set(found)
-             if native.get(name) != found.get(name)}
+    wrong = {
+        name: (native.get(name), found.get(name))
+        for name in set(native) | set(found)
+        if native.get(name) != found.get(name)
+    }
     assert not wrong, f"natively and under {policy}: {wrong}"
     return f"{len(found)} tests end as natively"
 
 
 def test_papi_msr_nmi(lab):
-    """PAPI's tests end under msr+nmi as natively, by papi.txt and, with FULL=1, by a native boot; in
-    the whole boot no PMI, no NMI and no RDPMC exits."""
+    """PAPI's tests end under msr+nmi as natively, by papi.txt and, with FULL=1, by a native boot;
+    in the whole boot no PMI, no NMI and no RDPMC exits."""
     said = check_table(lab, "msr+nmi")
     if FULL:
         said += "; " + check_same(lab, "msr+nmi")
@@ -117,8 +148,8 @@ def test_papi_msr_nmi(lab):
 
 @pytest.mark.full
 def test_papi_long(lab):
-    """More of PAPI's tests, of some hundred million instructions each: natively as papi.txt says, and under
-    msr+nmi as natively."""
+    """More of PAPI's tests, of some hundred million instructions each: natively as papi.txt says,
+    and under msr+nmi as natively."""
     said = check_table(lab, "native", "long") + "; " + check_same(lab, "msr+nmi", "long")
     ledger = without_exits(papi_boot(lab, "msr+nmi", "long"))
     return f"{said}; {ledger['pmi']['raised']} PMIs"
@@ -145,8 +176,11 @@ def test_papi_policy(lab, policy):
 def test_floating_point(lab):
     """papi_command_line counts each product and each sum of its load, natively and in the guest."""
     for entry in ("native", "msr+nmi"):
-        counts = re.findall(r"^papi-said: papi_command_line: PAPI_DP_OPS : *\t(\d+)",
-                            papi_boot(lab, entry).console, re.MULTILINE)
+        counts = re.findall(
+            r"^papi-said: papi_command_line: PAPI_DP_OPS : *\t(\d+)",
+            papi_boot(lab, entry).console,
+            re.MULTILINE,
+        )
         assert counts == [str(2 * FLOPS)], f"{entry}: {counts}"
     return f"{2 * FLOPS} operations"
 
@@ -166,8 +200,8 @@ def check_overflows(rows):
 
 def test_overflow_threads(lab):
     """Each overflow of four threads on one processor reaches the thread that caused it, and none is
-    missing; with FULL=1 the counts are seen to be the native ones: all four together, because one of the threads,
-    which one is a matter of time, executes 120 branches more, natively too."""
+    missing; with FULL=1 the counts are seen to be the native ones: all four together, because one
+    of the threads, which one is a matter of time, executes 120 branches more, natively too."""
     found = overflows(papi_boot(lab, "msr+nmi"))
     check_overflows(found)
     if FULL:
@@ -175,16 +209,27 @@ def test_overflow_threads(lab):
         check_overflows(native)
         for what in ("overflows", "expected", "work"):
             assert [row[what] for row in found] == [row[what] for row in native], (native, found)
-        assert sum(row["count"] for row in found) == sum(row["count"] for row in native), (native, found)
+        assert sum(row["count"] for row in found) == sum(row["count"] for row in native), (
+            native,
+            found,
+        )
     return f"{sum(row['overflows'] for row in found)} overflows"
 
 
 @pytest.mark.full
 def test_overflow_inexact(lab):
     """The same threads are seen to get other counts under a hypervisor that loses bits of them."""
-    boot = lab.emulator("tools-inexact-intercept", entry="intercept", jobs="overflow",
-                        config="console=none", initrd=path("build/payload/papi-cloud.img"), knobs=KNOBS, limit=LIMIT,
-                        memory=1024, efi=path("build", "mutants", "inexact.efi"))
+    boot = lab.emulator(
+        "tools-inexact-intercept",
+        entry="intercept",
+        jobs="overflow",
+        config="console=none",
+        initrd=path("build/payload/papi-cloud.img"),
+        knobs=KNOBS,
+        limit=LIMIT,
+        memory=1024,
+        efi=path("build", "mutants", "inexact.efi"),
+    )
     boot.expect_status(STATUS_POWEROFF)
     native, found = overflows(papi_boot(lab, "native")), overflows(boot)
     assert all(one["count"] != other["count"] for one, other in zip(native, found)), found
@@ -192,9 +237,17 @@ def test_overflow_inexact(lab):
 
 
 def moving(lab, entry):
-    boot = lab.emulator(f"tools-migrate-{entry}", entry=entry, jobs="migrate,nmilog", cpus=2,
-                        config="console=none", initrd=path("build/payload/papi-cloud.img"), knobs=KNOBS, limit=LIMIT,
-                        memory=1024)
+    boot = lab.emulator(
+        f"tools-migrate-{entry}",
+        entry=entry,
+        jobs="migrate,nmilog",
+        cpus=2,
+        config="console=none",
+        initrd=path("build/payload/papi-cloud.img"),
+        knobs=KNOBS,
+        limit=LIMIT,
+        memory=1024,
+    )
     boot.expect_status(STATUS_POWEROFF)
     rows = [row for row in boot.lines("threads") if row.get("mode") == "migrate"]
     assert boot.job_status("migrate") == 0 and len(rows) == MOVING, boot.lines("threads")
@@ -210,14 +263,24 @@ def test_rdpmc_migrates(lab):
         assert row["rdpmc"] == 1, f"PAPI does not read by RDPMC: {row}"
         assert row["block"] <= row["least"] <= row["most"] <= row["least"] + BY_SEQUENCE, row
         assert row["last"] >= row["moves"] * row["block"] and row["total"] >= row["last"], row
-    return f"{sum(row['moves'] for row in rows)} moves, {rows[0]['least']} to " \
+    return (
+        f"{sum(row['moves'] for row in rows)} moves, {rows[0]['least']} to "
         f"{max(row['most'] for row in rows)} branches each"
+    )
 
 
 def perf_boot(lab, entry, jobs, append=""):
-    boot = lab.emulator(f"tools-{jobs}-{entry}", entry=entry, jobs=f"{jobs},nmilog", append=append,
-                        config="console=none", initrd=path("build/payload/multiplex-cloud.img"), knobs=SLOW_KNOBS, limit=LIMIT,
-                        memory=1024)
+    boot = lab.emulator(
+        f"tools-{jobs}-{entry}",
+        entry=entry,
+        jobs=f"{jobs},nmilog",
+        append=append,
+        config="console=none",
+        initrd=path("build/payload/multiplex-cloud.img"),
+        knobs=SLOW_KNOBS,
+        limit=LIMIT,
+        memory=1024,
+    )
     boot.expect_status(STATUS_POWEROFF)
     assert boot.job_status(jobs) == 0, boot.last_line()
     return boot
@@ -254,5 +317,8 @@ def test_multiplex(lab):
             off = abs(count - alone) / alone
             assert off <= OFF_MAX, (event, count, alone)
             worst = max(worst, (off * 100, event))
-    return f"{inside} of {values} between native's least and most; what is counted ten million times is at " \
+    return (
+        f"{inside} of {values} between native's least and most; what is counted ten million times "
+        f"is at "
         f"most {worst[0]:.1f} % from the count alone ({worst[1]})"
+    )

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_tools_platform.py: what tools of the platform say is right, beside being the same as natively (rows likwid,
-# pcm, turbostat, hwloc, topdown and residency of guest/tools/tools.ini; test_perf_tools.py compares them): counts
-# are the load, shares of slots add up, energy counts; without the knob `platform` the registers are not there.
+# test_tools_platform.py: what tools of the platform say is right, beside being the same as natively
+# (rows likwid, pcm, turbostat, hwloc, topdown and residency of guest/tools/tools.ini;
+# test_perf_tools.py compares them): counts are the load, shares of slots add up, energy counts;
+# without the knob `platform` the registers are not there.
 import re
 
 import pytest
@@ -10,7 +11,7 @@ import tools_table
 
 TABLE = tools_table.read()
 ROUNDS = 1_000_000  # of /loop: LOOP_ROUNDS of programs/images.mk
-OWN_MAX = 10_000    # likwid's own instructions
+OWN_MAX = 10_000  # likwid's own instructions
 ENTRIES = ("native", "msr+nmi")
 pytestmark = pytest.mark.full
 
@@ -29,14 +30,16 @@ def table_value(lines, name):
 
 
 def test_platform_counts(lab):
-    """What likwid counts is the load, of known length, and little of its own; floating-point operations, of
-    which it has none, are the same to the last one."""
+    """What likwid counts is the load, of known length, and little of its own; floating-point
+    operations, of which it has none, are the same to the last one."""
     operations, more = set(), []
     for entry in ENTRIES:
         found = said(lab, "likwid", entry)
-        for case, name, load in (("events", "INSTR_RETIRED_ANY", 2 * ROUNDS + 4),
-                                 ("events", "BR_INST_RETIRED_ALL_BRANCHES", ROUNDS),
-                                 ("tma", "UOPS_RETIRED_RETIRE_SLOTS", 2 * ROUNDS + 4)):
+        for case, name, load in (
+            ("events", "INSTR_RETIRED_ANY", 2 * ROUNDS + 4),
+            ("events", "BR_INST_RETIRED_ALL_BRANCHES", ROUNDS),
+            ("tma", "UOPS_RETIRED_RETIRE_SLOTS", 2 * ROUNDS + 4),
+        ):
             more.append(table_value(found[case].lines, name) - load)
         operations.add(tuple(line for line in found["flops"].lines if "FP_ARITH" in line))
     assert 0 < min(more) and max(more) < OWN_MAX, more
@@ -52,24 +55,29 @@ def shares(lines):
 
 
 def test_platform_shares(lab):
-    """The four shares of the slots, by perf and by likwid, add up to 100 percent, natively and in the
-    guest; half of the instructions of /loop are branches that are taken."""
+    """The four shares of the slots, by perf and by likwid, add up to 100 percent, natively and in
+    the guest; half of the instructions of /loop are branches that are taken."""
     told = []
     for entry in ENTRIES:
         perf = shares(said(lab, "topdown", entry)["shares"].lines)
         lines = said(lab, "likwid", entry)["tma"].lines
-        likwid = [table_value(lines, f"{name} [%]")
-                  for name in ("Retiring", "Speculation", "Front End", "Back End")]
+        likwid = [
+            table_value(lines, f"{name} [%]")
+            for name in ("Retiring", "Speculation", "Front End", "Back End")
+        ]
         for found in (perf, likwid):
             assert abs(sum(found) - 100) < 0.5 and abs(found[0] - 25) < 0.5, (entry, found)
         # 3 of 4 slots of each second cycle
         assert abs(likwid[2] - 37.5) < 1, likwid
-        told.append(f"{entry}: perf " + " ".join(map(str, perf)) + ", likwid " + " ".join(map(str, likwid)))
+        told.append(
+            f"{entry}: perf " + " ".join(map(str, perf)) + ", likwid " + " ".join(map(str, likwid))
+        )
     return "; ".join(told)
 
 
 def test_platform_off(lab):
-    """Without the knob turbostat ends at a register that is not there, and likwid finds no energy."""
+    """Without the knob turbostat ends at a register that is not there, and likwid finds no
+    energy."""
     knobs = TABLE["turbostat"].get("knobs").split("/")[-1].strip() + "\n"
     debug = said(lab, "turbostat", cases=("debug",), name="-off", knobs=knobs)["debug"]
     assert debug.status != 0 and "msr offset 0xe2 read failed" in debug.lines[-1], debug
@@ -88,7 +96,8 @@ def test_platform_exits_seen(lab):
 
 
 def test_platform_registers(lab):
-    """turbostat, likwid and pcm come to their ends and have read the platform's registers; energy counts."""
+    """turbostat, likwid and pcm come to their ends and have read the platform's registers; energy
+    counts."""
     debug = said(lab, "turbostat")["debug"]
     assert debug.status == 0 and any("pkg-cstate-limit=2" in line for line in debug.lines), debug
     energy = table_value(said(lab, "likwid")["energy"].lines, "Energy [J]")
@@ -97,8 +106,8 @@ def test_platform_registers(lab):
 
 
 def test_platform_bit(lab):
-    """By the hypervisor bit pcm says that there is one and takes a counter less, and Linux has no PMU of
-    C-states: natively and with hypervisor_bit=off neither."""
+    """By the hypervisor bit pcm says that there is one and takes a counter less, and Linux has no
+    PMU of C-states: natively and with hypervisor_bit=off neither."""
     for column, seen in (("native", False), ("hidden", False), ("msr+nmi", True)):
         lines = said(lab, "pcm", column)["program"].lines
         assert any("hypervisor" in line for line in lines) == seen, (column, lines)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# tools_table.py: experiments/counters/guest/tools/tools.ini for Python: the tools that people use, and in
-# which columns they are run. Touches nothing.
+# tools_table.py: experiments/counters/guest/tools/tools.ini for Python: the tools that people use,
+# and in which columns they are run. Touches nothing.
 import configparser
 import functools
 import os
@@ -11,8 +11,28 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 TABLE = os.path.join(HERE, "..", "guest", "tools", "tools.ini")
 NAME = re.compile(r"[a-z0-9_+-]+")
 KINDS = ("case", "differs", "leave", "never", "expect")
-PLAIN = ("title", "version", "image", "job", "words", "knobs", "memory", "cpus", "limit", "also", "quick",
-         "what", "of", "only", "without", "takes", "leaves", "with", "columns", "fewer")
+PLAIN = (
+    "title",
+    "version",
+    "image",
+    "job",
+    "words",
+    "knobs",
+    "memory",
+    "cpus",
+    "limit",
+    "also",
+    "quick",
+    "what",
+    "of",
+    "only",
+    "without",
+    "takes",
+    "leaves",
+    "with",
+    "columns",
+    "fewer",
+)
 OWN = ("also", "quick", "leaves", "columns", "fewer")  # of no row that is `of` this one
 BOOT = ("image", "job", "words", "knobs", "memory", "cpus", "limit")  # of the row whose boot it is
 MEMORY, LIMIT = 1024, 60_000  # MiB; millions of instructions
@@ -20,6 +40,7 @@ MEMORY, LIMIT = 1024, 60_000  # MiB; millions of instructions
 
 class Rule(NamedTuple):
     """What may differ: an expression, and why."""
+
     name: str
     expression: re.Pattern
     reason: str
@@ -38,20 +59,25 @@ class Tool:
             elif kind in KINDS and NAME.fullmatch(what):
                 self.add(kind, what, text)
             else:
-                raise ValueError(f"tools.ini: [tool {name}]: found '{key}', wanted one of "
-                                 f"{', '.join(PLAIN)}, or of {', '.join(KINDS)} with a name")
+                raise ValueError(
+                    f"tools.ini: [tool {name}]: found '{key}', wanted one of "
+                    f"{', '.join(PLAIN)}, or of {', '.join(KINDS)} with a name"
+                )
 
     def add(self, kind, what, text):
         lines = text.strip().splitlines()
         if kind in ("differs", "leave"):
             if len(lines) < 2:
-                raise ValueError(f"tools.ini: [tool {self.name}]: {kind} {what}: wanted an expression, "
-                                 "and its reason in the lines after it")
+                raise ValueError(
+                    f"tools.ini: [tool {self.name}]: {kind} {what}: wanted an expression, "
+                    "and its reason in the lines after it"
+                )
             rules = self.differs if kind == "differs" else self.left_out
             rules.append(Rule(what, re.compile(lines[0]), " ".join(" ".join(lines[1:]).split())))
         else:
-            {"case": self.cases, "never": self.never, "expect": self.expect}[kind][what] = \
-                " ".join(text.split())
+            {"case": self.cases, "never": self.never, "expect": self.expect}[kind][what] = " ".join(
+                text.split()
+            )
 
     def get(self, key, default=""):
         return self.settings.get(key, default)
@@ -61,10 +87,17 @@ class Tool:
 
     def like(self, other):
         """Takes from another row what is not its own: of = ROW."""
-        self.settings = {**{key: text for key, text in other.settings.items() if key not in OWN},
-                         **self.settings}
-        only = self.words_of("only") or [name for name in other.cases if name not in self.words_of("without")]
-        self.cases = {**{name: other.cases[name] for name in only if name in other.cases}, **self.cases}
+        self.settings = {
+            **{key: text for key, text in other.settings.items() if key not in OWN},
+            **self.settings,
+        }
+        only = self.words_of("only") or [
+            name for name in other.cases if name not in self.words_of("without")
+        ]
+        self.cases = {
+            **{name: other.cases[name] for name in only if name in other.cases},
+            **self.cases,
+        }
         self.differs, self.left_out = other.differs + self.differs, other.left_out + self.left_out
         self.never = {**other.never, **self.never}
 
@@ -72,8 +105,11 @@ class Tool:
         """Its cases are run in another row's boot: with = ROW."""
         own = [key for key in BOOT if key in self.settings]
         if own:
-            raise ValueError(f"tools.ini: [tool {self.name}]: found {own[0]}, wanted it in [tool {other.name}], whose "
-                             "boot it is")
+            raise ValueError(
+                f"tools.ini: [tool {self.name}]: found {own[0]}, wanted it in [tool {other.name}], "
+                f"whose "
+                "boot it is"
+            )
         self.settings.update({key: other.settings[key] for key in BOOT if key in other.settings})
 
     @property
@@ -96,6 +132,7 @@ class Tool:
 
 class Extra(NamedTuple):
     """A column that is another one of bench/measurements.ini with more options."""
+
     column: str
     options: str
     title: str
@@ -114,8 +151,12 @@ def parse(path=TABLE):
 def read(path=TABLE):
     """{name: Tool}, in the table's order."""
     parser = parse(path)
-    found = {name: Tool(name, dict(parser[f"tool {name}"])) for name in
-             (section.removeprefix("tool ") for section in parser.sections() if section != "columns")}
+    found = {
+        name: Tool(name, dict(parser[f"tool {name}"]))
+        for name in (
+            section.removeprefix("tool ") for section in parser.sections() if section != "columns"
+        )
+    }
     for tool in found.values():
         if tool.get("of"):
             tool.like(found[tool.get("of")])

@@ -3,4 +3,12 @@
 import kept
 from added import Section
 
-SECTIONS = (Section("demand-of", "Passing through on demand", "validity", kept.parts("demand"), short="On demand"),)
+SECTIONS = (
+    Section(
+        "demand-of",
+        "Passing through on demand",
+        "validity",
+        kept.parts("demand"),
+        short="On demand",
+    ),
+)

@@ -1,49 +1,57 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# demand_cost.py: what the PMU costs root mode in a second, by how its registers reach the guest: each access exits
-# (trap), they pass always and each switch between virtual machines takes them along (pass), or they pass while the
-# guest counts (demand). Unit costs are of boots (tests/demand_boots.py); the rest is arithmetic.
+# demand_cost.py: what the PMU costs root mode in a second, by how its registers reach the guest:
+# each access exits (trap), they pass always and each switch between virtual machines takes them
+# along (pass), or they pass while the guest counts (demand). Unit costs are of boots
+# (tests/demand_boots.py); the rest is arithmetic.
 #
-# With s the share of time that the guest profiles, f samples a second while it does, g switches a second between
-# processes that count, p sessions a second, v switches between virtual machines a second, k ticks a second:
+# With s the share of time that the guest profiles, f samples a second while it does, g switches a
+# second between processes that count, p sessions a second, v switches between virtual machines a
+# second, k ticks a second:
 #   trap   = p * trap.session + s * (f * trap.sample + trap.rest + g * trap.process)
 #   pass   = v * switch
-#   demand = p * demand.session + s * k * demand.look + open * v * switch,  open = s + p * tail / k, at most 1
-# tail: ticks from the end of a session until accesses exit again. It closes at the second tick that finds nothing,
-# which is one and a half ticks on average. Where open is 1 it never closes, and p is 0.
+#   demand = p * demand.session + s * k * demand.look + open * v * switch,
+#            open = s + p * tail / k, at most 1
+# tail: ticks from the end of a session until accesses exit again. It closes at the second tick that
+# finds nothing, which is one and a half ticks on average. Where open is 1 it never closes, and p is
+# 0.
 from dataclasses import dataclass
 
 NANOSECOND = 1e-9
-IDLE_TICKS = 2               # hypervisor/experiment.c
+IDLE_TICKS = 2  # hypervisor/experiment.c
 TAIL = IDLE_TICKS - 0.5
-LEAST_SHARE, ALL = 1, 100    # of the shares that were measured: the two that give the unit costs
+LEAST_SHARE, ALL = 1, 100  # of the shares that were measured: the two that give the unit costs
 SECOND_USERS = ("counting", "whole")
 
 
 @dataclass(frozen=True)
 class Weights:
-    """What an exit and an access to an MSR in root mode count, beside the instructions, in instructions. Both are 0
-    in what was measured: the emulator has no cycles."""
+    """What an exit and an access to an MSR in root mode count, beside the instructions, in
+    instructions. Both are 0 in what was measured: the emulator has no cycles."""
+
     exit: float = 0.0
     msr: float = 0.0
 
 
 @dataclass(frozen=True)
 class Units:
-    tick: float              # an exit of the tick that nobody has added to
-    trap_sample: float       # all exits of one PMI
-    trap_session: float      # a counter turned on and off
-    trap_rest: float         # a second of profiling, without its PMIs: the kernel's own ticks
-    trap_process: float      # a switch of the guest's between processes that count, four counters each
-    demand_session: float    # on and off, with both openings, until accesses exit again
-    demand_look: float       # a tick that finds it counting
-    switch: dict             # by what it takes along: the PMU from one user to the next, once
-    idle: dict               # by policy: a second in which an event is open and off, and accesses exit
-    first_samples: float     # that an event takes before Linux has found its period
+    tick: float  # an exit of the tick that nobody has added to
+    trap_sample: float  # all exits of one PMI
+    trap_session: float  # a counter turned on and off
+    trap_rest: float  # a second of profiling, without its PMIs: the kernel's own ticks
+    trap_process: float  # a switch of the guest's between processes that count, four counters each
+    demand_session: float  # on and off, with both openings, until accesses exit again
+    demand_look: float  # a tick that finds it counting
+    switch: dict  # by what it takes along: the PMU from one user to the next, once
+    idle: dict  # by policy: a second in which an event is open and off, and accesses exit
+    first_samples: float  # that an event takes before Linux has found its period
 
 
 def price(account, weights):
-    return (account["instructions"] + weights.exit * account["exits"] +
-            weights.msr * (account["rdmsr"] + account["wrmsr"]))
+    return (
+        account["instructions"]
+        + weights.exit * account["exits"]
+        + weights.msr * (account["rdmsr"] + account["wrmsr"])
+    )
 
 
 def cost(account, tick, weights):
@@ -66,7 +74,11 @@ def units(cases, weights=Weights()):
 
     def spent(case, share):
         return cost(of(case, share), tick, weights)
-    idle = {name: spent(case, 0) / seconds(of(case, 0)) for name, case in (("trap", trap), ("demand", demand))}
+
+    idle = {
+        name: spent(case, 0) / seconds(of(case, 0))
+        for name, case in (("trap", trap), ("demand", demand))
+    }
     a1 = trap["a1"]
     sample = (cost(a1["with"], tick, weights) - cost(a1["without"], tick, weights)) / a1["pmis"]
     # Two shares, two unknowns: what comes with each session, and what comes with time.
@@ -82,15 +94,28 @@ def units(cases, weights=Weights()):
     look = (spent(demand, ALL) - opened) / whole["ticks"]
     by_process = cases["trap-processes"]["processes"]
     counted, plain = (cost(by_process[item], tick, weights) for item in ("counted", "plain"))
-    there_and_back = {name: spent(cases[f"pass-{name}"], 0) / of(cases[f"pass-{name}"], 0)["ticks"]
-                      for name in SECOND_USERS}
-    return Units(tick, sample, session, rest, (counted - plain) / by_process["switches"], opened, look,
-                 {name: each / 2 for name, each in there_and_back.items()}, idle, of(trap, LEAST_SHARE)["pmis"])
+    there_and_back = {
+        name: spent(cases[f"pass-{name}"], 0) / of(cases[f"pass-{name}"], 0)["ticks"]
+        for name in SECOND_USERS
+    }
+    return Units(
+        tick,
+        sample,
+        session,
+        rest,
+        (counted - plain) / by_process["switches"],
+        opened,
+        look,
+        {name: each / 2 for name, each in there_and_back.items()},
+        idle,
+        of(trap, LEAST_SHARE)["pmis"],
+    )
 
 
 def trap(u, share, frequency, sessions, processes=0):
     return sessions * u.trap_session + share * (
-        frequency * u.trap_sample + u.trap_rest + processes * u.trap_process)
+        frequency * u.trap_sample + u.trap_rest + processes * u.trap_process
+    )
 
 
 def always(u, switches, what):
@@ -103,13 +128,18 @@ def open_share(share, sessions, ticks, tail=TAIL):
 
 def demand(u, share, switches, sessions, ticks, what, tail=TAIL):
     part = open_share(share, sessions, ticks, tail)
-    return ((sessions * u.demand_session if part < 1 else 0) + share * ticks * u.demand_look +
-            part * switches * u.switch[what])
+    return (
+        (sessions * u.demand_session if part < 1 else 0)
+        + share * ticks * u.demand_look
+        + part * switches * u.switch[what]
+    )
 
 
 def beats_trap_below(u, share, frequency, sessions, ticks, what, processes=0):
     """Switches a second up to which demand costs less than trap; 0: at none."""
-    left = trap(u, share, frequency, sessions, processes) - demand(u, share, 0, sessions, ticks, what)
+    left = trap(u, share, frequency, sessions, processes) - demand(
+        u, share, 0, sessions, ticks, what
+    )
     return max(0.0, left / (open_share(share, sessions, ticks) * u.switch[what]))
 
 
@@ -122,13 +152,17 @@ def beats_pass_above(u, share, sessions, ticks, what):
 
 
 def cheapest(u, share, switches, frequency, sessions, ticks, what):
-    prices = {"trap": trap(u, share, frequency, sessions), "pass": always(u, switches, what),
-              "demand": demand(u, share, switches, sessions, ticks, what)}
+    prices = {
+        "trap": trap(u, share, frequency, sessions),
+        "pass": always(u, switches, what),
+        "demand": demand(u, share, switches, sessions, ticks, what),
+    }
     return min(prices, key=prices.get)
 
 
 def predicted(u, case, share):
-    """What a boot's region should have cost by these formulas, and what it did cost, without ticks."""
+    """What a boot's region should have cost by these formulas, and what it did cost, without
+    ticks."""
     one = of(case, share)
     time, part = seconds(one), share / 100
     sessions = case["sessions"] if share else 0
@@ -136,22 +170,35 @@ def predicted(u, case, share):
     what = case["second_user"] if switches else SECOND_USERS[0]
     if case["policy"] == "intercept":
         samples = u.first_samples + case["frequency"] * part * time if share else 0
-        return (u.idle["trap"] * time + sessions * u.trap_session + part * time * u.trap_rest +
-                samples * u.trap_sample)
+        return (
+            u.idle["trap"] * time
+            + sessions * u.trap_session
+            + part * time * u.trap_rest
+            + samples * u.trap_sample
+        )
     if case["policy"] != "demand":
         return switches * u.switch[what]
-    # The exit that opens begins the hypervisor's tick anew, so a session has whole ticks; and at the last but one of
-    # its pause the PMU still passes. Where the pauses are too short it opens once.
-    in_session, in_pause = (span * time / case["sessions"] * 1000 // case["tick_ms"] for span in (part, 1 - part))
+    # The exit that opens begins the hypervisor's tick anew, so a session has whole ticks; and at
+    # the last but one of its pause the PMU still passes. Where the pauses are too short it opens
+    # once.
+    in_session, in_pause = (
+        span * time / case["sessions"] * 1000 // case["tick_ms"] for span in (part, 1 - part)
+    )
     open_ticks, looks = sessions * (in_session + 1), sessions * in_session
     if in_pause < IDLE_TICKS:
         sessions, open_ticks, looks = 1, one["ticks"], one["ticks"]
     each = switches / one["ticks"]
-    return (u.idle["demand"] * time * (1 - min(1, open_ticks / one["ticks"])) + sessions * u.demand_session +
-            looks * u.demand_look + open_ticks * each * u.switch[what])
+    return (
+        u.idle["demand"] * time * (1 - min(1, open_ticks / one["ticks"]))
+        + sessions * u.demand_session
+        + looks * u.demand_look
+        + open_ticks * each * u.switch[what]
+    )
 
 
 def checks(u, case, weights=Weights()):
     """[(share, found, predicted)] of a boot."""
-    return [(int(share), cost(of(case, share), u.tick, weights), predicted(u, case, int(share)))
-            for share in case["shares"]]
+    return [
+        (int(share), cost(of(case, share), u.tick, weights), predicted(u, case, int(share)))
+        for share in case["shares"]
+    ]

@@ -1,26 +1,32 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
-# demand_picture.py: draws demand.svg of results/answers/demand.json, without a boot: what the three ways cost in a
-# second, over the share of time that the guest profiles, and which is the cheapest at how many switches between
-# virtual machines a second. Prints the rows of the README's tables.
+# demand_picture.py: draws demand.svg of results/answers/demand.json, without a boot: what the three
+# ways cost in a second, over the share of time that the guest profiles, and which is the cheapest
+# at how many switches between virtual machines a second. Prints the rows of the README's tables.
 import os
 import sys
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-sys.path += [os.path.join(TOP, folder) for folder in (
-    "bench", "testbed", "experiments/demand/analysis", "experiments/shared/analysis")]
+sys.path += [
+    os.path.join(TOP, folder)
+    for folder in ("bench", "testbed", "experiments/demand/analysis", "experiments/shared/analysis")
+]
 import answers  # noqa: E402
 import demand_cost as cost  # noqa: E402
 import demand_tables  # noqa: E402
 import plots  # noqa: E402
 
 PICTURE = os.path.join(TOP, "experiments", "demand", "demand.svg")
-FREQUENCY, SESSIONS, TICKS = 1000, 0.1, 10    # a session each 10 s; tick=100, the default
-SWITCHES = 1000                               # of the left panel
+FREQUENCY, SESSIONS, TICKS = 1000, 0.1, 10  # a session each 10 s; tick=100, the default
+SWITCHES = 1000  # of the left panel
 SHARES = [n / 250 for n in range(1, 250)]
-COLOURS = {"trap": plots.COLUMN_COLOURS["intercept"], "pass": plots.COLUMN_COLOURS["msr+nmi"], "demand": "#009E73"}
+COLOURS = {
+    "trap": plots.COLUMN_COLOURS["intercept"],
+    "pass": plots.COLUMN_COLOURS["msr+nmi"],
+    "demand": "#009E73",
+}
 LINES = {"counting": "-", "whole": "--"}
-LEAST, MOST = 0.01, 100_000                  # switches a second, of the right panel
+LEAST, MOST = 0.01, 100_000  # switches a second, of the right panel
 
 
 def read():
@@ -32,13 +38,27 @@ def below(axes):
 
 
 def costs(axes, u):
-    axes.plot(SHARES, [cost.trap(u, s, FREQUENCY, SESSIONS) / 1000 for s in SHARES], color=COLOURS["trap"],
-              label="trap")
+    axes.plot(
+        SHARES,
+        [cost.trap(u, s, FREQUENCY, SESSIONS) / 1000 for s in SHARES],
+        color=COLOURS["trap"],
+        label="trap",
+    )
     for what, line in LINES.items():
-        axes.plot(SHARES, [cost.always(u, SWITCHES, what) / 1000] * len(SHARES), line, color=COLOURS["pass"],
-                  label=f"pass, {what}")
-        axes.plot(SHARES, [cost.demand(u, s, SWITCHES, SESSIONS, TICKS, what) / 1000 for s in SHARES], line,
-                  color=COLOURS["demand"], label=f"on demand, {what}")
+        axes.plot(
+            SHARES,
+            [cost.always(u, SWITCHES, what) / 1000] * len(SHARES),
+            line,
+            color=COLOURS["pass"],
+            label=f"pass, {what}",
+        )
+        axes.plot(
+            SHARES,
+            [cost.demand(u, s, SWITCHES, SESSIONS, TICKS, what) / 1000 for s in SHARES],
+            line,
+            color=COLOURS["demand"],
+            label=f"on demand, {what}",
+        )
     axes.set_title(f"Cost at {SWITCHES:,} switches a second (emulator)", loc="left")
     axes.set_ylabel("root-mode instructions a second, thousands")
     below(axes)
@@ -48,13 +68,24 @@ def crossovers(axes, u):
     for what, line in LINES.items():
         high = [cost.beats_trap_below(u, s, FREQUENCY, SESSIONS, TICKS, what) for s in SHARES]
         low = [cost.beats_pass_above(u, s, SESSIONS, TICKS, what) or MOST for s in SHARES]
-        axes.plot(SHARES, [max(value, LEAST) for value in high], line, color=COLOURS["trap"],
-                  label=f"trap = on demand, {what}")
-        axes.plot(SHARES, low, line, color=COLOURS["pass"],
-                  label=f"pass = on demand, {what}")
+        axes.plot(
+            SHARES,
+            [max(value, LEAST) for value in high],
+            line,
+            color=COLOURS["trap"],
+            label=f"trap = on demand, {what}",
+        )
+        axes.plot(SHARES, low, line, color=COLOURS["pass"], label=f"pass = on demand, {what}")
         if what == "counting":
-            axes.fill_between(SHARES, low, high, where=[a < b for a, b in zip(low, high)],
-                              color=COLOURS["demand"], alpha=0.15, linewidth=0)
+            axes.fill_between(
+                SHARES,
+                low,
+                high,
+                where=[a < b for a, b in zip(low, high)],
+                color=COLOURS["demand"],
+                alpha=0.15,
+                linewidth=0,
+            )
     axes.set_yscale("log")
     axes.set_ylim(LEAST, MOST)
     axes.set_title("Which costs least (emulator)", loc="left")
@@ -76,9 +107,18 @@ def picture(data):
         axes.grid(True)
         axes.set_xlim(0, 1)
     figure.subplots_adjust(wspace=0.32)
-    return plots.svg_of("demand", "When passing through on demand pays", "Emulator; one guest, perf at 1,000 samples a "
-                        "second. The areas are where each way costs the fewest instructions in root mode.",
-                        figure, pyplot, alone=True).svg + "\n"
+    return (
+        plots.svg_of(
+            "demand",
+            "When passing through on demand pays",
+            "Emulator; one guest, perf at 1,000 samples a "
+            "second. The areas are where each way costs the fewest instructions in root mode.",
+            figure,
+            pyplot,
+            alone=True,
+        ).svg
+        + "\n"
+    )
 
 
 def main():

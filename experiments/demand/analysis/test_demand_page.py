@@ -28,7 +28,9 @@ def test_picture():
     with open(demand_picture.PICTURE, encoding="utf-8") as source:
         kept = plots.mark_of(source.read())
     try:
-        assert kept and kept == plots.mark_of(demand_picture.picture(data)), "demand_picture.py draws another one"
+        assert kept and kept == plots.mark_of(
+            demand_picture.picture(data)
+        ), "demand_picture.py draws another one"
     except plots.NoPlots as why:
         pytest.skip(str(why))
     data["cases"]["trap"]["a1"]["with"]["instructions"] += 100_000

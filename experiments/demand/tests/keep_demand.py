@@ -1,13 +1,20 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
-# keep_demand.py: makes the boots and writes results/answers/demand.json, of which the table and the picture are
-# made. One boot at a time. FRESH=1 makes them anew. Usage: keep_demand.py
+# keep_demand.py: makes the boots and writes results/answers/demand.json, of which the table and the
+# picture are made. One boot at a time. FRESH=1 makes them anew. Usage: keep_demand.py
 import os
 import sys
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-sys.path += [os.path.join(TOP, folder) for folder in (
-    "testbed", "tests/e2e", "experiments/demand/tests", "experiments/shared/analysis")]
+sys.path += [
+    os.path.join(TOP, folder)
+    for folder in (
+        "testbed",
+        "tests/e2e",
+        "experiments/demand/tests",
+        "experiments/shared/analysis",
+    )
+]
 import answers  # noqa: E402
 import boots  # noqa: E402
 import demand_boots  # noqa: E402

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_demand_cost.py: what boots cost under each of the three ways is what the formula says, at shares, rates of
-# switches and frequencies that the unit costs were not taken from; and the way that it says is the cheapest is.
+# test_demand_cost.py: what boots cost under each of the three ways is what the formula says, at
+# shares, rates of switches and frequencies that the unit costs were not taken from; and the way
+# that it says is the cheapest is.
 import dataclasses
 
 import demand_boots
@@ -8,7 +9,7 @@ import demand_cost as cost
 import demand_tables
 import pytest
 
-OFF_BY_SHARE, OFF_BY = 0.08, 2500   # of what was found, and root instructions in a region
+OFF_BY_SHARE, OFF_BY = 0.08, 2500  # of what was found, and root instructions in a region
 
 
 def cases(lab):
@@ -17,8 +18,12 @@ def cases(lab):
 
 def far_off(u, found):
     """[(case, share, found, by the formula)] of all that is not as it should be."""
-    return [(name, *point) for name in demand_boots.CASES for point in cost.checks(u, found[name])
-            if abs(point[1] - point[2]) > OFF_BY_SHARE * point[1] + OFF_BY]
+    return [
+        (name, *point)
+        for name in demand_boots.CASES
+        for point in cost.checks(u, found[name])
+        if abs(point[1] - point[2]) > OFF_BY_SHARE * point[1] + OFF_BY
+    ]
 
 
 @pytest.mark.full
@@ -33,16 +38,22 @@ def test_formula_mutants(lab):
     """A unit cost left out, or another one's in its place, is seen."""
     found = cases(lab)
     u = cost.units(found)
-    for wrong in ({"trap_sample": 0}, {"trap_rest": 0}, {"trap_session": 0}, {"demand_session": 0}, {"demand_look": 0},
-                  {"switch": {**u.switch, "counting": u.switch["whole"]}},
-                  {"switch": {**u.switch, "whole": u.switch["counting"]}}):
+    for wrong in (
+        {"trap_sample": 0},
+        {"trap_rest": 0},
+        {"trap_session": 0},
+        {"demand_session": 0},
+        {"demand_look": 0},
+        {"switch": {**u.switch, "counting": u.switch["whole"]}},
+        {"switch": {**u.switch, "whole": u.switch["counting"]}},
+    ):
         assert far_off(dataclasses.replace(u, **wrong), found), wrong
 
 
 @pytest.mark.full
 def test_cheapest(lab):
-    """At each point with all three ways the cheapest one, or one that is as cheap but for OFF_BY, is the formula's;
-    and each is the cheapest somewhere."""
+    """At each point with all three ways the cheapest one, or one that is as cheap but for OFF_BY,
+    is the formula's; and each is the cheapest somewhere."""
     found, seen = cases(lab), set()
     for what, switches, share, ways in demand_tables.points(found):
         least = min(spent for spent, _ in ways.values())

@@ -3,4 +3,12 @@
 import kept
 from added import Section
 
-SECTIONS = (Section("dilation-of", "Does tracing change the run?", "validity", kept.parts("dilation"), short="Dilation"),)
+SECTIONS = (
+    Section(
+        "dilation-of",
+        "Does tracing change the run?",
+        "validity",
+        kept.parts("dilation"),
+        short="Dilation",
+    ),
+)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# dilation.py: what a trace adds to a run: from the counts of a share of writes, untraced and traced, to timer
-# interrupts and switches for each million guest instructions, to the simulator's miss rate, and to the share
-# at which one of them has doubled. Pure.
+# dilation.py: what a trace adds to a run: from the counts of a share of writes, untraced and
+# traced, to timer interrupts and switches for each million guest instructions, to the simulator's
+# miss rate, and to the share at which one of them has doubled. Pure.
 import json
 from dataclasses import asdict, dataclass
 
@@ -9,8 +9,8 @@ TIMER = "236"  # Linux, LOCAL_TIMER_VECTOR
 REGION = 2900  # guest/main.c
 MILLION = 1_000_000
 
-# name: time in root mode is kept in the guest's clock or taken out of it, with an exit's price or as the emulator
-# counts, and how a write is stepped.
+# name: time in root mode is kept in the guest's clock or taken out of it, with an exit's price or
+# as the emulator counts, and how a write is stepped.
 WAYS = {
     "left alone, instructions": ("kept", False, "blocked"),
     "left alone, instructions, step by exits": ("kept", False, "exits"),
@@ -23,19 +23,20 @@ WAYS = {
 @dataclass
 class Counts:
     """Of one region."""
-    writes: int        # of the loop
-    ticks: int         # of the guest's clock
-    guest: int         # instructions
-    user: int          # those of CPL 3
-    root: int          # instructions of root mode
+
+    writes: int  # of the loop
+    ticks: int  # of the guest's clock
+    guest: int  # instructions
+    user: int  # those of CPL 3
+    root: int  # instructions of root mode
     exits: int
     vmread: int
     vmwrite: int
     rdmsr: int
     wrmsr: int
-    timer: int         # interrupts, by the emulator
-    switches: int      # changes of the page table, by the emulator
-    guest_timer: int   # by /proc/interrupts
+    timer: int  # interrupts, by the emulator
+    switches: int  # changes of the page table, by the emulator
+    guest_timer: int  # by /proc/interrupts
     guest_switches: int  # by /proc/stat
     accesses: int
     misses: int
@@ -44,13 +45,20 @@ class Counts:
 
     def costs(self):
         """As bench/predict.py wants them."""
-        return {"exits": self.exits, "instructions": self.root, "vmread": self.vmread,
-                "vmwrite": self.vmwrite, "rdmsr": self.rdmsr, "wrmsr": self.wrmsr}
+        return {
+            "exits": self.exits,
+            "instructions": self.root,
+            "vmread": self.vmread,
+            "vmwrite": self.vmwrite,
+            "rdmsr": self.rdmsr,
+            "wrmsr": self.wrmsr,
+        }
 
 
 @dataclass
 class Pair:
     """A share of writes, untraced and traced."""
+
     untraced: Counts
     traced: Counts
 
@@ -62,21 +70,36 @@ class Pair:
 def counts_of(job, counted, region):
     root = region["root"]
     return Counts(
-        writes=int(job["writes"]), ticks=int(job["ticks"]), guest=region["nonroot"]["instructions"],
-        user=region["nonroot"]["user"], root=root["instructions"],
+        writes=int(job["writes"]),
+        ticks=int(job["ticks"]),
+        guest=region["nonroot"]["instructions"],
+        user=region["nonroot"]["user"],
+        root=root["instructions"],
         exits=sum(one["count"] for one in region["exits"].values()),
-        vmread=root["vmread"], vmwrite=root["vmwrite"], rdmsr=root["rdmsr"], wrmsr=root["wrmsr"],
-        timer=counted["interrupts"].get(TIMER, 0), switches=counted["switches"],
-        guest_timer=int(job["timer"]), guest_switches=int(job["switches"]),
-        accesses=counted["accesses"], misses=counted["misses"],
-        own_accesses=counted["own_accesses"], own_misses=counted["own_misses"])
+        vmread=root["vmread"],
+        vmwrite=root["vmwrite"],
+        rdmsr=root["rdmsr"],
+        wrmsr=root["wrmsr"],
+        timer=counted["interrupts"].get(TIMER, 0),
+        switches=counted["switches"],
+        guest_timer=int(job["timer"]),
+        guest_switches=int(job["switches"]),
+        accesses=counted["accesses"],
+        misses=counted["misses"],
+        own_accesses=counted["own_accesses"],
+        own_misses=counted["own_misses"],
+    )
 
 
 def read(jobs, lines, region):
-    """The job's lines, those of the knob run_counts, and the ledger's regions; gives pairs by rising share."""
+    """The job's lines, those of the knob run_counts, and the ledger's regions; gives pairs by
+    rising share."""
     counted = {one["region"]: one for one in map(json.loads, lines)}
-    each = {int(job["region"]): counts_of(job, counted[int(job["region"])], region(job["region"]))
-            for job in jobs if "region" in job}
+    each = {
+        int(job["region"]): counts_of(job, counted[int(job["region"])], region(job["region"]))
+        for job in jobs
+        if "region" in job
+    }
     return [Pair(each[n], each[n + 1]) for n in sorted(each) if (n - REGION) % 2 == 0]
 
 
@@ -114,8 +137,8 @@ def times(pair, rate):
 
 
 def doubles_at(pairs, rate, factor=2):
-    """The share from which on the traced run has `factor` times as much, by a line between the two measured
-    shares around it; None: none of them has."""
+    """The share from which on the traced run has `factor` times as much, by a line between the two
+    measured shares around it; None: none of them has."""
     before = None
     for pair in pairs:
         # Nothing is traced at share 0: what differs there is the untraced run's own noise.
@@ -129,8 +152,8 @@ def doubles_at(pairs, rate, factor=2):
 
 
 def price(pair, cycles_of):
-    """Ticks that an exit lacks in the emulator, by a function from costs to cycles: what root mode's
-    instructions do not say of them."""
+    """Ticks that an exit lacks in the emulator, by a function from costs to cycles: what root
+    mode's instructions do not say of them."""
     costs = pair.traced.costs()
     return round((cycles_of(costs) - costs["instructions"]) / costs["exits"])
 
@@ -141,5 +164,10 @@ def percent_of(share):
 
 def said(name, pairs):
     """In one sentence, where it begins to matter."""
-    clock, timer, misses = (percent_of(doubles_at(pairs, rate)) for rate in (clock_rate, timer_rate, miss_rate))
-    return f"{name}: doubled are time from {clock} on, timer interrupts from {timer}, misses from {misses}"
+    clock, timer, misses = (
+        percent_of(doubles_at(pairs, rate)) for rate in (clock_rate, timer_rate, miss_rate)
+    )
+    return (
+        f"{name}: doubled are time from {clock} on, timer interrupts from {timer}, misses from "
+        f"{misses}"
+    )

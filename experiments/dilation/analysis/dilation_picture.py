@@ -6,8 +6,12 @@ import pathlib
 import sys
 
 TOP = pathlib.Path(__file__).resolve().parents[3]
-sys.path += [str(TOP / "bench"), str(TOP / "testbed"), str(TOP / "experiments" / "shared" / "analysis"),
-             str(pathlib.Path(__file__).parent)]
+sys.path += [
+    str(TOP / "bench"),
+    str(TOP / "testbed"),
+    str(TOP / "experiments" / "shared" / "analysis"),
+    str(pathlib.Path(__file__).parent),
+]
 import answers
 import dilation
 import plots
@@ -20,12 +24,17 @@ LINES = {  # colour, style
     "TSC offset, cycles estimated": ("#CC79A7", "-"),
     "retired instructions": ("#009E73", "-"),
 }
-TITLE = "Timer interrupts for each million guest instructions, by the share of instructions that is traced"
+TITLE = (
+    "Timer interrupts for each million guest instructions, by the share of instructions that is "
+    "traced"
+)
 
 
 def keep(found):
     ways = {name: {**way, "pairs": dilation.to_json(way["pairs"])} for name, way in found.items()}
-    answers.keep("dilation", "Debian's cloud kernel under pmuvisor-lab.efi, one processor", {"ways": ways})
+    answers.keep(
+        "dilation", "Debian's cloud kernel under pmuvisor-lab.efi, one processor", {"ways": ways}
+    )
     draw(found)
 
 
@@ -40,8 +49,15 @@ def draw(found):
     figure, axes = pyplot.subplots(figsize=(plots.WIDTH, 3.6))
     for name, (colour, style) in LINES.items():
         pairs = found[name]["pairs"]
-        axes.plot([100 * pair.share for pair in pairs], [dilation.timer_rate(pair.traced) for pair in pairs], style,
-                  color=colour, label=name, marker="o", markersize=3)
+        axes.plot(
+            [100 * pair.share for pair in pairs],
+            [dilation.timer_rate(pair.traced) for pair in pairs],
+            style,
+            color=colour,
+            label=name,
+            marker="o",
+            markersize=3,
+        )
     axes.set_xscale("symlog", linthresh=0.05)
     axes.set_yscale("log")
     axes.set_xticks([0, 0.05, 0.1, 0.3, 1, 3, 10], ["0", "0.05", "0.1", "0.3", "1", "3", "10"])
@@ -49,7 +65,10 @@ def draw(found):
     axes.set_ylabel("timer interrupts per million")
     axes.grid(True, which="major")
     axes.legend(loc="upper left", fontsize=8)
-    desc = "; ".join(f"{name}: {dilation.timer_rate(found[name]['pairs'][-1].traced):.2f} at 10 %" for name in LINES)
+    desc = "; ".join(
+        f"{name}: {dilation.timer_rate(found[name]['pairs'][-1].traced):.2f} at 10 %"
+        for name in LINES
+    )
     made = plots.svg_of("dilation", TITLE, f"Emulator. {desc}.", figure, pyplot, alone=True)
     PICTURE.write_text(made.svg + "\n", encoding="utf-8")
 

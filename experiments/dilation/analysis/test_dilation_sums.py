@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_dilation_sums.py: the sums, on counts made by hand and on those of the kept run; and what a wrong method
-# would have said of both.
+# test_dilation_sums.py: the sums, on counts made by hand and on those of the kept run; and what a
+# wrong method would have said of both.
 from dataclasses import replace
 
 import pytest
@@ -8,9 +8,26 @@ import pytest
 import dilation
 import dilation_picture
 
-MADE = dilation.Counts(writes=0, ticks=1_000_000, guest=1_000_000, user=1_000_000, root=0, exits=0, vmread=0, vmwrite=0,
-                       rdmsr=0, wrmsr=0, timer=4, switches=8, guest_timer=4, guest_switches=8, accesses=200_000,
-                       misses=300, own_accesses=200_000, own_misses=200)
+MADE = dilation.Counts(
+    writes=0,
+    ticks=1_000_000,
+    guest=1_000_000,
+    user=1_000_000,
+    root=0,
+    exits=0,
+    vmread=0,
+    vmwrite=0,
+    rdmsr=0,
+    wrmsr=0,
+    timer=4,
+    switches=8,
+    guest_timer=4,
+    guest_switches=8,
+    accesses=200_000,
+    misses=300,
+    own_accesses=200_000,
+    own_misses=200,
+)
 ALONE = "left alone, instructions"
 OFFSET, STILL = "TSC offset, cycles estimated", "retired instructions"
 
@@ -19,8 +36,15 @@ def pair(share, factor):
     """Of a run that the trace makes so many times as long by its own clock."""
     untraced = replace(MADE, writes=round(share * MADE.guest))
     more = round((factor - 1) * MADE.guest)
-    traced = replace(untraced, ticks=untraced.ticks + more, root=more, exits=2 * untraced.writes,
-                     timer=round(4 * factor), guest_switches=round(8 * factor), own_misses=round(200 * factor))
+    traced = replace(
+        untraced,
+        ticks=untraced.ticks + more,
+        root=more,
+        exits=2 * untraced.writes,
+        timer=round(4 * factor),
+        guest_switches=round(8 * factor),
+        own_misses=round(200 * factor),
+    )
     return dilation.Pair(untraced, traced)
 
 
@@ -47,8 +71,10 @@ def test_price():
 
 def root_as_guest(pairs):
     """The mutant: root mode's instructions are counted as the guest's."""
-    return [dilation.Pair(one.untraced, replace(one.traced, guest=one.traced.guest + one.traced.root))
-            for one in pairs]
+    return [
+        dilation.Pair(one.untraced, replace(one.traced, guest=one.traced.guest + one.traced.root))
+        for one in pairs
+    ]
 
 
 def test_root_is_not_the_guest():
@@ -65,8 +91,8 @@ def stands_still(pairs):
 
 
 def test_offset_is_not_dropped():
-    """Where the clock stands still in root mode it does so at each share; the mutant without the offset is the run
-    that is left alone, and is found."""
+    """Where the clock stands still in root mode it does so at each share; the mutant without the
+    offset is the run that is left alone, and is found."""
     found = dilation_picture.kept()
     assert stands_still(found[STILL]["pairs"])
     assert not stands_still(found[ALONE]["pairs"]) and not stands_still(found[OFFSET]["pairs"])
@@ -80,4 +106,7 @@ def test_kept_run_is_whole():
         assert len(shares) >= 5 and shares[0] == 0 and shares == sorted(shares)
         assert dilation.from_json(dilation.to_json(way["pairs"])) == way["pairs"]
         # Stepped by exits, an interrupt may be up to two more.
-        assert all(0 <= one.traced.exits - 2 * one.traced.writes <= 2 * one.traced.timer for one in way["pairs"])
+        assert all(
+            0 <= one.traced.exits - 2 * one.traced.writes <= 2 * one.traced.timer
+            for one in way["pairs"]
+        )

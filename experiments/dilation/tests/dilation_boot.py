@@ -5,19 +5,24 @@ import dilation
 import predict
 from machine import STATUS_POWEROFF
 
-TSC_HZ = 2_000_000_000  # what Linux takes a tick of the emulator's clock for: one instruction a cycle
+TSC_HZ = (
+    2_000_000_000  # what Linux takes a tick of the emulator's clock for: one instruction a cycle
+)
 ROUNDS, ROUNDS_QUICK = 2000, 400  # of 10,000 instructions
-PRICED = 0.01           # the share of writes by which an exit's price is found
+PRICED = 0.01  # the share of writes by which an exit's price is found
 
 
 def boot(lab, time, step, rounds):
-    """The run; `time`: the knob root_time's value. Gives its counts, as dilation.read() has them."""
+    """The run; `time`: the knob root_time's value. Gives its counts, as dilation.read() has
+    them."""
     done = lab.emulator(
-        f"dilation-{time.replace(' ', '-')}-{step}-{rounds}", jobs="dilation",
+        f"dilation-{time.replace(' ', '-')}-{step}-{rounds}",
+        jobs="dilation",
         initrd=boots.initrd(name="dilation"),
         append=f"nmi_watchdog=0 tsc=reliable pmv.dilation.rounds={rounds}",
         config=f"console=none memtrace=writes memtrace_step={step} user_hypercalls=1",
-        knobs=f"tsc_hz {TSC_HZ}\nroot_time {time}\nrun_counts counts\n")
+        knobs=f"tsc_hz {TSC_HZ}\nroot_time {time}\nrun_counts counts\n",
+    )
     done.expect_status(STATUS_POWEROFF)
     assert done.job_status("dilation") == 0, done.last_line()
     with open(done.path("counts"), encoding="ascii") as source:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# report_tables.py: what the report has of this experiment (bench/added.py), made of the boots of its tests.
+# report_tables.py: what the report has of this experiment (bench/added.py), made of the boots of
+# its tests.
 from added import Measured
 
 import dilation_boot
@@ -7,8 +8,16 @@ import dilation_picture
 import dilation_table
 
 MEASURED = (
-    Measured("answer-dilation", "Does dilation matter?", "make dilation",
-             lambda lab, machine: dilation_table.table(dilation_boot.answer(
-                 lab, dilation_boot.ROUNDS_QUICK if machine.quick else dilation_boot.ROUNDS)), quick=False,
-             kept=lambda: dilation_table.table(dilation_picture.kept())),
+    Measured(
+        "answer-dilation",
+        "Does dilation matter?",
+        "make dilation",
+        lambda lab, machine: dilation_table.table(
+            dilation_boot.answer(
+                lab, dilation_boot.ROUNDS_QUICK if machine.quick else dilation_boot.ROUNDS
+            )
+        ),
+        quick=False,
+        kept=lambda: dilation_table.table(dilation_picture.kept()),
+    ),
 )

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_dilation.py: what a memory trace does to the run that it traces, by share of traced writes and by what the
-# guest's clock shows of root mode. With DRAW=1 the whole answer is written to results/answers/.
+# test_dilation.py: what a memory trace does to the run that it traces, by share of traced writes
+# and by what the guest's clock shows of root mode. With DRAW=1 the whole answer is written to
+# results/answers/.
 import os
 
 import dilation
@@ -12,8 +13,10 @@ LATE = 2  # interrupts and switches between the guest's reading of its counters 
 
 
 def expect_true(pairs):
-    """What holds whatever the clock does: each write took two exits, or up to two more for an interrupt that ended its
-    step, the loop made the same accesses, and the guest's own counters say what the emulator counted."""
+    """What holds whatever the clock does: each write took two exits, or up to two more for an
+    interrupt that ended its step, the loop made the same accesses, and the guest's own counters say
+    what the emulator counted.
+    """
     for pair in pairs:
         assert not pair.untraced.exits, pair
         assert 0 <= pair.traced.exits - 2 * pair.traced.writes <= 2 * pair.traced.timer, pair
@@ -24,8 +27,8 @@ def expect_true(pairs):
 
 
 def expect_clock(time, pairs):
-    """The guest's clock shows its own instructions, and of root mode what the knob says (a tick is an instruction): all
-    of it and so much for each exit, or that alone."""
+    """The guest's clock shows its own instructions, and of root mode what the knob says (a tick is
+    an instruction): all of it and so much for each exit, or that alone."""
     way, ticks = time.split()
     for pair in pairs:
         counts = pair.traced
@@ -41,12 +44,16 @@ def test_left_alone(lab):
     top = pairs[-1]
     assert dilation.times(top, dilation.timer_rate) > 5, top
     assert dilation.times(top, dilation.miss_rate) > 5, top
-    return f"{100 * top.share:.1f} % traced: {dilation.times(top, dilation.timer_rate):.1f} times the timer interrupts"
+    return (
+        f"{100 * top.share:.1f} % traced: {dilation.times(top, dilation.timer_rate):.1f} times the "
+        f"timer interrupts"
+    )
 
 
 @pytest.mark.full
 def test_answer(lab):
-    """All ways of time. Left alone each share has more; where the clock stands still in root mode it has not."""
+    """All ways of time. Left alone each share has more; where the clock stands still in root mode
+    it has not."""
     found = dilation_boot.answer(lab)
     for way in found.values():
         expect_true(way["pairs"])
@@ -55,8 +62,11 @@ def test_answer(lab):
     clock = {name: dilation.times(pair, dilation.clock_rate) for name, pair in top.items()}
     assert clock["left alone, cycles estimated"] > clock["left alone, instructions"] > 10, clock
     # An offset leaves the most of what an exit takes: the exit itself.
-    assert clock["left alone, cycles estimated"] / 2 < clock["TSC offset, cycles estimated"] < \
-        clock["left alone, cycles estimated"], clock
+    assert (
+        clock["left alone, cycles estimated"] / 2
+        < clock["TSC offset, cycles estimated"]
+        < clock["left alone, cycles estimated"]
+    ), clock
     assert abs(clock["retired instructions"] - 1) < 0.01, clock
     still = top["retired instructions"]
     assert abs(still.traced.timer - still.untraced.timer) <= LATE, still

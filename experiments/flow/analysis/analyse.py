@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Says what a flow trace shows: processes, threads, states, preemption, wake-ups, exits.
 
-TRACE is a folder of CTF (as `make trace` writes it, or kvm_trace.py), or a file of the
-program flowtrace, or an image of memory with rings. How each figure comes about: experiments/flow/timeline.md.
+TRACE is a folder of CTF (as `make trace` writes it, or kvm_trace.py), or a file of the program
+flowtrace, or an image of memory with rings. How each figure comes about:
+experiments/flow/timeline.md.
 """
 
 import argparse
@@ -20,7 +21,7 @@ from states import timeline
 from trace_source import BadTrace, load
 
 MICRO = 1000  # ns
-SHOWN = 20    # rows of a table; --all shows the others
+SHOWN = 20  # rows of a table; --all shows the others
 
 
 def milliseconds(ns):
@@ -37,8 +38,10 @@ def table(title, head, rows, limit):
     cells = [head] + [[str(cell) for cell in row] for row in rows[:limit]]
     widths = [max(len(row[column]) for row in cells) for column in range(len(head))]
     for row in cells:
-        yield "  " + "  ".join([row[0].ljust(widths[0])] + [
-            cell.rjust(width) for cell, width in zip(row[1:], widths[1:])]).rstrip()
+        yield "  " + "  ".join(
+            [row[0].ljust(widths[0])]
+            + [cell.rjust(width) for cell, width in zip(row[1:], widths[1:])]
+        ).rstrip()
     if len(rows) > len(cells) - 1:
         yield f"  ... and {len(rows) - len(cells) + 1} more (--all)"
 
@@ -53,41 +56,114 @@ def name_of(line, key):
 
 def report(line, found, limit):
     """Takes a Timeline and what analyse() gave; yields the lines of the report."""
-    level = "each change of process has its record" if line.flow else \
-        "changes of process are seen at the next exit only"
-    yield f"{sum(map(len, line.records.values()))} records of {len(line.processors)} processors, " \
-          f"{milliseconds(line.end)} ms; {level}"
+    level = (
+        "each change of process has its record"
+        if line.flow
+        else "changes of process are seen at the next exit only"
+    )
+    records = sum(map(len, line.records.values()))
+    yield (
+        f"{records} records of {len(line.processors)} processors, {milliseconds(line.end)} ms; "
+        f"{level}"
+    )
     if not line.tsc_khz:
         yield "the trace does not say how fast its clock is: a tick is taken for 1 ns"
     yield f"lost records: {line.lost}"
     for complaint in line.complaints:
         yield f"note: {complaint}"
-    yield from table("Processors, ms", ["processor", *analyses.PROCESSOR_STATES], [
-        [number, *map(milliseconds, times.values())]
-        for number, times in found["processors"].items()], limit)
-    yield from table("Processes, ms", ["process", "cr3", *analyses.STATES, "threads", "on"], [
-        [name_of(line, row.key), f"{row.key:#x}", *map(milliseconds, row.times.values()),
-         row.threads, ",".join(map(str, row.on))] for row in found["processes"]], limit)
-    yield from table("Stacks: threads by what their exits showed",
-                     ["process", "stack or thread", "records"], [
-                         [name_of(line, row.key), stack, count]
-                         for row in found["processes"] for stack, count in row.stacks.items()],
-                     limit)
-    yield from table("Preemption", ["process", "by", "times", "ms", "longest ms"], [
-        [name_of(line, row.process), name_of(line, row.by), row.count, milliseconds(row.time),
-         milliseconds(row.longest)] for row in found["preemptions"]], limit)
-    yield from table("Wake-ups from idle: from the interrupt to the process, us",
-                     ["process", "vector", "times", "min", "median", "max"], [
-                         [name_of(line, row.process), f"{row.vector:#x}", len(row.latencies),
-                          *(f"{value / MICRO:.1f}" for value in (
-                              min(row.latencies), statistics.median(row.latencies),
-                              max(row.latencies)))] for row in found["wake_ups"]], limit)
-    yield from table("Exits", ["reason", "count", "a second", "ms", "longest ms", "% of time"], [
-        [row.reason, row.count, f"{row.per_second:.0f}", milliseconds(row.time),
-         milliseconds(row.longest), f"{row.share:.3f}"] for row in found["exits"]], limit)
+    yield from table(
+        "Processors, ms",
+        ["processor", *analyses.PROCESSOR_STATES],
+        [
+            [number, *map(milliseconds, times.values())]
+            for number, times in found["processors"].items()
+        ],
+        limit,
+    )
+    yield from table(
+        "Processes, ms",
+        ["process", "cr3", *analyses.STATES, "threads", "on"],
+        [
+            [
+                name_of(line, row.key),
+                f"{row.key:#x}",
+                *map(milliseconds, row.times.values()),
+                row.threads,
+                ",".join(map(str, row.on)),
+            ]
+            for row in found["processes"]
+        ],
+        limit,
+    )
+    yield from table(
+        "Stacks: threads by what their exits showed",
+        ["process", "stack or thread", "records"],
+        [
+            [name_of(line, row.key), stack, count]
+            for row in found["processes"]
+            for stack, count in row.stacks.items()
+        ],
+        limit,
+    )
+    yield from table(
+        "Preemption",
+        ["process", "by", "times", "ms", "longest ms"],
+        [
+            [
+                name_of(line, row.process),
+                name_of(line, row.by),
+                row.count,
+                milliseconds(row.time),
+                milliseconds(row.longest),
+            ]
+            for row in found["preemptions"]
+        ],
+        limit,
+    )
+    yield from table(
+        "Wake-ups from idle: from the interrupt to the process, us",
+        ["process", "vector", "times", "min", "median", "max"],
+        [
+            [
+                name_of(line, row.process),
+                f"{row.vector:#x}",
+                len(row.latencies),
+                *(
+                    f"{value / MICRO:.1f}"
+                    for value in (
+                        min(row.latencies),
+                        statistics.median(row.latencies),
+                        max(row.latencies),
+                    )
+                ),
+            ]
+            for row in found["wake_ups"]
+        ],
+        limit,
+    )
+    yield from table(
+        "Exits",
+        ["reason", "count", "a second", "ms", "longest ms", "% of time"],
+        [
+            [
+                row.reason,
+                row.count,
+                f"{row.per_second:.0f}",
+                milliseconds(row.time),
+                milliseconds(row.longest),
+                f"{row.share:.3f}",
+            ]
+            for row in found["exits"]
+        ],
+        limit,
+    )
     if found["levels"]:
-        yield from table("Levels of virtualization (ADA), ms",
-                         ["processor", "state", "level", "ms"], found["levels"], limit)
+        yield from table(
+            "Levels of virtualization (ADA), ms",
+            ["processor", "state", "level", "ms"],
+            found["levels"],
+            limit,
+        )
 
 
 def levels(source, line, names):
@@ -99,10 +175,17 @@ def levels(source, line, names):
         if not any(record.reason in launches for record in records):
             continue
         import levels as ada  # here: most traces do not need it
+
         mask = Identity(source.processors, names).mask
         for (state, level), ticks in ada.times(ada.of_records(records, mask).intervals).items():
-            rows.append([number, state, "-" if level is None else level,
-                         milliseconds(line.ns(line.start_tick + ticks))])
+            rows.append(
+                [
+                    number,
+                    state,
+                    "-" if level is None else level,
+                    milliseconds(line.ns(line.start_tick + ticks)),
+                ]
+            )
     return rows
 
 
@@ -112,9 +195,13 @@ def analyse(source, names=None):
     names = read_names(names)
     line = timeline(source, names)
     return line, {
-        "processors": analyses.processors(line), "processes": analyses.processes(line),
-        "preemptions": analyses.preemptions(line), "wake_ups": analyses.wake_ups(line),
-        "exits": analyses.exits(line), "levels": levels(source, line, names)}
+        "processors": analyses.processors(line),
+        "processes": analyses.processes(line),
+        "preemptions": analyses.preemptions(line),
+        "wake_ups": analyses.wake_ups(line),
+        "exits": analyses.exits(line),
+        "levels": levels(source, line, names),
+    }
 
 
 def plain(rows):
@@ -125,11 +212,13 @@ def plain(rows):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("trace", metavar="TRACE")
-    parser.add_argument("--names", metavar="FILE", help="who is who; else TRACE.names.json, if it "
-                                                        "is there")
+    parser.add_argument(
+        "--names", metavar="FILE", help="who is who; else TRACE.names.json, if it " "is there"
+    )
     parser.add_argument("--json", action="store_true", help="all of it, times in ns")
     parser.add_argument("--all", action="store_true", help=f"all rows, not {SHOWN} of each table")
     arguments = parser.parse_args()
@@ -141,9 +230,17 @@ def main():
         print(f"analyse.py: {error}", file=sys.stderr)
         return 1
     if arguments.json:
-        print(json.dumps({"end": line.end, "lost": line.lost, "flow": line.flow,
-                          "complaints": line.complaints,
-                          **{name: plain(rows) for name, rows in found.items()}}))
+        print(
+            json.dumps(
+                {
+                    "end": line.end,
+                    "lost": line.lost,
+                    "flow": line.flow,
+                    "complaints": line.complaints,
+                    **{name: plain(rows) for name, rows in found.items()},
+                }
+            )
+        )
     else:
         print("\n".join(report(line, found, None if arguments.all else SHOWN)))
     return 0

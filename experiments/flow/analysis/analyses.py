@@ -40,20 +40,23 @@ def switches(intervals):
 
 def processors(line):
     """Gives number -> {state: time}."""
-    return {number: state_times(intervals, PROCESSOR_STATES)
-            for number, intervals in line.processors.items()}
+    return {
+        number: state_times(intervals, PROCESSOR_STATES)
+        for number, intervals in line.processors.items()
+    }
 
 
 @dataclasses.dataclass
 class ProcessRow:
     """One process."""
+
     key: int
     name: str
     pid: int | None
     times: dict
-    threads: int   # kernel stacks that are its own; 0: no record showed one
-    stacks: dict   # name of the stack or thread -> records that showed it
-    on: list       # the processors
+    threads: int  # kernel stacks that are its own; 0: no record showed one
+    stacks: dict  # name of the stack or thread -> records that showed it
+    on: list  # the processors
 
 
 def processes(line):
@@ -71,15 +74,24 @@ def processes(line):
     for key, process in line.processes.items():
         own = sum(thread.side == "kernel" for thread in stacks[key])
         named = {line.threads[thread]: count for thread, count in stacks[key].most_common()}
-        rows.append(ProcessRow(key, process.name, process.pid,
-                               state_times(process.intervals, STATES), own, named,
-                               sorted(places[key])))
+        rows.append(
+            ProcessRow(
+                key,
+                process.name,
+                process.pid,
+                state_times(process.intervals, STATES),
+                own,
+                named,
+                sorted(places[key]),
+            )
+        )
     return sorted(rows, key=lambda row: -row.times["running"])
 
 
 @dataclasses.dataclass
 class PreemptionRow:
     """`process` was preempted by `by`, and did not run for `time` in all."""
+
     process: int
     by: int
     count: int = 0
@@ -106,6 +118,7 @@ def preemptions(line):
 class WakeRow:
     """Interrupts of a vector that ended an idle time, and after which `process` ran (None: nobody,
     the processor was idle again)."""
+
     process: int | None
     vector: int
     latencies: list = dataclasses.field(default_factory=list)
@@ -143,6 +156,7 @@ def note_wake(rows, process, woken, now):
 @dataclasses.dataclass
 class ExitRow:
     """Exits of one reason: the paper's table V. `share` is percent of the processors' time."""
+
     reason: str
     count: int
     per_second: float
@@ -157,8 +171,20 @@ def exits(line):
     for shown in line.records.values():
         for record in shown:
             found[record.reason].append(record.root_time)
-    whole = sum(intervals[-1].end - intervals[0].start
-                for intervals in line.processors.values() if intervals)
-    rows = [ExitRow(reason, len(took), len(took) * 1e9 / line.end if line.end else 0.0, sum(took),
-                    max(took), share(sum(took), whole)) for reason, took in found.items()]
+    whole = sum(
+        intervals[-1].end - intervals[0].start
+        for intervals in line.processors.values()
+        if intervals
+    )
+    rows = [
+        ExitRow(
+            reason,
+            len(took),
+            len(took) * 1e9 / line.end if line.end else 0.0,
+            sum(took),
+            max(took),
+            share(sum(took), whole),
+        )
+        for reason, took in found.items()
+    ]
     return sorted(rows, key=lambda row: -row.time)

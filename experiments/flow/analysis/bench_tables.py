@@ -4,5 +4,13 @@ import kept
 import virtflow_published
 from added import Section
 
-SECTIONS = (Section("flow-of", "Execution flow from exits", "validity", kept.parts("flow"), short="Flow",
-                    sources=(virtflow_published.PAPER,)),)
+SECTIONS = (
+    Section(
+        "flow-of",
+        "Execution flow from exits",
+        "validity",
+        kept.parts("flow"),
+        short="Flow",
+        sources=(virtflow_published.PAPER,),
+    ),
+)

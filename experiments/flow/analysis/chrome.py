@@ -26,14 +26,23 @@ def micro(ns):
 def named(kind, name, order, pid, tid=None):
     """Gives metadata: the name of a group, or of a track, and its place."""
     place = {"ph": "M", "pid": pid, **({"tid": tid} if tid is not None else {})}
-    return [{**place, "name": f"{kind}_name", "args": {"name": name}},
-            {**place, "name": f"{kind}_sort_index", "args": {"sort_index": order}}]
+    return [
+        {**place, "name": f"{kind}_name", "args": {"name": name}},
+        {**place, "name": f"{kind}_sort_index", "args": {"sort_index": order}},
+    ]
 
 
 def state_event(interval, name, pid, tid, args):
-    return {"ph": "X", "pid": pid, "tid": tid, "name": name, "cat": interval.state,
-            "ts": micro(interval.start), "dur": micro(interval.end - interval.start),
-            "args": args}
+    return {
+        "ph": "X",
+        "pid": pid,
+        "tid": tid,
+        "name": name,
+        "cat": interval.state,
+        "ts": micro(interval.start),
+        "dur": micro(interval.end - interval.start),
+        "args": args,
+    }
 
 
 def process_text(line, key):
@@ -54,19 +63,38 @@ def processor_events(source, line, number):
         if interval.detail:
             args["detail"] = interval.detail
         runs = interval.state == "running" and interval.process is not None
-        yield state_event(interval, args["process"] if runs else interval.state, PROCESSORS,
-                          number, args)
+        yield state_event(
+            interval, args["process"] if runs else interval.state, PROCESSORS, number, args
+        )
     for time, count in losses(source, line, number):
-        yield {"ph": "i", "s": "t", "pid": PROCESSORS, "tid": number, "ts": micro(time),
-               "name": f"{count} records lost", "cat": "lost", "args": {"records": count}}
+        yield {
+            "ph": "i",
+            "s": "t",
+            "pid": PROCESSORS,
+            "tid": number,
+            "ts": micro(time),
+            "name": f"{count} records lost",
+            "cat": "lost",
+            "args": {"records": count},
+        }
 
 
 def losses(source, line, number):
     """Gives [(time in ns of the first record after, count)] of a processor's losses."""
     records = line.records[number]
-    return [(records[index].time if index < len(records) else
-             records[-1].time + records[-1].root_time if records else 0, count)
-            for index, count in sorted(source.gaps.get(number, {}).items())]
+    return [
+        (
+            (
+                records[index].time
+                if index < len(records)
+                else records[-1].time + records[-1].root_time
+                if records
+                else 0
+            ),
+            count,
+        )
+        for index, count in sorted(source.gaps.get(number, {}).items())
+    ]
 
 
 def process_events(line, key, tid, order):
@@ -92,8 +120,16 @@ def events(source, line):
 def write(source, out, line, title=""):
     """Writes the JSON. Takes a Source, a file for text and the Timeline."""
     out.write('{"displayTimeUnit": "ns", "otherData": ')
-    json.dump({"tracer": "PMUvisor", "trace": title, "tsc_khz": line.tsc_khz,
-               "lost_records": line.lost, "complaints": line.complaints}, out)
+    json.dump(
+        {
+            "tracer": "PMUvisor",
+            "trace": title,
+            "tsc_khz": line.tsc_khz,
+            "lost_records": line.lost,
+            "complaints": line.complaints,
+        },
+        out,
+    )
     out.write(', "traceEvents": [')
     before = "\n"
     for event in events(source, line):

@@ -6,8 +6,9 @@ import argparse
 def parser(text, out):
     """Takes the program's description and what its output is called, as FILE. Gives an argparse
     parser with the options `trace`, `out` and `names`."""
-    made = argparse.ArgumentParser(description=text,
-                                   formatter_class=argparse.RawDescriptionHelpFormatter)
+    made = argparse.ArgumentParser(
+        description=text, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     made.add_argument("trace", metavar="TRACE")
     made.add_argument("out", metavar=out)
     made.add_argument("--names", metavar="FILE", help="what 'flowtrace names' wrote")

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Writes a flow trace as CTF 1.8, which babeltrace2 and Trace Compass read.
 
-TRACE is a file of the program flowtrace, or an image of memory with rings. FOLDER is made, and must not
-be there before. There is one stream for each processor. Events have LTTng's names, see trace.md.
-Needs Debian's python3-bt2 (babeltrace2).
+TRACE is a file of the program flowtrace, or an image of memory with rings. FOLDER is made, and must
+not be there before. There is one stream for each processor. Events have LTTng's names, see
+trace.md. Needs Debian's python3-bt2 (babeltrace2).
 """
 
 import sys
@@ -18,13 +18,24 @@ from trace_source import BadTrace, load
 
 # Fields: (name, bits), negative for signed ones, None for text; order and sizes are LTTng's.
 EVENTS = {
-    "kvm_x86_exit": (("exit_reason", 32), ("guest_rip", 64), ("cr3", 64), ("detail", 32),
-                     ("flags", 8)),
+    "kvm_x86_exit": (
+        ("exit_reason", 32),
+        ("guest_rip", 64),
+        ("cr3", 64),
+        ("detail", 32),
+        ("flags", 8),
+    ),
     "kvm_x86_entry": (("vcpu_id", 32), ("cr3", 64), ("root_time", 32)),
     "irq_handler_entry": (("irq", -32), ("name", None)),
-    "sched_switch": (("prev_comm", None), ("prev_tid", -32), ("prev_prio", -32),
-                     ("prev_state", -64), ("next_comm", None), ("next_tid", -32),
-                     ("next_prio", -32)),
+    "sched_switch": (
+        ("prev_comm", None),
+        ("prev_tid", -32),
+        ("prev_prio", -32),
+        ("prev_state", -64),
+        ("next_comm", None),
+        ("next_tid", -32),
+        ("next_prio", -32),
+    ),
 }
 
 
@@ -34,8 +45,15 @@ def write(source, folder, names=None, line=None):
     library()
     source = load(source)
     line = line or timeline(source, names)
-    write_packets({number: lttng_events.packets(source, line, number)
-                   for number in sorted(source.processors)}, folder, source.tsc_khz, EVENTS)
+    write_packets(
+        {
+            number: lttng_events.packets(source, line, number)
+            for number in sorted(source.processors)
+        },
+        folder,
+        source.tsc_khz,
+        EVENTS,
+    )
 
 
 def main():

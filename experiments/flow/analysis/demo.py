@@ -55,33 +55,44 @@ def render(folder, trace, where=""):
     ctf.write(source, folder / "ctf", names, line)
     with open(folder / "chrome.json", "w", encoding="utf-8") as out:
         chrome.write(source, out, line, TITLE)
-    (folder / "timeline.html").write_text(timeline_page.html(source, line, TITLE, where),
-                                          encoding="utf-8")
+    (folder / "timeline.html").write_text(
+        timeline_page.html(source, line, TITLE, where), encoding="utf-8"
+    )
     return line
 
 
 def summary(folder, line):
     """Gives the lines to print."""
     count = sum(map(len, line.records.values()))
-    rows = [f"{count} records of {len(line.processors)} processors in "
-            f"{line.end / 1e6:.1f} ms, {line.lost} lost", "",
-            "{:<22}".format("ms") + "".join(f"{state:>11}" for state in analyses.STATES)]
+    rows = [
+        f"{count} records of {len(line.processors)} processors in "
+        f"{line.end / 1e6:.1f} ms, {line.lost} lost",
+        "",
+        "{:<22}".format("ms") + "".join(f"{state:>11}" for state in analyses.STATES),
+    ]
     for found in analyses.processes(line)[:SHOWN]:
-        rows.append(f"{chrome.process_text(line, found.key):<22}" +
-                    "".join(f"{found.times[state] / 1e6:11.1f}" for state in analyses.STATES))
+        rows.append(
+            f"{chrome.process_text(line, found.key):<22}"
+            + "".join(f"{found.times[state] / 1e6:11.1f}" for state in analyses.STATES)
+        )
     idle = [times["idle"] / 1e6 for _, times in analyses.processors(line).items()]
     rows += [f"idle, by processor: {', '.join(f'{ms:.1f}' for ms in idle)} ms", ""]
-    rows += [f"{path:<34} {what}" for path, what in (
-        (os.path.relpath(folder / "timeline.html"), "any browser"),
-        (os.path.relpath(folder / "chrome.json"), "Perfetto, Trace Compass"),
-        (os.path.relpath(folder / "ctf"), "babeltrace2, Trace Compass"),
-        (os.path.relpath(folder / "demo.ptrace"), "experiments/flow/analysis/analyse.py"))]
+    rows += [
+        f"{path:<34} {what}"
+        for path, what in (
+            (os.path.relpath(folder / "timeline.html"), "any browser"),
+            (os.path.relpath(folder / "chrome.json"), "Perfetto, Trace Compass"),
+            (os.path.relpath(folder / "ctf"), "babeltrace2, Trace Compass"),
+            (os.path.relpath(folder / "demo.ptrace"), "experiments/flow/analysis/analyse.py"),
+        )
+    ]
     return rows
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", metavar="FOLDER", type=pathlib.Path)
     parser.add_argument("--cpus", type=int, default=1)
     parser.add_argument("--timeout", type=int, default=1200, metavar="S")
@@ -92,8 +103,15 @@ def main():
     try:
         found = boot(folder, options.cpus, options.timeout, options.backend)
         line = render(folder, fetch(folder, found), demo_boot.where(options.backend))
-    except (DemoFailed, BadFile, BadTrace, ctf.CannotWrite, subprocess.CalledProcessError,
-            ValueError, OSError) as error:
+    except (
+        DemoFailed,
+        BadFile,
+        BadTrace,
+        ctf.CannotWrite,
+        subprocess.CalledProcessError,
+        ValueError,
+        OSError,
+    ) as error:
         sys.exit(f"demo.py: {error}")
     print("\n".join(summary(folder, line)))
 

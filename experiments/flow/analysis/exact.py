@@ -13,7 +13,8 @@ from walk import vector
 @dataclasses.dataclass
 class Exact:
     """What was compared, of all processors. `faults` says where they differ, each in one line."""
-    changes: int = 0     # of CR3's table
+
+    changes: int = 0  # of CR3's table
     interrupts: int = 0  # given to the guest
     halts: int = 0
     behind: list = dataclasses.field(default_factory=list)  # ticks from a load's record to the load
@@ -41,19 +42,33 @@ def compare(source, events):
 def compare_processor(result, number, records, events, identity):
     first = [(record.tsc, identity.key(record.cr3)) for record in records[:1]]
     # What another record shows of a change is no record of it.
-    ours = table_changes(first + [(record.tsc, identity.key(record.cr3)) for record in records[1:]
-                                  if record.reason == CR_ACCESS])
-    true = table_changes(first + [(event.tsc, identity.key(event.value)) for event in events
-                                  if event.kind == "cr3"])
+    ours = table_changes(
+        first
+        + [
+            (record.tsc, identity.key(record.cr3))
+            for record in records[1:]
+            if record.reason == CR_ACCESS
+        ]
+    )
+    true = table_changes(
+        first + [(event.tsc, identity.key(event.value)) for event in events if event.kind == "cr3"]
+    )
     result.changes += same(result, number, "change to table", true, ours)
     result.behind += [exact - record for (exact, _), (record, _) in zip(true, ours)]
     result.interrupts += same(
-        result, number, "interrupt",
-        [(event.tsc, event.value & 0xff) for event in events if event.kind == "interrupt"],
-        [(record.tsc, vector(record)) for record in records[1:] if vector(record)])
-    result.halts += same(result, number, "HLT",
-                         [(event.tsc, 0) for event in events if event.kind == "hlt"],
-                         [(record.tsc, 0) for record in records[1:] if record.reason == HLT])
+        result,
+        number,
+        "interrupt",
+        [(event.tsc, event.value & 0xFF) for event in events if event.kind == "interrupt"],
+        [(record.tsc, vector(record)) for record in records[1:] if vector(record)],
+    )
+    result.halts += same(
+        result,
+        number,
+        "HLT",
+        [(event.tsc, 0) for event in events if event.kind == "hlt"],
+        [(record.tsc, 0) for record in records[1:] if record.reason == HLT],
+    )
 
 
 def table_changes(tables):
@@ -66,8 +81,10 @@ def same(result, number, what, true, ours):
     from the start on."""
     for place, (one, other) in enumerate(zip(true, ours)):
         if one[1] != other[1]:
-            result.faults.append(f"processor {number}, {what} number {place}: {one[1]:#x} at "
-                                 f"{one[0]}, recorded {other[1]:#x} at {other[0]}")
+            result.faults.append(
+                f"processor {number}, {what} number {place}: {one[1]:#x} at "
+                f"{one[0]}, recorded {other[1]:#x} at {other[0]}"
+            )
             return place
     if len(true) != len(ours):
         result.faults.append(f"processor {number}: {len(true)} times {what}, recorded {len(ours)}")

@@ -4,8 +4,9 @@ import pathlib
 import re
 
 HEADER = pathlib.Path(__file__).resolve().parents[3] / "include" / "vmx.h"
-NAMES = {int(number): name for name, number in
-         re.findall(r"\bX\(([A-Z_]+), (\d+)\)", HEADER.read_text())}
+NAMES = {
+    int(number): name for name, number in re.findall(r"\bX\(([A-Z_]+), (\d+)\)", HEADER.read_text())
+}
 NUMBERS = {name: number for number, name in NAMES.items()}
 
 EXTERNAL_INTERRUPT = NUMBERS["EXTERNAL_INTERRUPT"]

@@ -6,12 +6,12 @@ from states import timeline
 from trace_source import Record, Source
 
 A, B, C = 0xA0000, 0xB0000, 0xC0000  # tables of three processes
-USER, KERNEL = 0x401000, 0xffffffff81000000
+USER, KERNEL = 0x401000, 0xFFFFFFFF81000000
 SWITCH_MM, HALTED, BUSY = KERNEL + 0x10, KERNEL + 0x20, KERNEL + 0x30
 # Pages of stacks. A thread's kernel stack has four.
 IDLE_STACK, A_STACK, B_STACK, C_STACK, WORKER_STACK = 0x10, 0x20, 0x30, 0x40, 0x50
-USER_STACK = 0x7f000
-TIMER, WAKE = 0xec, 0xfb
+USER_STACK = 0x7F000
+TIMER, WAKE = 0xEC, 0xFB
 ROOT = 10
 
 

@@ -10,10 +10,10 @@ import flow_path  # noqa: F401, first of all
 from cr3 import PTI_USER_PCID, PTI_USER_TABLE, TABLE_MASK
 
 KERNEL_HALF = 1 << 63
-STACK_SHIFT = 12                    # of a record's detail
+STACK_SHIFT = 12  # of a record's detail
 STACK_MASK = (1 << 24) - 1
-KERNEL_STACK_PAGES_SHIFT = 2        # THREAD_SIZE: four pages, aligned to as much
-USER_STACK_PAGES_SHIFT = 9          # 2 MiB: less than lies between two threads' stacks
+KERNEL_STACK_PAGES_SHIFT = 2  # THREAD_SIZE: four pages, aligned to as much
+USER_STACK_PAGES_SHIFT = 9  # 2 MiB: less than lies between two threads' stacks
 
 Thread = collections.namedtuple("Thread", "side number")
 
@@ -42,8 +42,11 @@ def pti_inferred(processors):
     """Says whether Linux runs with page-table isolation. Takes number -> [Record]. User space then
     runs with bits 12 and 11 of CR3 set; without it no PCID has bit 11."""
     both = PTI_USER_TABLE | PTI_USER_PCID
-    return any(is_user(record) and record.cr3 & both == both
-               for found in processors.values() for record in found)
+    return any(
+        is_user(record) and record.cr3 & both == both
+        for found in processors.values()
+        for record in found
+    )
 
 
 def read_names(names):
@@ -70,7 +73,7 @@ class Identity:
         self.pti = names["pti"] if "pti" in names else pti_inferred(processors)
         self.mask = TABLE_MASK & ~PTI_USER_TABLE if self.pti else TABLE_MASK
         self.processes = {}  # key -> (name, pid)
-        self.threads = {}    # Thread -> (name, tid)
+        self.threads = {}  # Thread -> (name, tid)
         self.kernel_threads = set()
         self.candidates = {}  # key without a name -> [(name, pid)] that it may be
         for task in names.get("tasks", []):
@@ -80,6 +83,7 @@ class Identity:
     def match(self, processors, tasks):
         """Names the tables whose address nobody gave, by the processes' maps of memory."""
         from match import candidates, matched  # it needs what is above
+
         names = {task["pid"]: task["comm"] for task in tasks if task["pid"] == task["tid"]}
         found = candidates(processors, tasks, self.key)
         for pid, key in matched(found).items():
@@ -87,7 +91,9 @@ class Identity:
         taken = {pid for _, pid in self.processes.values()}
         self.candidates = {
             key: [(names.get(pid, f"pid {pid}"), pid) for pid in pids if pid not in taken]
-            for key, pids in found.items() if key not in self.processes}
+            for key, pids in found.items()
+            if key not in self.processes
+        }
 
     def add(self, task):
         """Takes one task of the names file. A process has the name of its first thread."""

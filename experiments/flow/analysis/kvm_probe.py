@@ -20,15 +20,24 @@ def probe(vmlinux, module):
     """Takes the BTF sections of the kernel and of kvm-intel; gives the line. KeyError, ValueError:
     this kernel has it otherwise."""
     types = btf.Types(module, btf.Types(vmlinux))
-    at = {name: types.offset("kvm_vcpu", path) for name, path in
-          (("vcpu", "vcpu_id"), ("cr3", "arch.cr3"), ("regs", "arch.regs"),
-           ("known", "arch.regs_avail"))}
+    at = {
+        name: types.offset("kvm_vcpu", path)
+        for name, path in (
+            ("vcpu", "vcpu_id"),
+            ("cr3", "arch.cr3"),
+            ("regs", "arch.regs"),
+            ("known", "arch.regs_avail"),
+        )
+    }
     words = [f"p:vcpu {FUNCTION} vcpu=+{at['vcpu']}(%di):u32"]
     rsp = types.enumerator("VCPU_REGS_RSP")
-    for name, place, bit in (("cr3", at["cr3"], types.enumerator("VCPU_EXREG_CR3")),
-                             ("rsp", at["regs"] + WORD * rsp, rsp)):
-        words.append(f"{name}=+{place}(%di):x64 "
-                     f"{name}_known=+{at['known']}(%di):b1@{bit}/{KNOWN_BITS}")
+    for name, place, bit in (
+        ("cr3", at["cr3"], types.enumerator("VCPU_EXREG_CR3")),
+        ("rsp", at["regs"] + WORD * rsp, rsp),
+    ):
+        words.append(
+            f"{name}=+{place}(%di):x64 " f"{name}_known=+{at['known']}(%di):b1@{bit}/{KNOWN_BITS}"
+        )
     return " ".join(words)
 
 
@@ -44,8 +53,10 @@ def main():
     try:
         print(probe(*(read(path) for path in sys.argv[1:] or DEFAULT)))
     except (OSError, KeyError, ValueError) as error:
-        sys.exit(f"kvm_probe.py: {error}; wanted a kernel with CONFIG_DEBUG_INFO_BTF_MODULES and "
-                 "kvm-intel loaded")
+        sys.exit(
+            f"kvm_probe.py: {error}; wanted a kernel with CONFIG_DEBUG_INFO_BTF_MODULES and "
+            "kvm-intel loaded"
+        )
 
 
 if __name__ == "__main__":

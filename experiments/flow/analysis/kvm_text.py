@@ -10,7 +10,11 @@ import typing
 
 # What Linux calls the exit reasons: arch/x86/include/uapi/asm/vmx.h, without EXIT_REASON_. The text
 # has the name alone. PENDING_INTERRUPT is trace-cmd's for 7.
-REASONS = {name: int(number) for name, number in (pair.split(":") for pair in """
+REASONS = {
+    name: int(number)
+    for name, number in (
+        pair.split(":")
+        for pair in """
     EXCEPTION_NMI:0 EXTERNAL_INTERRUPT:1 TRIPLE_FAULT:2 INIT_SIGNAL:3 SIPI_SIGNAL:4
     INTERRUPT_WINDOW:7 PENDING_INTERRUPT:7 NMI_WINDOW:8 TASK_SWITCH:9 CPUID:10 HLT:12 INVD:13
     INVLPG:14 RDPMC:15 RDTSC:16 VMCALL:18 VMCLEAR:19 VMLAUNCH:20 VMPTRLD:21 VMPTRST:22 VMREAD:23
@@ -20,23 +24,32 @@ REASONS = {name: int(number) for name, number in (pair.split(":") for pair in ""
     APIC_ACCESS:44 EOI_INDUCED:45 GDTR_IDTR:46 LDTR_TR:47 EPT_VIOLATION:48 EPT_MISCONFIG:49
     INVEPT:50 RDTSCP:51 PREEMPTION_TIMER:52 INVVPID:53 WBINVD:54 XSETBV:55 APIC_WRITE:56 RDRAND:57
     INVPCID:58 VMFUNC:59 ENCLS:60 RDSEED:61 PML_FULL:62 XSAVES:63 XRSTORS:64 UMWAIT:67 TPAUSE:68
-    BUS_LOCK:74 NOTIFY:75""".split())}
+    BUS_LOCK:74 NOTIFY:75""".split()
+    )
+}
 FAILED_VMENTRY = "FAILED_VMENTRY"  # bit 31 of the reason, which the name then has after it
 
 # The task may have blanks and a hyphen in its name. The five flags are tracefs' and trace-cmd's.
 # A time with a point is in seconds, one without is the clock's own count (trace_clock x86-tsc).
-LINE = re.compile(r"^\s*(?P<comm>.*?)(?:-|\s+)(?P<tid>\d+)\s+(?:\([^)]*\)\s+)?\[(?P<cpu>\d+)\]\s+"
-                  r"(?:[^\s:]{4,8}\s+)?(?P<time>\d+(?:\.\d+)?):\s+(?:[a-z_0-9]+:)?"
-                  r"(?P<name>[a-z_0-9]+):\s*(?P<rest>.*)$")
+LINE = re.compile(
+    r"^\s*(?P<comm>.*?)(?:-|\s+)(?P<tid>\d+)\s+(?:\([^)]*\)\s+)?\[(?P<cpu>\d+)\]\s+"
+    r"(?:[^\s:]{4,8}\s+)?(?P<time>\d+(?:\.\d+)?):\s+(?:[a-z_0-9]+:)?"
+    r"(?P<name>[a-z_0-9]+):\s*(?P<rest>.*)$"
+)
 HEX = r"(?:0x)?([0-9a-f]+)"
-SWITCH = (re.compile(r"prev_comm=.* prev_pid=(\d+) .*prev_state=(\S+) ==> next_comm=.* "
-                     r"next_pid=(\d+)"),
-          re.compile(r".*:(\d+) \[\d+\] (\S+) ==> .*:(\d+) \[\d+\]"))
+SWITCH = (
+    re.compile(
+        r"prev_comm=.* prev_pid=(\d+) .*prev_state=(\S+) ==> next_comm=.* " r"next_pid=(\d+)"
+    ),
+    re.compile(r".*:(\d+) \[\d+\] (\S+) ==> .*:(\d+) \[\d+\]"),
+)
 WAKEUP = (re.compile(r"comm=.* pid=(\d+)"), re.compile(r".*:(\d+) \[\d+\]"))
 # tracefs', trace-cmd's, and `perf script --show-lost-events`. A number may be missing.
-LOST = (re.compile(r"^\s*CPU:(?P<cpu>\d+) \[LOST (?:(?P<count>\d+) )?EVENTS\]"),
-        re.compile(r"^\s*CPU:(?P<cpu>\d+) \[(?:(?P<count>\d+) )?EVENTS DROPPED\]"),
-        re.compile(r"\[(?P<cpu>\d+)\].*PERF_RECORD_LOST(?:_SAMPLES)? lost (?P<count>\d+)"))
+LOST = (
+    re.compile(r"^\s*CPU:(?P<cpu>\d+) \[LOST (?:(?P<count>\d+) )?EVENTS\]"),
+    re.compile(r"^\s*CPU:(?P<cpu>\d+) \[(?:(?P<count>\d+) )?EVENTS DROPPED\]"),
+    re.compile(r"\[(?P<cpu>\d+)\].*PERF_RECORD_LOST(?:_SAMPLES)? lost (?P<count>\d+)"),
+)
 WRITTEN = re.compile(r"^# entries-in-buffer/entries-written: (\d+)/(\d+)")
 NS = 1_000_000_000
 
@@ -44,6 +57,7 @@ NS = 1_000_000_000
 class Event(typing.NamedTuple):
     """One event. `time`: the clock's counts, or ns where the text has seconds; `fields` by name, as
     numbers where they are."""
+
     time: int
     processor: int
     tid: int
@@ -56,6 +70,7 @@ class Text(typing.NamedTuple):
     """A whole text. `counts`: its times are the clock's counts, not ns. `lost` events are missing
     in all; where the text says so, an event "lost" with its count comes before the next one of that
     processor. `before` of them are missing before the first."""
+
     events: list
     counts: bool
     lost: int
@@ -65,7 +80,7 @@ class Text(typing.NamedTuple):
 
 def reason(name):
     """Takes an exit reason as Linux prints it; gives its number, None where it has none."""
-    return REASONS.get(name) if not name.startswith("0x") else int(name, 16) & 0xffff
+    return REASONS.get(name) if not name.startswith("0x") else int(name, 16) & 0xFFFF
 
 
 def exit_fields(rest):
@@ -80,8 +95,11 @@ def exit_fields(rest):
     fields = {"reason": number, "failed": FAILED_VMENTRY in rest}
     if found[1] is not None:
         fields["vcpu"] = int(found[1])
-    for name, pattern in (("rip", rf"rip {HEX}"), ("info1", rf"info1? {HEX}"),
-                          ("intr_info", rf"intr_info {HEX}")):
+    for name, pattern in (
+        ("rip", rf"rip {HEX}"),
+        ("info1", rf"info1? {HEX}"),
+        ("intr_info", rf"intr_info {HEX}"),
+    ):
         value = re.search(pattern, rest)
         if value:
             fields[name] = int(value[1], 16)
@@ -116,8 +134,11 @@ def wakeup_fields(rest):
 
 def cr_fields(rest):
     found = re.match(rf"cr_(read|write) (\d+) = {HEX}", rest)
-    return found and {"write": found[1] == "write", "number": int(found[2]),
-                      "value": int(found[3], 16)}
+    return found and {
+        "write": found[1] == "write",
+        "number": int(found[2]),
+        "value": int(found[3], 16),
+    }
 
 
 def cpuid_fields(rest):
@@ -134,8 +155,7 @@ def virq_fields(rest):
 FIELDS = {
     "kvm_exit": exit_fields,
     "kvm_entry": lambda rest: numbers(rest, "vcpu", "rip"),
-    "vcpu": lambda rest: numbers(rest, "vcpu", "cr3", "cr3_known", "rsp",
-                                 "rsp_known") or None,
+    "vcpu": lambda rest: numbers(rest, "vcpu", "cr3", "cr3_known", "rsp", "rsp_known") or None,
     "kvm_nested_vmenter": lambda rest: {},
     "kvm_nested_vmexit": lambda rest: {},
     "kvm_nested_vmexit_inject": lambda rest: {},
@@ -178,25 +198,36 @@ def parse(lines):
         if fields is None:
             bad += 1
             if bad == 1:
-                complaints.append(f"{found['name']}: found '{found['rest'][:60]}', which is not "
-                                  "what Linux or trace-cmd prints")
+                complaints.append(
+                    f"{found['name']}: found '{found['rest'][:60]}', which is not "
+                    "what Linux or trace-cmd prints"
+                )
             continue
         seconds, _, rest = found["time"].partition(".")
         counts = counts or not rest
-        event = Event(int(seconds) if not rest else
-                      int(seconds) * NS + int(rest[:9].ljust(9, "0")), int(found["cpu"]),
-                      int(found["tid"]), found["comm"], found["name"], fields)
+        event = Event(
+            int(seconds) if not rest else int(seconds) * NS + int(rest[:9].ljust(9, "0")),
+            int(found["cpu"]),
+            int(found["tid"]),
+            found["comm"],
+            found["name"],
+            fields,
+        )
         if event.processor in gone:
-            events.append(event._replace(name="lost",
-                                         fields={"count": gone.pop(event.processor)}))
+            events.append(event._replace(name="lost", fields={"count": gone.pop(event.processor)}))
         events.append(event)
     if not any(event.name in ("kvm_exit", "kvm_entry") for event in events):
-        raise ValueError("found no kvm_exit and no kvm_entry, wanted the text of tracefs' `trace`, "
-                         "of `trace-cmd report` or of `perf script`, with KVM's events")
+        raise ValueError(
+            "found no kvm_exit and no kvm_entry, wanted the text of tracefs' `trace`, "
+            "of `trace-cmd report` or of `perf script`, with KVM's events"
+        )
     if bad > 1:
         complaints.append(f"{bad} events were not understood")
-    lost = before + sum(gone.values()) + sum(event.fields["count"] for event in events
-                                             if event.name == "lost")
+    lost = (
+        before
+        + sum(gone.values())
+        + sum(event.fields["count"] for event in events if event.name == "lost")
+    )
     if lost:
         complaints.append(f"the tracer lost {lost} events")
     # Of one time, the order of the text.

@@ -44,20 +44,20 @@ class Exit:
         self.rip = event.fields.get("rip")
         self.info = event.fields.get("info1", 0)
         self.cr3 = cr3
-        self.loaded = None    # what it loaded CR3 with
+        self.loaded = None  # what it loaded CR3 with
         self.leaf = 0
-        self.vector = 0       # that the guest gets with the entry
+        self.vector = 0  # that the guest gets with the entry
         self.rsp = 0
-        self.out = None       # when the thread slept, after HLT
-        self.back = None      # and when it came back
-        self.nested = False   # KVM's own word that it was its guest's guest that left
+        self.out = None  # when the thread slept, after HLT
+        self.back = None  # and when it came back
+        self.nested = False  # KVM's own word that it was its guest's guest that left
 
     def detail(self):
         """As trace_ring.h has it, of what the text tells; else 0."""
         if self.reason == CPUID:
             return self.leaf
         if self.reason == IO_INSTRUCTION:
-            return self.info & 0xffff_ffff
+            return self.info & 0xFFFF_FFFF
         if self.reason not in WITH_STACK:
             return 0
         # With page-table isolation Linux's way in has CR3 in RSP (SWITCH_TO_KERNEL_CR3).
@@ -72,15 +72,15 @@ class Thread:
 
     def __init__(self, tid, mask):
         self.tid = tid
-        self.number = 0       # the virtual processor's, in its machine
+        self.number = 0  # the virtual processor's, in its machine
         self.levels = levels.Vcpu(mask)
         self.records = []
-        self.exit = None      # the Exit that is handled
-        self.truths = []      # of each run: KVM's own word, 2 or 1
-        self.probe = {}       # of the probe right before this entry
-        self.woken = 0        # records made of a wake-up from HLT
-        self.gaps = {}        # place in records: events lost right before it
-        self.cut = 0          # records that cannot hold their time in root mode
+        self.exit = None  # the Exit that is handled
+        self.truths = []  # of each run: KVM's own word, 2 or 1
+        self.probe = {}  # of the probe right before this entry
+        self.woken = 0  # records made of a wake-up from HLT
+        self.gaps = {}  # place in records: events lost right before it
+        self.cut = 0  # records that cannot hold their time in root mode
 
     def add(self, end):
         """Makes the record of the exit that ends with the entry at `end`."""
@@ -94,18 +94,29 @@ class Thread:
         slept = exit_.out is not None and exit_.back is not None
         took = (exit_.out if slept else end) - exit_.time
         self.cut += took > ROOT_TIME_MAX
-        self.records.append(Record(
-            tsc=exit_.time, reason=exit_.reason, detail=exit_.detail(),
-            root_time=min(took, ROOT_TIME_MAX), **common))
+        self.records.append(
+            Record(
+                tsc=exit_.time,
+                reason=exit_.reason,
+                detail=exit_.detail(),
+                root_time=min(took, ROOT_TIME_MAX),
+                **common,
+            )
+        )
         if slept or exit_.reason == HLT and end > exit_.time:
             # The processor was idle until the interrupt, which trace=flow has as an exit. KVM may
             # have polled for it instead of sleeping: then that time is root mode's.
             self.woken += 1
             back = exit_.back if slept else end
-            self.records.append(Record(
-                tsc=back, reason=EXTERNAL_INTERRUPT, detail=exit_.vector,
-                root_time=min(end - back, ROOT_TIME_MAX), **common))
-
+            self.records.append(
+                Record(
+                    tsc=back,
+                    reason=EXTERNAL_INTERRUPT,
+                    detail=exit_.vector,
+                    root_time=min(end - back, ROOT_TIME_MAX),
+                    **common,
+                )
+            )
 
     def lose(self, count):
         """Events were lost: how the last exit ended is not known."""
@@ -127,8 +138,8 @@ class Host:
         self.text = text
         self.threads = {}
         self.switches = False
-        self.loads = 0         # exits that load CR3
-        self.known = 0         # entries whose CR3 was known
+        self.loads = 0  # exits that load CR3
+        self.known = 0  # entries whose CR3 was known
         self.entries = 0
         for event in text.events:
             if event.name in ("kvm_exit", "kvm_entry") and event.tid not in self.threads:
@@ -217,22 +228,28 @@ class Host:
             found.append("no sched_switch in the trace: time halted counts as root mode's")
         woken = sum(thread.woken for thread in self.threads.values())
         if woken:
-            found.append(f"{woken} records of EXTERNAL_INTERRUPT stand for the ends of HLT, where "
-                         "KVM takes no exit")
+            found.append(
+                f"{woken} records of EXTERNAL_INTERRUPT stand for the ends of HLT, where "
+                "KVM takes no exit"
+            )
         cut = sum(thread.cut for thread in self.threads.values())
         if cut:
             found.append(f"{cut} exits took longer in root mode than a record holds")
         if not self.known and not self.loads:
-            found.append("CR3 is not in the trace: processes are not told apart, and levels by RIP "
-                         "alone (kvm_probe.py has the probe)")
+            found.append(
+                "CR3 is not in the trace: processes are not told apart, and levels by RIP "
+                "alone (kvm_probe.py has the probe)"
+            )
         return found
 
     def source(self, khz=0):
         """Gives the records of all virtual processors, as trace_source.py has them. `khz`: of the
         clock, where the text has its counts; 0: not known."""
-        source = Source(tsc_khz=khz if self.text.counts else NS_KHZ,
-                        level=TRACE_FLOW if self.loads else TRACE_EXITS,
-                        complaints=self.complaints())
+        source = Source(
+            tsc_khz=khz if self.text.counts else NS_KHZ,
+            level=TRACE_FLOW if self.loads else TRACE_EXITS,
+            complaints=self.complaints(),
+        )
         threads = sorted(self.threads.values(), key=lambda thread: (thread.number, thread.tid))
         # Two machines have a virtual processor of one number.
         same = len({thread.number for thread in threads}) < len(threads)
@@ -259,35 +276,57 @@ def read(lines):
 def trace_file(source):
     """Takes a Source; gives the bytes of a trace file: a head, and of each processor a chunk for
     each stretch without a loss."""
-    out = [records.FILE.pack(records.FILE_MAGIC, records.VERSION, records.RECORD.size,
-                             source.tsc_khz, source.level, len(source.processors))]
+    out = [
+        records.FILE.pack(
+            records.FILE_MAGIC,
+            records.VERSION,
+            records.RECORD.size,
+            source.tsc_khz,
+            source.level,
+            len(source.processors),
+        )
+    ]
     for number, found in source.processors.items():
         gaps, gone = source.gaps.get(number, {}), 0
         starts = sorted({0, *gaps})
         for start, end in zip(starts, [*starts[1:], len(found)]):
             lost = gaps.get(start, 0)
             gone += lost
-            out.append(records.CHUNK.pack(records.CHUNK_MAGIC, number, end - start, start + gone,
-                                          lost))
-            out += [records.RECORD.pack(each.tsc, each.rip,
-                                        each.cr3 | each.reason << 48 | each.flags << 56,
-                                        each.detail, each.root_time) for each in found[start:end]]
+            out.append(
+                records.CHUNK.pack(records.CHUNK_MAGIC, number, end - start, start + gone, lost)
+            )
+            out += [
+                records.RECORD.pack(
+                    each.tsc,
+                    each.rip,
+                    each.cr3 | each.reason << 48 | each.flags << 56,
+                    each.detail,
+                    each.root_time,
+                )
+                for each in found[start:end]
+            ]
     return b"".join(out)
 
 
 def judge(thread):
     """Takes a Thread of a trace with KVM's nested events; gives {(level found, level by KVM):
     count} of its runs."""
-    return collections.Counter((run.level, truth)
-                               for run, truth in zip(thread.levels.runs, thread.truths))
+    return collections.Counter(
+        (run.level, truth) for run, truth in zip(thread.levels.runs, thread.truths)
+    )
 
 
 def summary(host):
     """Gives what the trace shows of each virtual processor, for JSON. Times in the trace's unit."""
     nested = any(event.name in TRUTH for event in host.text.events)
-    out = {"unit": "counts" if host.text.counts else "ns", "lost": host.text.lost,
-           "complaints": host.complaints(), "entries": host.entries, "cr3_known": host.known,
-           "vcpus": []}
+    out = {
+        "unit": "counts" if host.text.counts else "ns",
+        "lost": host.text.lost,
+        "complaints": host.complaints(),
+        "entries": host.entries,
+        "cr3_known": host.known,
+        "vcpus": [],
+    }
     for thread in host.threads.values():
         reasons = collections.defaultdict(lambda: [0, 0])
         for run in thread.levels.runs:
@@ -296,16 +335,25 @@ def summary(host):
             reasons[reason_name(record.reason)][1] += record.root_time
         times = sorted(levels.times(thread.levels.intervals).items(), key=str)
         entry = {
-            "tid": thread.tid, "vcpu": thread.number, "woken": thread.woken,
-            "exits": {name: {"count": count, "root_time": time}
-                      for name, (count, time) in sorted(reasons.items())},
-            "times": {f"{state} L{level}" if state == levels.RUNNING else state: time
-                      for (state, level), time in times},
-            "preemptions": [each._asdict() for each in thread.levels.preemptions]}
+            "tid": thread.tid,
+            "vcpu": thread.number,
+            "woken": thread.woken,
+            "exits": {
+                name: {"count": count, "root_time": time}
+                for name, (count, time) in sorted(reasons.items())
+            },
+            "times": {
+                f"{state} L{level}" if state == levels.RUNNING else state: time
+                for (state, level), time in times
+            },
+            "preemptions": [each._asdict() for each in thread.levels.preemptions],
+        }
         if nested:
             counts = judge(thread)
-            entry["levels"] = {"right": sum(count for (a, b), count in counts.items() if a == b),
-                               "of": sum(counts.values())}
+            entry["levels"] = {
+                "right": sum(count for (a, b), count in counts.items() if a == b),
+                "of": sum(counts.values()),
+            }
         out["vcpus"].append(entry)
     return out
 
@@ -316,12 +364,16 @@ def text_of(found):
     for vcpu in found["vcpus"]:
         lines.append(f"vCPU {vcpu['vcpu']} (thread {vcpu['tid']}), times in {found['unit']}")
         lines += [f"  {name:<24}{time:>16,}" for name, time in vcpu["times"].items()]
-        lines += [f"  exit {name:<19}{entry['count']:>16,}{entry['root_time']:>16,}"
-                  for name, entry in vcpu["exits"].items()]
+        lines += [
+            f"  exit {name:<19}{entry['count']:>16,}{entry['root_time']:>16,}"
+            for name, entry in vcpu["exits"].items()
+        ]
         lines.append(f"  preempted in the guest  {len(vcpu['preemptions']):>16,}")
         if "levels" in vcpu:
-            lines.append(f"  levels as KVM says      {vcpu['levels']['right']:>16,} of "
-                         f"{vcpu['levels']['of']:,} runs")
+            lines.append(
+                f"  levels as KVM says      {vcpu['levels']['right']:>16,} of "
+                f"{vcpu['levels']['of']:,} runs"
+            )
     return "\n".join(lines)
 
 

@@ -24,6 +24,7 @@ START = "unknown"
 class Interval(typing.NamedTuple):
     """A virtual processor's state from `start` to `end`. `level`: 1 and more where it is RUNNING,
     0 in ROOT, None where it does not run. `cr3` as it entered, None: not known."""
+
     start: int
     end: int
     state: str
@@ -34,6 +35,7 @@ class Interval(typing.NamedTuple):
 class Preemption(typing.NamedTuple):
     """A process of a guest did not run from `start` to `end` (None: the trace ended), though it had
     not halted: its own hypervisor or kernel ran process `by` of the same level."""
+
     start: int
     end: int | None
     level: int
@@ -43,6 +45,7 @@ class Preemption(typing.NamedTuple):
 
 class Run(typing.NamedTuple):
     """From an entry to the next exit."""
+
     level: int
     cr3: int | None
     start: int
@@ -64,11 +67,11 @@ class Vcpu:
         self.mask = mask
         self.intervals, self.preemptions, self.runs = [], [], []
         self.hypervisors = {}  # table -> level that it runs at
-        self.last = None       # the last Run
-        self.below = None      # the level that was left for a hypervisor below it
-        self.pending = None    # the level whose VMRESUME went to a hypervisor below it
-        self.processes = {}    # level -> the last Run there of a process
-        self.open = {}         # (level, table) -> place in preemptions
+        self.last = None  # the last Run
+        self.below = None  # the level that was left for a hypervisor below it
+        self.pending = None  # the level whose VMRESUME went to a hypervisor below it
+        self.processes = {}  # level -> the last Run there of a process
+        self.open = {}  # (level, table) -> place in preemptions
         self.now = (None, START, None, None)
 
     def table(self, cr3):
@@ -198,8 +201,9 @@ def times(intervals):
 
 
 def wake_ups(intervals):
-    """Takes the intervals of a thread; gives of each wake-up, until the innermost level of all runs, {layer: time}:
-    WAIT is the host's scheduler, ROOT its root mode, a number a level below the innermost."""
+    """Takes the intervals of a thread; gives of each wake-up, until the innermost level of all
+    runs, {layer: time}: WAIT is the host's scheduler, ROOT its root mode, a number a level below
+    the innermost."""
     top = max((each.level for each in intervals if each.state == RUNNING), default=None)
     found, now = [], None
     for before, each in zip([None, *intervals], intervals):

@@ -15,7 +15,7 @@ PRIORITY = 20
 STATE_RUNNABLE, STATE_SLEEPS = 0, 1
 # Processes whose pid is not known have numbers from here on: Linux's own end below (PID_MAX_LIMIT).
 UNKNOWN_PID_BASE = 1 << 22
-COMM_BYTES = 15           # TASK_COMM_LEN without its last 0
+COMM_BYTES = 15  # TASK_COMM_LEN without its last 0
 
 
 def numbers(line):
@@ -23,9 +23,13 @@ def numbers(line):
     threads apart: the tid is the pid."""
     unknown = sorted(key for key, process in line.processes.items() if process.pid is None)
     places = {key: UNKNOWN_PID_BASE + place for place, key in enumerate(unknown)}
-    return {key: (process.name.encode()[:COMM_BYTES].decode(errors="ignore"),
-                  places.get(key, process.pid))
-            for key, process in line.processes.items()}
+    return {
+        key: (
+            process.name.encode()[:COMM_BYTES].decode(errors="ignore"),
+            places.get(key, process.pid),
+        )
+        for key, process in line.processes.items()
+    }
 
 
 def state_at(process, starts, time):
@@ -36,11 +40,13 @@ def state_at(process, starts, time):
 
 
 def switches(line, number):
-    """Takes a Timeline and a processor; yields its Events sched_switch. The processor's first task is
-    nobody's successor, and has none. What ran while it is not known has none either."""
+    """Takes a Timeline and a processor; yields its Events sched_switch. The processor's first task
+    is nobody's successor, and has none. What ran while it is not known has none either."""
     comms = numbers(line)
-    starts = {key: [interval.start for interval in process.intervals]
-              for key, process in line.processes.items()}
+    starts = {
+        key: [interval.start for interval in process.intervals]
+        for key, process in line.processes.items()
+    }
     swapper = (f"swapper/{number}", 0)
     last = last_key = None
     for interval in line.processors[number]:
@@ -49,26 +55,52 @@ def switches(line, number):
         key = interval.process if interval.state == "running" else None
         now = swapper if key is None else comms[key]
         if last is not None and now != last:
-            state = STATE_RUNNABLE if last_key is None else state_at(
-                line.processes[last_key], starts[last_key], interval.start)
-            yield Event(line.tick(interval.start), "sched_switch", {
-                "prev_comm": last[0], "prev_tid": last[1], "prev_prio": PRIORITY,
-                "prev_state": state,
-                "next_comm": now[0], "next_tid": now[1], "next_prio": PRIORITY})
+            state = (
+                STATE_RUNNABLE
+                if last_key is None
+                else state_at(line.processes[last_key], starts[last_key], interval.start)
+            )
+            yield Event(
+                line.tick(interval.start),
+                "sched_switch",
+                {
+                    "prev_comm": last[0],
+                    "prev_tid": last[1],
+                    "prev_prio": PRIORITY,
+                    "prev_state": state,
+                    "next_comm": now[0],
+                    "next_tid": now[1],
+                    "next_prio": PRIORITY,
+                },
+            )
         last, last_key = now, key
 
 
 def of_record(record, number):
     """Yields the Events of one record, in order."""
     entry = record.tsc + record.root_time
-    yield Event(record.tsc, "kvm_x86_exit", {
-        "exit_reason": record.reason, "guest_rip": record.rip, "cr3": record.cr3,
-        "detail": record.detail, "flags": record.flags})
-    yield Event(entry, "kvm_x86_entry", {
-        "vcpu_id": number, "cr3": record.cr3, "root_time": record.root_time})
+    yield Event(
+        record.tsc,
+        "kvm_x86_exit",
+        {
+            "exit_reason": record.reason,
+            "guest_rip": record.rip,
+            "cr3": record.cr3,
+            "detail": record.detail,
+            "flags": record.flags,
+        },
+    )
+    yield Event(
+        entry,
+        "kvm_x86_entry",
+        {"vcpu_id": number, "cr3": record.cr3, "root_time": record.root_time},
+    )
     if vector(record):
-        yield Event(entry, "irq_handler_entry", {
-            "irq": vector(record), "name": f"vector {vector(record):#x}"})
+        yield Event(
+            entry,
+            "irq_handler_entry",
+            {"irq": vector(record), "name": f"vector {vector(record):#x}"},
+        )
 
 
 def packets(source, line, number):

@@ -9,8 +9,8 @@ CR_ACCESS = 28
 
 
 def places(records_by_processor, key):
-    """Takes number -> [Record] and the function from CR3 to a key. Gives key -> (addresses that were
-    executed, pages of stacks as a record has them)."""
+    """Takes number -> [Record] and the function from CR3 to a key. Gives key -> (addresses that
+    were executed, pages of stacks as a record has them)."""
     found = {}
     for records in records_by_processor.values():
         for record in records:
@@ -26,7 +26,9 @@ def places(records_by_processor, key):
 
 def parsed(task):
     """Gives (start, end, is executed) of each range of a task of the names file."""
-    return [(int(start, 16), int(end, 16), kind == "x") for start, end, kind in task.get("maps", [])]
+    return [
+        (int(start, 16), int(end, 16), kind == "x") for start, end, kind in task.get("maps", [])
+    ]
 
 
 def has_page(start, end, page):
@@ -36,22 +38,28 @@ def has_page(start, end, page):
 
 
 def fits(ranges, executed, stacks):
-    return all(any(start <= rip < end for start, end, is_executed in ranges if is_executed)
-               for rip in executed) and \
-        all(any(has_page(start, end, page) for start, end, is_executed in ranges if not is_executed)
-            for page in stacks)
+    return all(
+        any(start <= rip < end for start, end, is_executed in ranges if is_executed)
+        for rip in executed
+    ) and all(
+        any(has_page(start, end, page) for start, end, is_executed in ranges if not is_executed)
+        for page in stacks
+    )
 
 
 def candidates(records_by_processor, tasks, key):
     """Gives key -> pids of the processes that the table can be, of each table with exits in user
     space."""
     maps = [(task["pid"], parsed(task)) for task in tasks if task.get("maps")]
-    return {table: [pid for pid, ranges in maps if fits(ranges, executed, stacks)]
-            for table, (executed, stacks) in places(records_by_processor, key).items()}
+    return {
+        table: [pid for pid, ranges in maps if fits(ranges, executed, stacks)]
+        for table, (executed, stacks) in places(records_by_processor, key).items()
+    }
 
 
 def matched(pids_of):
-    """Takes what candidates() gave; gives pid -> key of the tables that exactly one process can be."""
+    """Takes what candidates() gave; gives pid -> key of the tables that exactly one process can
+    be."""
     found = {}
     for table, pids in pids_of.items():
         if len(pids) == 1:

@@ -6,10 +6,13 @@ import collections
 import re
 
 Switch = collections.namedtuple(
-    "Switch", "tsc processor prev_tid prev_comm prev_state next_tid next_comm")
+    "Switch", "tsc processor prev_tid prev_comm prev_state next_tid next_comm"
+)
 
-LINE = re.compile(r"\[(\d+)\] \S+ +(\d+): sched_switch: prev_comm=(.*) prev_pid=(\d+) "
-                  r"prev_prio=-?\d+ prev_state=(\S+) ==> next_comm=(.*) next_pid=(\d+) ")
+LINE = re.compile(
+    r"\[(\d+)\] \S+ +(\d+): sched_switch: prev_comm=(.*) prev_pid=(\d+) "
+    r"prev_prio=-?\d+ prev_state=(\S+) ==> next_comm=(.*) next_pid=(\d+) "
+)
 FORK = re.compile(r"sched_process_fork: comm=.* pid=(\d+) child_comm=.* child_pid=(\d+)$", re.M)
 LOST = re.compile(r"^CPU:(\d+) \[LOST (\d+) EVENTS\]", re.M)
 WRITTEN = re.compile(r"^# entries-in-buffer/entries-written: (\d+)/(\d+)", re.M)
@@ -21,8 +24,10 @@ def switches(text):
     written = WRITTEN.search(text)
     lost = LOST.search(text)
     if lost or written and written[1] != written[2]:
-        raise ValueError(f"the scheduler's trace has lost events: "
-                         f"{lost[0] if lost else written[0]}; wanted a larger buffer_size_kb")
+        raise ValueError(
+            f"the scheduler's trace has lost events: "
+            f"{lost[0] if lost else written[0]}; wanted a larger buffer_size_kb"
+        )
     found = []
     for line in text.splitlines():
         if ": sched_switch: " not in line:
@@ -30,8 +35,17 @@ def switches(text):
         match = LINE.search(line + " ")
         if not match:
             raise ValueError(f"not understood, with trace_clock x86-tsc: '{line.strip()[:160]}'")
-        found.append(Switch(int(match[2]), int(match[1]), int(match[4]), match[3], match[5],
-                            int(match[7]), match[6]))
+        found.append(
+            Switch(
+                int(match[2]),
+                int(match[1]),
+                int(match[4]),
+                match[3],
+                match[5],
+                int(match[7]),
+                match[6],
+            )
+        )
     found.sort()
     return found
 

@@ -27,6 +27,7 @@ Left = collections.namedtuple("Left", "time processor process to preempted")
 class Process:
     """One address space. `intervals` has what the process did from its first record on; of a
     preempted one `process` is the key of who runs in its place. Who ended looks as if waiting."""
+
     cr3: int
     name: str
     pid: int | None
@@ -36,13 +37,16 @@ class Process:
 @dataclasses.dataclass
 class Timeline:
     """All times are whole ns from the first record of the trace."""
+
     processors: dict = dataclasses.field(default_factory=dict)  # number -> [Interval]
-    processes: dict = dataclasses.field(default_factory=dict)   # key -> Process
-    records: dict = dataclasses.field(default_factory=dict)     # number -> [Shown]
-    leaves: list = dataclasses.field(default_factory=list)      # [Left], by time
-    threads: dict = dataclasses.field(default_factory=dict)     # Thread -> its name
-    borrowers: set = dataclasses.field(default_factory=set)     # Threads without an own table
-    candidates: dict = dataclasses.field(default_factory=dict)  # key -> [(name, pid)], it may be one
+    processes: dict = dataclasses.field(default_factory=dict)  # key -> Process
+    records: dict = dataclasses.field(default_factory=dict)  # number -> [Shown]
+    leaves: list = dataclasses.field(default_factory=list)  # [Left], by time
+    threads: dict = dataclasses.field(default_factory=dict)  # Thread -> its name
+    borrowers: set = dataclasses.field(default_factory=set)  # Threads without an own table
+    candidates: dict = dataclasses.field(
+        default_factory=dict
+    )  # key -> [(name, pid)], it may be one
     lost: int = 0
     complaints: list = dataclasses.field(default_factory=list)
     start_tick: int = 0
@@ -69,31 +73,39 @@ def timeline(source, names=None, by_next=False):
     source = load(source)
     identity = Identity(source.processors, read_names(names))
     flow = sees_processes(source, identity)
-    walks = {number: Walk(found, flow, source.gaps.get(number, {}), by_next)
-             for number, found in sorted(source.processors.items())}
+    walks = {
+        number: Walk(found, flow, source.gaps.get(number, {}), by_next)
+        for number, found in sorted(source.processors.items())
+    }
     for walk in walks.values():
         find_tables(walk, identity)
     ways = find_ways(walks, identity.kernel_threads)
-    line = Timeline(tsc_khz=source.tsc_khz, flow=flow, lost=source.lost(),
-                    complaints=list(source.complaints))
+    line = Timeline(
+        tsc_khz=source.tsc_khz, flow=flow, lost=source.lost(), complaints=list(source.complaints)
+    )
     line.borrowers, line.candidates = ways.kernel_stacks, identity.candidates
-    line.start_tick = min((found[0].tsc for found in source.processors.values() if found),
-                          default=0)
+    line.start_tick = min(
+        (found[0].tsc for found in source.processors.values() if found), default=0
+    )
     for number, walk in walks.items():
         walk_processor(walk, ways)
         line.borrowers.add(walk.idle_stack)
         line.complaints += [f"processor {number}: {text}" for text in walk.complaints]
         line.processors[number] = processor_intervals(line, walk)
         line.records[number] = [shown(line, record) for record in walk.records]
-        line.leaves += [Left(line.ns(leave.tick), number, leave.process, leave.to,
-                             leave.preempted) for leave in walk.leaves]
+        line.leaves += [
+            Left(line.ns(leave.tick), number, leave.process, leave.to, leave.preempted)
+            for leave in walk.leaves
+        ]
         for span in walk.spans:
             if span.thread is not None and span.thread not in line.threads:
                 line.threads[span.thread] = identity.threads.get(
-                    span.thread, (stack_text(span.thread), None))[0]
+                    span.thread, (stack_text(span.thread), None)
+                )[0]
     line.leaves.sort(key=lambda left: left.time)
-    line.end = max((intervals[-1].end for intervals in line.processors.values() if intervals),
-                   default=0)
+    line.end = max(
+        (intervals[-1].end for intervals in line.processors.values() if intervals), default=0
+    )
     if line.lost:
         line.complaints.append(f"{line.lost} records are lost")
     for number, intervals in line.processors.items():
@@ -109,8 +121,15 @@ def timeline(source, names=None, by_next=False):
 def shown(line, record):
     """Gives a record as the time line shows it."""
     tick = line.tsc_khz or TICKS_PER_MS
-    return Shown(line.ns(record.tsc), reason_name(record.reason), record.rip, record.cr3,
-                 vector(record), record.detail, record.root_time * TICKS_PER_MS // tick)
+    return Shown(
+        line.ns(record.tsc),
+        reason_name(record.reason),
+        record.rip,
+        record.cr3,
+        vector(record),
+        record.detail,
+        record.root_time * TICKS_PER_MS // tick,
+    )
 
 
 def processor_intervals(line, walk):
@@ -118,8 +137,11 @@ def processor_intervals(line, walk):
     one, and where records are missing, it is unknown."""
     found = []
     if walk.records and walk.records[0].tsc > line.start_tick:
-        found.append(Interval(0, line.ns(walk.records[0].tsc), "unknown", None, None,
-                              "before the first record"))
+        found.append(
+            Interval(
+                0, line.ns(walk.records[0].tsc), "unknown", None, None, "before the first record"
+            )
+        )
     for index, record in enumerate(walk.records):
         detail = reason_name(record.reason)
         if vector(record):
@@ -128,13 +150,19 @@ def processor_intervals(line, walk):
         span = walk.spans[index] if index < len(walk.spans) else None
         if span is not None:
             end = span.start
-        add(found, Interval(line.ns(record.tsc), line.ns(end), "root", walk.roots[index], None,
-                            detail))
+        add(
+            found,
+            Interval(line.ns(record.tsc), line.ns(end), "root", walk.roots[index], None, detail),
+        )
         if span is not None:
             switch = line.ns(span.start + span.awake)
             add(found, Interval(line.ns(span.start), switch, "idle", None, None, "awake"))
-            add(found, Interval(switch, line.ns(span.end), span.state, span.process, span.thread,
-                                span.detail))
+            add(
+                found,
+                Interval(
+                    switch, line.ns(span.end), span.state, span.process, span.thread, span.detail
+                ),
+            )
     return found
 
 

@@ -19,18 +19,33 @@ import lttng_events
 import trace_source
 
 KHZ = 1_000_000
-NAMES = {"pti": False, "tasks": [
-    {"pid": 71, "tid": 71, "comm": "server", "pgd": hex(A), "stack": None}]}
+NAMES = {
+    "pti": False,
+    "tasks": [{"pid": 71, "tid": 71, "comm": "server", "pgd": hex(A), "stack": None}],
+}
 # A is preempted by B, B waits, the processor is idle, and A comes back.
-RECORDS = [[load(1000, A, B_STACK), tick(1500, A), load(1600, B, A_STACK), halt(2000, B),
-            wake(3000, B), load(3100, A, 0x10), cpuid(3500, A)],
-           [cpuid(1200, B), cpuid(1900, B)]]
-EXIT = "kvm_x86_exit: { cpu_id = %d }, { exit_reason = %d, guest_rip = 0x%X, cr3 = 0x%X, " \
+RECORDS = [
+    [
+        load(1000, A, B_STACK),
+        tick(1500, A),
+        load(1600, B, A_STACK),
+        halt(2000, B),
+        wake(3000, B),
+        load(3100, A, 0x10),
+        cpuid(3500, A),
+    ],
+    [cpuid(1200, B), cpuid(1900, B)],
+]
+EXIT = (
+    "kvm_x86_exit: { cpu_id = %d }, { exit_reason = %d, guest_rip = 0x%X, cr3 = 0x%X, "
     "detail = %d, flags = %d }"
+)
 ENTRY = "kvm_x86_entry: { cpu_id = %d }, { vcpu_id = %d, cr3 = 0x%X, root_time = %d }"
 IRQ = 'irq_handler_entry: { cpu_id = 0 }, { irq = 236, name = "vector 0xec" }'
-SWITCH = 'sched_switch: { cpu_id = 0 }, { prev_comm = "%s", prev_tid = %d, prev_prio = 20, ' \
+SWITCH = (
+    'sched_switch: { cpu_id = 0 }, { prev_comm = "%s", prev_tid = %d, prev_prio = 20, '
     'prev_state = %d, next_comm = "%s", next_tid = %d, next_prio = 20 }'
+)
 SERVER, OTHER, IDLE = ("server", 71), ("cr3 0xb0000", 1 << 22), ("swapper/0", 0)
 
 
@@ -39,17 +54,26 @@ def texts():
     found = []
     for number, records in enumerate(RECORDS):
         for record in records:
-            found.append((record.tsc, EXIT % (number, record.reason, record.rip, record.cr3,
-                                              record.detail, record.flags)))
+            found.append(
+                (
+                    record.tsc,
+                    EXIT
+                    % (number, record.reason, record.rip, record.cr3, record.detail, record.flags),
+                )
+            )
             found.append((record.tsc + 10, ENTRY % (number, number, record.cr3, 10)))
     found += [(tsc, IRQ) for tsc in (1510, 3010)]
-    found += [(1610, SWITCH % (*SERVER, 0, *OTHER)), (2010, SWITCH % (*OTHER, 1, *IDLE)),
-              (3110, SWITCH % (*IDLE, 0, *SERVER))]
+    found += [
+        (1610, SWITCH % (*SERVER, 0, *OTHER)),
+        (2010, SWITCH % (*OTHER, 1, *IDLE)),
+        (3110, SWITCH % (*IDLE, 0, *SERVER)),
+    ]
     return sorted(found)
 
 
-@unittest.skipUnless(bt2 and shutil.which("babeltrace2"),
-                     "babeltrace2 or python3-bt2 is not installed")
+@unittest.skipUnless(
+    bt2 and shutil.which("babeltrace2"), "babeltrace2 or python3-bt2 is not installed"
+)
 class Ctf(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -62,8 +86,13 @@ class Ctf(unittest.TestCase):
 
     def babeltrace(self, *words):
         """Gives what babeltrace2 says, and what it complains of."""
-        done = subprocess.run(["babeltrace2", *words, self.path], capture_output=True, text=True,
-                              timeout=120, check=True)
+        done = subprocess.run(
+            ["babeltrace2", *words, self.path],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=True,
+        )
         return done.stdout, done.stderr.strip()
 
     def lines(self):
@@ -88,13 +117,16 @@ class Ctf(unittest.TestCase):
 
     def test_clock_and_environment(self):
         self.write(*RECORDS, tsc_khz=50_000)
-        with open(os.path.join(self.path, "metadata"), encoding="utf-8",
-                  errors="replace") as file:
+        with open(os.path.join(self.path, "metadata"), encoding="utf-8", errors="replace") as file:
             metadata = file.read()
         self.assertTrue(metadata.startswith("/* CTF 1.8 */"))
         self.assertIn("freq = 50000000;", metadata)
-        for text in ('domain = "kernel";', 'tracer_name = "PMUvisor";', 'hostname = "guest";',
-                     'sysname = "Linux";'):
+        for text in (
+            'domain = "kernel";',
+            'tracer_name = "PMUvisor";',
+            'hostname = "guest";',
+            'sysname = "Linux";',
+        ):
             self.assertIn(text, metadata)
         # 20 ns a tick
         said, _ = self.babeltrace("--clock-seconds", "--no-delta")
@@ -125,7 +157,8 @@ class Ctf(unittest.TestCase):
     def test_widest_values(self):
         """No field cuts what a record can have."""
         widest = cpuid(1 << 40, (1 << 48) - 1, (1 << 64) - 1)._replace(
-            detail=(1 << 32) - 1, flags=255, root_time=(1 << 32) - 1)
+            detail=(1 << 32) - 1, flags=255, root_time=(1 << 32) - 1
+        )
         self.write([widest])
         self.assertEqual(trace_source.load(self.path).processors[0], [widest])
 

@@ -15,11 +15,22 @@ from hand_made import A, A_STACK, B, B_STACK, halt, load, tick, wake
 
 pytest.importorskip("bt2", reason="python3-bt2 is not installed")
 
-NAMES = {"pti": False, "tasks": [
-    {"pid": 71, "tid": 71, "comm": "calm", "pgd": hex(A), "stack": None},
-    {"pid": 72, "tid": 72, "comm": "hasty", "pgd": hex(B), "stack": None}]}
-FLOW = [load(1000, A, B_STACK), tick(1500, A), load(1600, B, A_STACK), halt(2000, B), wake(3000, B),
-        load(3100, A, 0x10), tick(3500, A)]
+NAMES = {
+    "pti": False,
+    "tasks": [
+        {"pid": 71, "tid": 71, "comm": "calm", "pgd": hex(A), "stack": None},
+        {"pid": 72, "tid": 72, "comm": "hasty", "pgd": hex(B), "stack": None},
+    ],
+}
+FLOW = [
+    load(1000, A, B_STACK),
+    tick(1500, A),
+    load(1600, B, A_STACK),
+    halt(2000, B),
+    wake(3000, B),
+    load(3100, A, 0x10),
+    tick(3500, A),
+]
 KHZ = 1_000_000
 MAGIC_FILE, MAGIC_CHUNK = b"PMUtrcfl", b"PMUchunk"
 
@@ -29,8 +40,14 @@ def trace_file(found):
     data = MAGIC_FILE + struct.pack("<IIQII24x", 1, 32, KHZ, 2, 1)
     data += MAGIC_CHUNK + struct.pack("<IIQQ", 0, len(found), 0, 0)
     for one in found:
-        data += struct.pack("<QQQII", one.tsc, one.rip,
-                            one.cr3 | one.reason << 48 | one.flags << 56, one.detail, one.root_time)
+        data += struct.pack(
+            "<QQQII",
+            one.tsc,
+            one.rip,
+            one.cr3 | one.reason << 48 | one.flags << 56,
+            one.detail,
+            one.root_time,
+        )
     return data
 
 
@@ -45,16 +62,22 @@ def test_outputs(tmp_path):
         line = demo.render(tmp_path, trace)
     assert [len(found) for found in records.read(trace).processors.values()] == [len(FLOW)]
     events = json.loads((tmp_path / "chrome.json").read_text())["traceEvents"]
-    assert {"calm", "hasty"} <= {word for event in events
-                                 for word in str(event.get("args", {}).get("name", "")).split()}
+    assert {"calm", "hasty"} <= {
+        word for event in events for word in str(event.get("args", {}).get("name", "")).split()
+    }
     page = (tmp_path / "timeline.html").read_text()
     assert "calm" in page and "hasty" in page and "src=" not in page
     text = "\n".join(demo.summary(tmp_path, line))
     assert f"{len(FLOW)} records of 1 processors" in text and "0 lost" in text
     assert all(f"{name} " in text for name in ("calm", "hasty")), text
     if shutil.which("babeltrace2"):
-        read = subprocess.run(["babeltrace2", tmp_path / "ctf"], check=True, text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        read = subprocess.run(
+            ["babeltrace2", tmp_path / "ctf"],
+            check=True,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
         assert read.stderr == "" and read.stdout.count("kvm_x86_exit") == len(FLOW)
 
 

@@ -48,7 +48,7 @@ def test_plain():
     slept, woke = made[halt], made[halt + 1]
     text = [event for event in found.text.events if event.name == "sched_switch"]
     assert slept.tsc + slept.root_time == text[0].time and woke.tsc == text[1].time
-    assert woke.reason == exit_reasons.EXTERNAL_INTERRUPT and woke.detail == 0xec
+    assert woke.reason == exit_reasons.EXTERNAL_INTERRUPT and woke.detail == 0xEC
     assert thread(found).woken == len(made) - len(reasons(found))
     for before, after in zip(made, made[1:]):
         assert before.tsc + before.root_time <= after.tsc
@@ -67,8 +67,9 @@ def test_nested():
     assert set(counts) == {(1, 1), (2, 2)}, counts
     assert len(thread(found).truths) == len(thread(found).levels.runs)
     again = levels.of_records(thread(found).records)
-    assert [run.level for run in again.runs] == [run.level for run in thread(found).levels.runs], \
-        "by CR3 alone, from the records"
+    assert [run.level for run in again.runs] == [
+        run.level for run in thread(found).levels.runs
+    ], "by CR3 alone, from the records"
 
 
 def test_nested_without_truth():
@@ -76,13 +77,16 @@ def test_nested_without_truth():
     with open(os.path.join(FIXTURES, "kvm_nested.txt"), encoding="utf-8") as source:
         lines = [line for line in source if "kvm_nested" not in line]
     bare = kvm_trace.read(lines)
-    assert [run.level for run in thread(bare).levels.runs] == \
-        [run.level for run in thread(host("kvm_nested.txt")).levels.runs]
+    assert [run.level for run in thread(bare).levels.runs] == [
+        run.level for run in thread(host("kvm_nested.txt")).levels.runs
+    ]
     # And without what they come from, they are wrong.
-    blind = kvm_trace.read([line.replace("cr3_known=1", "cr3_known=0").replace(", rip", ", at")
-                            for line in lines])
-    assert [run.level for run in thread(blind).levels.runs] != \
-        [run.level for run in thread(bare).levels.runs]
+    blind = kvm_trace.read(
+        [line.replace("cr3_known=1", "cr3_known=0").replace(", rip", ", at") for line in lines]
+    )
+    assert [run.level for run in thread(blind).levels.runs] != [
+        run.level for run in thread(bare).levels.runs
+    ]
 
 
 def test_shadow():
@@ -95,16 +99,22 @@ def test_shadow():
         elif event.name == "kvm_cr" and event.fields["write"] and event.fields["number"] == 3:
             loads[at] = event.fields["value"] & (1 << 48) - 1
     assert loads and found.loads == len(loads)
-    assert {record.tsc: record.cr3 for record in thread(found).records
-            if record.tsc in loads} == loads, "the new value, not that at the exit"
+    assert {
+        record.tsc: record.cr3 for record in thread(found).records if record.tsc in loads
+    } == loads, "the new value, not that at the exit"
     assert found.source().level == 2, "each load of CR3 is there"
     # The table of user space is its neighbour's, and RSP is no stack while CR3 is in it.
     assert thread(found).levels.mask == cr3.TABLE_MASK & ~cr3.PTI_USER_TABLE
-    in_use = [event for event in found.text.events if event.name == "vcpu" and
-              event.fields["rsp_known"] and event.fields["rsp"] & ~(1 << 63 | 0x1fff) ==
-              event.fields["cr3"] & ~0x1fff]
-    assert in_use and not any(record.detail for record in thread(found).records
-                              if record.reason == exit_reasons.CR_ACCESS)
+    in_use = [
+        event
+        for event in found.text.events
+        if event.name == "vcpu"
+        and event.fields["rsp_known"]
+        and event.fields["rsp"] & ~(1 << 63 | 0x1FFF) == event.fields["cr3"] & ~0x1FFF
+    ]
+    assert in_use and not any(
+        record.detail for record in thread(found).records if record.reason == exit_reasons.CR_ACCESS
+    )
 
 
 @pytest.mark.parametrize("name", ["perf_script.txt", "trace_cmd_report.txt"])
@@ -122,10 +132,13 @@ def test_other_tools(name):
 
 def test_seconds():
     """A time with a point is in seconds, whatever digits it has."""
-    text = kvm_text.parse([
-        "    qemu-kvm-12  [001] 10.000001: kvm_entry: vcpu 3, rip 0x10",
-        " CPU 0/KVM  12 [001]    10.000002500:  kvm:kvm_exit: vcpu 3 reason HLT rip 0x10 info1 "
-        "0x0000000000000000 info2 0x0 intr_info 0x00000000 error_code 0x00000000"])
+    text = kvm_text.parse(
+        [
+            "    qemu-kvm-12  [001] 10.000001: kvm_entry: vcpu 3, rip 0x10",
+            " CPU 0/KVM  12 [001]    10.000002500:  kvm:kvm_exit: vcpu 3 reason HLT rip 0x10 info1 "
+            "0x0000000000000000 info2 0x0 intr_info 0x00000000 error_code 0x00000000",
+        ]
+    )
     assert [event.time for event in text.events] == [10_000_001_000, 10_000_002_500]
     assert [event.tid for event in text.events] == [12, 12] and not text.counts
     assert text.events[1].comm == "CPU 0/KVM" and text.events[1].fields["vcpu"] == 3
@@ -145,36 +158,51 @@ def test_not_a_trace():
 
 def test_lost_and_cut():
     """What the tracer lost is said; an exit whose entry is missing takes no time."""
-    lines = ["# entries-in-buffer/entries-written: 3/10   #P:1\n",
-             " a-1 [000] ..... 100: kvm_entry: vcpu 0, rip 0x10\n",
-             " a-1 [000] ..... 110: kvm_exit: vcpu 0 reason CPUID rip 0x10 info1 0x0\n",
-             "CPU:0 [LOST 5 EVENTS]\n",
-             " a-1 [000] ..... 200: kvm_exit: vcpu 0 reason HLT rip 0x1"]
+    lines = [
+        "# entries-in-buffer/entries-written: 3/10   #P:1\n",
+        " a-1 [000] ..... 100: kvm_entry: vcpu 0, rip 0x10\n",
+        " a-1 [000] ..... 110: kvm_exit: vcpu 0 reason CPUID rip 0x10 info1 0x0\n",
+        "CPU:0 [LOST 5 EVENTS]\n",
+        " a-1 [000] ..... 200: kvm_exit: vcpu 0 reason HLT rip 0x1",
+    ]
     found = kvm_trace.read(lines)
     assert found.text.lost == 12 and found.source().lost() == 12
     # How the first exit ended is among what was lost; and so it is known where that was.
     assert [record.root_time for record in thread(found).records] == [0, 0]
     assert found.source().gaps == {0: {1: 5, 0: 7}}
-    assert [interval.state for interval in states.timeline(found.source()).processors[0]] == \
-        ["unknown"]
+    assert [interval.state for interval in states.timeline(found.source()).processors[0]] == [
+        "unknown"
+    ]
     bad = kvm_trace.read(lines + [" a-1 [000] ..... 300: kvm_exit: vcpu 0 re"])
     assert any("not what Linux" in text for text in bad.complaints())
 
 
-@pytest.mark.parametrize("line", [
-    "CPU:3 [LOST 5 EVENTS]", "CPU:3 [5 EVENTS DROPPED]",
-    " a 1 [003] 1.5: PERF_RECORD_LOST lost 5"], ids=["tracefs", "trace_cmd", "perf"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "CPU:3 [LOST 5 EVENTS]",
+        "CPU:3 [5 EVENTS DROPPED]",
+        " a 1 [003] 1.5: PERF_RECORD_LOST lost 5",
+    ],
+    ids=["tracefs", "trace_cmd", "perf"],
+)
 def test_losses(line):
     assert kvm_text.lost_line(line) == (3, 5)
 
 
 def test_two_machines():
     """Two virtual processors of number 0 are two processors."""
-    found = kvm_trace.read([
-        f" a-{tid} [000] ..... {time}: kvm_{rest}" for tid, time, rest in (
-            (1, 10, "entry: vcpu 0, rip 0x1"), (2, 20, "entry: vcpu 0, rip 0x1"),
-            (1, 30, "exit: vcpu 0 reason CPUID rip 0x1"),
-            (2, 40, "exit: vcpu 0 reason HLT rip 0x1"))])
+    found = kvm_trace.read(
+        [
+            f" a-{tid} [000] ..... {time}: kvm_{rest}"
+            for tid, time, rest in (
+                (1, 10, "entry: vcpu 0, rip 0x1"),
+                (2, 20, "entry: vcpu 0, rip 0x1"),
+                (1, 30, "exit: vcpu 0 reason CPUID rip 0x1"),
+                (2, 40, "exit: vcpu 0 reason HLT rip 0x1"),
+            )
+        ]
+    )
     assert sorted(found.source().processors) == [0, 1]
 
 
@@ -187,29 +215,39 @@ def test_trace_file(tmp_path):
     again = records.read(file)
     assert again.gaps == source.gaps
     assert not again.complaints and again.tsc_khz == 50_000 and again.level == source.level
-    assert {number: [tuple(each) for each in found] for number, found in again.processors.items()} \
-        == {number: [tuple(each) for each in found] for number, found in source.processors.items()}
+    assert {
+        number: [tuple(each) for each in found] for number, found in again.processors.items()
+    } == {number: [tuple(each) for each in found] for number, found in source.processors.items()}
 
 
 def test_polled_halt():
     """HLT without sleep: all of it is root mode's, and what follows is not idle."""
-    found = kvm_trace.read([
-        " a-1 [000] ..... 100: kvm_exit: vcpu 0 reason HLT rip 0x10 info1 0x0",
-        " a-1 [000] ..... 150: kvm_inj_virq: IRQ 0xec",
-        " a-1 [000] ..... 200: kvm_entry: vcpu 0, rip 0x11",
-        " a-1 [000] ..... 300: kvm_exit: vcpu 0 reason CPUID rip 0x10 info1 0x0"])
-    assert [(record.tsc, record.root_time, record.detail) for record in thread(found).records] == \
-        [(100, 100, 0), (200, 0, 0xec), (300, 0, 0)]
+    found = kvm_trace.read(
+        [
+            " a-1 [000] ..... 100: kvm_exit: vcpu 0 reason HLT rip 0x10 info1 0x0",
+            " a-1 [000] ..... 150: kvm_inj_virq: IRQ 0xec",
+            " a-1 [000] ..... 200: kvm_entry: vcpu 0, rip 0x11",
+            " a-1 [000] ..... 300: kvm_exit: vcpu 0 reason CPUID rip 0x10 info1 0x0",
+        ]
+    )
+    assert [(record.tsc, record.root_time, record.detail) for record in thread(found).records] == [
+        (100, 100, 0),
+        (200, 0, 0xEC),
+        (300, 0, 0),
+    ]
     line = states.timeline(found.source())
     assert [each.state for each in line.processors[0]] == ["root", "running"]
 
 
 def test_long_stay():
     """A record holds 32 bits of root time: more is cut, and said."""
-    found = kvm_trace.read([
-        " a-1 [000] ..... 100: kvm_exit: vcpu 0 reason CPUID rip 0x10 info1 0x0",
-        f" a-1 [000] ..... {1 << 33}: kvm_entry: vcpu 0, rip 0x12"])
-    assert thread(found).records[0].root_time == 0xffff_ffff
+    found = kvm_trace.read(
+        [
+            " a-1 [000] ..... 100: kvm_exit: vcpu 0 reason CPUID rip 0x10 info1 0x0",
+            f" a-1 [000] ..... {1 << 33}: kvm_entry: vcpu 0, rip 0x12",
+        ]
+    )
+    assert thread(found).records[0].root_time == 0xFFFF_FFFF
     assert any("longer in root mode" in text for text in found.complaints())
 
 
@@ -217,17 +255,22 @@ def test_command(tmp_path):
     tool = os.path.join(HERE, "kvm_trace.py")
     nested = os.path.join(FIXTURES, "kvm_nested.txt")
     file = tmp_path / "out.ptrace"
-    done = subprocess.run([sys.executable, tool, nested, "--json", "--trace", str(file)],
-                          capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, tool, nested, "--json", "--trace", str(file)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
-    vcpu, = json.loads(done.stdout)["vcpus"]
+    (vcpu,) = json.loads(done.stdout)["vcpus"]
     assert vcpu["levels"]["right"] == vcpu["levels"]["of"] > 0
     assert vcpu["times"]["running L1"] > 0 and vcpu["times"]["running L2"] > 0
     assert file.stat().st_size > 0
     bad = tmp_path / "bad"
     bad.write_text("nothing\n")
-    done = subprocess.run([sys.executable, tool, str(bad)], capture_output=True, text=True,
-                          check=False)
+    done = subprocess.run(
+        [sys.executable, tool, str(bad)], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done.stderr
 
 
@@ -238,9 +281,13 @@ def section(strings, types, first=0):
     for name in strings:
         names[name] = first + len(text)
         text += name.encode() + b"\0"
-    body = b"".join(struct.pack(f"<{len(words)}I", *(names.get(word, word) if isinstance(word, str)
-                                                     else word for word in words))
-                    for words in types)
+    body = b"".join(
+        struct.pack(
+            f"<{len(words)}I",
+            *(names.get(word, word) if isinstance(word, str) else word for word in words),
+        )
+        for words in types
+    )
     return btf.HEADER.pack(btf.MAGIC, 1, 0, 24, 0, len(body), len(body), len(text)) + body + text
 
 
@@ -249,10 +296,14 @@ def test_btf():
     first = 5  # the base's strings: "\0int\0"
     module = section(
         ["inner", "pad", "cr3", "kvm_vcpu", "id", "arch", "reg", "RSP"],
-        [(0, 5 << 24 | 2, 4, "pad", 1, 0, "cr3", 1, 0),              # 2: the union
-         ("inner", 4 << 24 | 2, 8, "pad", 1, 0, 0, 2, 32),           # 3
-         ("kvm_vcpu", 4 << 24 | 2, 12, "id", 1, 0, "arch", 3, 32),   # 4
-         ("reg", 6 << 24 | 1, 4, "RSP", 4)], first)                  # 5
+        [
+            (0, 5 << 24 | 2, 4, "pad", 1, 0, "cr3", 1, 0),  # 2: the union
+            ("inner", 4 << 24 | 2, 8, "pad", 1, 0, 0, 2, 32),  # 3
+            ("kvm_vcpu", 4 << 24 | 2, 12, "id", 1, 0, "arch", 3, 32),  # 4
+            ("reg", 6 << 24 | 1, 4, "RSP", 4),
+        ],
+        first,
+    )  # 5
     types = btf.Types(module, btf.Types(base))
     assert types.offset("kvm_vcpu", "id") == 0
     assert types.offset("kvm_vcpu", "arch.cr3") == 8

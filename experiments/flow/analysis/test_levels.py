@@ -12,20 +12,34 @@ MSR_WRITE, EPT_VIOLATION, VMREAD = 32, 48, 23
 # them as its text says: exits of the nested guest that the host hands on, and ones that it handles.
 # (event, level while it runs after an entry)
 TABLE_1 = [
-    ("wake_up",), ("sched_in",),
-    ("entry", HOST, 1), ("exit", MSR_WRITE),            # 3, 4
-    ("entry", HOST, 1), ("exit", levels.VMRESUME),      # 5, 6
-    ("entry", NESTED, 2), ("exit", MSR_WRITE),          # 7, 8
-    ("entry", HOST, 1), ("exit", levels.VMRESUME),      # handed on
-    ("entry", NESTED, 2), ("exit", EPT_VIOLATION),
-    ("entry", NESTED, 2), ("exit", MSR_WRITE),          # handled by the host
-    ("entry", HOST, 1), ("exit", VMREAD),
-    ("entry", HOST, 1), ("exit", levels.VMRESUME),
-    ("entry", NESTED, 2), ("exit", levels.HLT),         # 19, 20
-    ("entry", HOST, 1), ("exit", VMREAD),
-    ("entry", HOST, 1), ("exit", MSR_WRITE),
-    ("entry", HOST, 1), ("exit", levels.HLT),           # 25, 26
-    ("sched_out",)]
+    ("wake_up",),
+    ("sched_in",),
+    ("entry", HOST, 1),
+    ("exit", MSR_WRITE),  # 3, 4
+    ("entry", HOST, 1),
+    ("exit", levels.VMRESUME),  # 5, 6
+    ("entry", NESTED, 2),
+    ("exit", MSR_WRITE),  # 7, 8
+    ("entry", HOST, 1),
+    ("exit", levels.VMRESUME),  # handed on
+    ("entry", NESTED, 2),
+    ("exit", EPT_VIOLATION),
+    ("entry", NESTED, 2),
+    ("exit", MSR_WRITE),  # handled by the host
+    ("entry", HOST, 1),
+    ("exit", VMREAD),
+    ("entry", HOST, 1),
+    ("exit", levels.VMRESUME),
+    ("entry", NESTED, 2),
+    ("exit", levels.HLT),  # 19, 20
+    ("entry", HOST, 1),
+    ("exit", VMREAD),
+    ("entry", HOST, 1),
+    ("exit", MSR_WRITE),
+    ("entry", HOST, 1),
+    ("exit", levels.HLT),  # 25, 26
+    ("sched_out",),
+]
 
 
 def play(events):
@@ -65,9 +79,25 @@ def test_figure_6():
 
 def test_wake_ups():
     """From the end of the sleep to the innermost level, by layer; one that sleeps again is none."""
-    vcpu, _ = play([("entry", HOST, 1), ("exit", levels.VMRESUME), ("entry", NESTED, 2), ("exit", levels.HLT), ("sched_out",),
-                    ("wake_up",), ("sched_in",), ("entry", HOST, 1), ("exit", levels.VMRESUME), ("entry", NESTED, 2),
-                    ("exit", levels.HLT), ("sched_out",), ("wake_up",), ("sched_in",), ("sched_out", False)])
+    vcpu, _ = play(
+        [
+            ("entry", HOST, 1),
+            ("exit", levels.VMRESUME),
+            ("entry", NESTED, 2),
+            ("exit", levels.HLT),
+            ("sched_out",),
+            ("wake_up",),
+            ("sched_in",),
+            ("entry", HOST, 1),
+            ("exit", levels.VMRESUME),
+            ("entry", NESTED, 2),
+            ("exit", levels.HLT),
+            ("sched_out",),
+            ("wake_up",),
+            ("sched_in",),
+            ("sched_out", False),
+        ]
+    )
     assert levels.wake_ups(vcpu.intervals) == [{"waiting": 10, "root": 20, 1: 10}]
 
 
@@ -112,16 +142,32 @@ def test_printed_algorithm_differs():
 
 def test_new_process_of_level_2():
     """A CR3 that was never seen is of the level that ran last, or that the hypervisor left."""
-    events = [("entry", HOST, 1), ("exit", levels.VMRESUME), ("entry", NESTED, 2),
-              ("exit", EPT_VIOLATION), ("entry", OTHER, 2), ("exit", MSR_WRITE),
-              ("entry", HOST, 1), ("exit", levels.VMRESUME), ("entry", NESTED + 0x5000, 2)]
+    events = [
+        ("entry", HOST, 1),
+        ("exit", levels.VMRESUME),
+        ("entry", NESTED, 2),
+        ("exit", EPT_VIOLATION),
+        ("entry", OTHER, 2),
+        ("exit", MSR_WRITE),
+        ("entry", HOST, 1),
+        ("exit", levels.VMRESUME),
+        ("entry", NESTED + 0x5000, 2),
+    ]
     assert play(events)[1] == wanted(events)
 
 
 def test_new_process_of_level_1():
-    events = [("entry", OTHER, 1), ("exit", MSR_WRITE), ("entry", HOST, 1),
-              ("exit", levels.VMLAUNCH), ("entry", NESTED, 2), ("exit", MSR_WRITE),
-              ("entry", HOST, 1), ("exit", levels.HLT), ("entry", OTHER, 1)]
+    events = [
+        ("entry", OTHER, 1),
+        ("exit", MSR_WRITE),
+        ("entry", HOST, 1),
+        ("exit", levels.VMLAUNCH),
+        ("entry", NESTED, 2),
+        ("exit", MSR_WRITE),
+        ("entry", HOST, 1),
+        ("exit", levels.HLT),
+        ("entry", OTHER, 1),
+    ]
     assert play(events)[1] == wanted(events)
 
 
@@ -153,10 +199,15 @@ def test_rip_alone():
     """Without CR3: an entry that does not go on near the exit is the hypervisor's."""
     vcpu = levels.Vcpu()
     found = []
-    for rip, out, reason in ((0x100, 0x110, levels.VMRESUME), (0x8000, 0x8010, EPT_VIOLATION),
-                             (0x8010, 0x8020, MSR_WRITE), (0x8022, 0x8030, MSR_WRITE),
-                             (0x500, 0x510, VMREAD), (0x513, 0x520, levels.VMRESUME),
-                             (0x8032, 0x8040, levels.HLT)):
+    for rip, out, reason in (
+        (0x100, 0x110, levels.VMRESUME),
+        (0x8000, 0x8010, EPT_VIOLATION),
+        (0x8010, 0x8020, MSR_WRITE),
+        (0x8022, 0x8030, MSR_WRITE),
+        (0x500, 0x510, VMREAD),
+        (0x513, 0x520, levels.VMRESUME),
+        (0x8032, 0x8040, levels.HLT),
+    ):
         found.append(vcpu.entry(len(found), None, rip))
         vcpu.exit(len(found), reason, out)
     assert found == [1, 2, 2, 2, 1, 1, 2]
@@ -166,21 +217,42 @@ def test_level_3():
     """Level 2's VMRESUME goes to level 1, which emulates it and resumes level 3; its VMREAD, too,
     which resumes level 2."""
     second, third = 0x5000, 0x7000
-    events = [("entry", HOST, 1), ("exit", levels.VMRESUME), ("entry", second, 2),
-              ("exit", levels.VMRESUME), ("entry", HOST, 1), ("exit", VMREAD),
-              ("entry", HOST, 1), ("exit", levels.VMRESUME), ("entry", third, 3),
-              ("exit", MSR_WRITE), ("entry", HOST, 1), ("exit", levels.VMRESUME),
-              ("entry", third + 0x1000, 3), ("exit", MSR_WRITE), ("entry", HOST, 1),
-              ("exit", levels.VMRESUME), ("entry", second, 2), ("exit", VMREAD),
-              ("entry", HOST, 1), ("exit", levels.VMRESUME), ("entry", second, 2)]
+    events = [
+        ("entry", HOST, 1),
+        ("exit", levels.VMRESUME),
+        ("entry", second, 2),
+        ("exit", levels.VMRESUME),
+        ("entry", HOST, 1),
+        ("exit", VMREAD),
+        ("entry", HOST, 1),
+        ("exit", levels.VMRESUME),
+        ("entry", third, 3),
+        ("exit", MSR_WRITE),
+        ("entry", HOST, 1),
+        ("exit", levels.VMRESUME),
+        ("entry", third + 0x1000, 3),
+        ("exit", MSR_WRITE),
+        ("entry", HOST, 1),
+        ("exit", levels.VMRESUME),
+        ("entry", second, 2),
+        ("exit", VMREAD),
+        ("entry", HOST, 1),
+        ("exit", levels.VMRESUME),
+        ("entry", second, 2),
+    ]
     assert play(events)[1] == wanted(events)
 
 
 def test_preempted_by_the_host():
     """sched_switch's state decides; without it, the last exit, as in the paper."""
-    for state, reason, want in ((True, levels.HLT, "preempted"), (False, levels.HLT, "idle"),
-                                (False, MSR_WRITE, "waiting"), (True, MSR_WRITE, "preempted"),
-                                (None, levels.HLT, "idle"), (None, MSR_WRITE, "preempted")):
+    for state, reason, want in (
+        (True, levels.HLT, "preempted"),
+        (False, levels.HLT, "idle"),
+        (False, MSR_WRITE, "waiting"),
+        (True, MSR_WRITE, "preempted"),
+        (None, levels.HLT, "idle"),
+        (None, MSR_WRITE, "preempted"),
+    ):
         vcpu, _ = play([("entry", HOST, 1), ("exit", reason), ("sched_out", state)])
         assert vcpu.intervals[-1].state == want, (state, reason)
 
@@ -188,30 +260,70 @@ def test_preempted_by_the_host():
 def test_preempted_in_the_guest():
     """A process that gave way without HLT; the hypervisor between two is no process; one that
     halted, or was left by level 1 for level 2, was not preempted."""
-    vcpu, _ = play([("entry", HOST, 1), ("exit", levels.VMRESUME), ("entry", NESTED, 2),
-                    ("exit", MSR_WRITE), ("entry", HOST, 1), ("exit", levels.VMRESUME),
-                    ("entry", OTHER, 2), ("exit", levels.HLT), ("entry", HOST, 1),
-                    ("exit", levels.VMRESUME), ("entry", NESTED, 2), ("exit", MSR_WRITE)])
+    vcpu, _ = play(
+        [
+            ("entry", HOST, 1),
+            ("exit", levels.VMRESUME),
+            ("entry", NESTED, 2),
+            ("exit", MSR_WRITE),
+            ("entry", HOST, 1),
+            ("exit", levels.VMRESUME),
+            ("entry", OTHER, 2),
+            ("exit", levels.HLT),
+            ("entry", HOST, 1),
+            ("exit", levels.VMRESUME),
+            ("entry", NESTED, 2),
+            ("exit", MSR_WRITE),
+        ]
+    )
     assert vcpu.preemptions == [levels.Preemption(40, 110, 2, NESTED, OTHER)]
-    vcpu, _ = play([("entry", HOST, 1), ("exit", levels.VMRESUME), ("entry", NESTED, 2),
-                    ("exit", MSR_WRITE), ("entry", HOST, 1), ("exit", VMREAD),
-                    ("entry", OTHER, 1), ("exit", MSR_WRITE), ("entry", HOST, 1)])
+    vcpu, _ = play(
+        [
+            ("entry", HOST, 1),
+            ("exit", levels.VMRESUME),
+            ("entry", NESTED, 2),
+            ("exit", MSR_WRITE),
+            ("entry", HOST, 1),
+            ("exit", VMREAD),
+            ("entry", OTHER, 1),
+            ("exit", MSR_WRITE),
+            ("entry", HOST, 1),
+        ]
+    )
     assert not vcpu.preemptions, "by a hypervisor"
 
 
 def test_of_records():
     """By records, which have no sched_switch: idle from HLT's entry to the next record."""
     record = collections.namedtuple("record", "tsc rip cr3 reason root_time")
-    vcpu = levels.of_records([record(10, 0, HOST, levels.VMRESUME, 5),
-                              record(20, 0, NESTED, levels.HLT, 2),
-                              record(40, 0, NESTED, 1, 3), record(50, 0, NESTED, EPT_VIOLATION, 1)])
+    vcpu = levels.of_records(
+        [
+            record(10, 0, HOST, levels.VMRESUME, 5),
+            record(20, 0, NESTED, levels.HLT, 2),
+            record(40, 0, NESTED, 1, 3),
+            record(50, 0, NESTED, EPT_VIOLATION, 1),
+        ]
+    )
     assert [run.level for run in vcpu.runs] == [1, 2, 2, 2]
-    assert levels.times(vcpu.intervals) == {
-        ("root", 0): 11, ("running", 2): 12, ("idle", None): 18}
+    assert levels.times(vcpu.intervals) == {("root", 0): 11, ("running", 2): 12, ("idle", None): 18}
 
 
 def test_waiting_from_the_wakeup():
-    vcpu, _ = play([("entry", HOST, 1), ("exit", levels.HLT), ("sched_out", False), ("wake_up",),
-                    ("sched_in",), ("entry", HOST, 1)])
-    assert [each.state for each in vcpu.intervals] == ["running", "root", "idle", "waiting", "root",
-                                                       "running"]
+    vcpu, _ = play(
+        [
+            ("entry", HOST, 1),
+            ("exit", levels.HLT),
+            ("sched_out", False),
+            ("wake_up",),
+            ("sched_in",),
+            ("entry", HOST, 1),
+        ]
+    )
+    assert [each.state for each in vcpu.intervals] == [
+        "running",
+        "root",
+        "idle",
+        "waiting",
+        "root",
+        "running",
+    ]

@@ -8,21 +8,25 @@ INTERRUPT, CPUID = 1, 10
 
 
 def exit_at(cr3, rip, stack=None):
-    detail = 0 if stack is None else (stack >> 12 & 0xffffff) << 8 | 0xec
+    detail = 0 if stack is None else (stack >> 12 & 0xFFFFFF) << 8 | 0xEC
     return Record(0, rip, cr3, CPUID if stack is None else INTERRUPT, 0, detail, 0)
 
 
 def task(pid, *ranges):
-    return {"pid": pid, "tid": pid, "comm": f"p{pid}",
-            "maps": [[hex(start), hex(end), kind] for start, end, kind in ranges]}
+    return {
+        "pid": pid,
+        "tid": pid,
+        "comm": f"p{pid}",
+        "maps": [[hex(start), hex(end), kind] for start, end, kind in ranges],
+    }
 
 
 def found(records, *tasks):
-    return matched(candidates({0: records}, tasks, lambda cr3: cr3 & ~0xfff))
+    return matched(candidates({0: records}, tasks, lambda cr3: cr3 & ~0xFFF))
 
 
-ONE = task(1, (0x401000, 0x480000, "x"), (0x7ffe00000000, 0x7ffe00020000, "w"))
-OTHER = task(2, (0x401000, 0x480000, "x"), (0x7ffd00000000, 0x7ffd00020000, "w"))
+ONE = task(1, (0x401000, 0x480000, "x"), (0x7FFE00000000, 0x7FFE00020000, "w"))
+OTHER = task(2, (0x401000, 0x480000, "x"), (0x7FFD00000000, 0x7FFD00020000, "w"))
 ELSEWHERE = task(3, (0x555500000000, 0x555500010000, "x"))
 
 
@@ -32,7 +36,7 @@ def test_by_address():
 
 def test_by_stack():
     """Two run the same program: their stacks tell."""
-    records = [exit_at(0x1000, 0x401010, 0x7ffe0001f000), exit_at(0x2000, 0x401010, 0x7ffd00000123)]
+    records = [exit_at(0x1000, 0x401010, 0x7FFE0001F000), exit_at(0x2000, 0x401010, 0x7FFD00000123)]
     assert found(records, ONE, OTHER) == {1: 0x1000, 2: 0x2000}
 
 
@@ -45,11 +49,11 @@ def test_not_clear():
 
 def test_kernel_tells_nothing():
     """An exit in the kernel is everybody's; so is what has no map."""
-    assert found([exit_at(0x1000, 0xffffffff81000000)], ONE) == {}
+    assert found([exit_at(0x1000, 0xFFFFFFFF81000000)], ONE) == {}
     assert found([exit_at(0x1000, 0x401010)], {"pid": 5, "tid": 5, "comm": "k", "maps": []}) == {}
 
 
 def test_both_tables():
     """Page-table isolation: the user's table has the kernel's key."""
     records = [exit_at(0x3800, 0x401010), exit_at(0x2001, 0x401020)]
-    assert matched(candidates({0: records}, [ONE], lambda cr3: cr3 & ~0x1fff)) == {1: 0x2000}
+    assert matched(candidates({0: records}, [ONE], lambda cr3: cr3 & ~0x1FFF)) == {1: 0x2000}

@@ -17,9 +17,18 @@ import trace_source
 
 EXIT = (("exit_reason", 32), ("guest_rip", 64), ("cr3", 64), ("detail", 32), ("flags", 8))
 ENTRY = (("vcpu_id", 32), ("cr3", 64), ("root_time", 32))
-RECORDS = [[load(1000, A, B_STACK), tick(1500, A), load(1600, B, A_STACK), halt(2000, B),
-            wake(3000, B), load(3100, A, 0x10), cpuid(3500, A)],
-           [cpuid(1200, B), cpuid(1900, B)]]
+RECORDS = [
+    [
+        load(1000, A, B_STACK),
+        tick(1500, A),
+        load(1600, B, A_STACK),
+        halt(2000, B),
+        wake(3000, B),
+        load(3100, A, 0x10),
+        cpuid(3500, A),
+    ],
+    [cpuid(1200, B), cpuid(1900, B)],
+]
 
 
 def events(make, packet, number, records):
@@ -27,13 +36,24 @@ def events(make, packet, number, records):
     exit_class, entry_class = (packet.stream.cls[kind] for kind in (0, 1))
     for record in records:
         for event_class, tsc, fields in (
-                (exit_class, record.tsc, {
-                    "exit_reason": record.reason, "guest_rip": record.rip, "cr3": record.cr3,
-                    "detail": record.detail, "flags": record.flags}),
-                (entry_class, record.tsc + record.root_time, {
-                    "vcpu_id": number, "cr3": record.cr3, "root_time": record.root_time})):
-            message = make._create_event_message(event_class, packet,
-                                                 default_clock_snapshot=tsc)
+            (
+                exit_class,
+                record.tsc,
+                {
+                    "exit_reason": record.reason,
+                    "guest_rip": record.rip,
+                    "cr3": record.cr3,
+                    "detail": record.detail,
+                    "flags": record.flags,
+                },
+            ),
+            (
+                entry_class,
+                record.tsc + record.root_time,
+                {"vcpu_id": number, "cr3": record.cr3, "root_time": record.root_time},
+            ),
+        ):
+            message = make._create_event_message(event_class, packet, default_clock_snapshot=tsc)
             for name, value in fields.items():
                 message.event.payload_field[name] = value
             yield message
@@ -43,7 +63,7 @@ def messages(make, stream, number, records, lost):
     """The stream of a processor. `lost`: (index, count) of records that are missing; CTF 1.8 has
     them between two packets, up to the second one's end."""
     yield make._create_stream_beginning_message(stream)
-    parts = [records[:lost[0]], records[lost[0]:]] if lost else [records]
+    parts = [records[: lost[0]], records[lost[0] :]] if lost else [records]
     before = None
     for part in parts:
         end = part[-1].tsc + part[-1].root_time
@@ -66,6 +86,7 @@ def ctf_1():
 
 def write(folder, processors, khz, lost, level=None):
     """Writes CTF 1.8 of records, by babeltrace2's sink.ctf.fs."""
+
     class Iterator(bt2._UserMessageIterator):
         def __init__(self, config, port):
             trace, stream_class, number = port.user_data
@@ -78,18 +99,25 @@ def write(folder, processors, khz, lost, level=None):
     class Written(bt2._UserSourceComponent, message_iterator_class=Iterator):
         def __init__(self, config, params, obj):
             trace_class = self._create_trace_class()
-            clock = self._create_clock_class(frequency=khz * 1000, name="tsc",
-                                             origin_is_unix_epoch=False)
+            clock = self._create_clock_class(
+                frequency=khz * 1000, name="tsc", origin_is_unix_epoch=False
+            )
             stream_class = trace_class.create_stream_class(
-                default_clock_class=clock, assigns_automatic_stream_id=False,
-                supports_packets=True, packets_have_beginning_default_clock_snapshot=True,
-                packets_have_end_default_clock_snapshot=True, supports_discarded_events=True,
-                discarded_events_have_default_clock_snapshots=True)
+                default_clock_class=clock,
+                assigns_automatic_stream_id=False,
+                supports_packets=True,
+                packets_have_beginning_default_clock_snapshot=True,
+                packets_have_end_default_clock_snapshot=True,
+                supports_discarded_events=True,
+                discarded_events_have_default_clock_snapshots=True,
+            )
             for name, fields in (("kvm_x86_exit", EXIT), ("kvm_x86_entry", ENTRY)):
                 payload = trace_class.create_structure_field_class()
                 for field, bits in fields:
-                    payload.append_member(field, trace_class.create_unsigned_integer_field_class(
-                        field_value_range=bits))
+                    payload.append_member(
+                        field,
+                        trace_class.create_unsigned_integer_field_class(field_value_range=bits),
+                    )
                 stream_class.create_event_class(name=name, payload_field_class=payload)
             trace = trace_class(environment={} if level is None else {"trace_level": level})
             for number in range(len(processors)):
@@ -98,10 +126,11 @@ def write(folder, processors, khz, lost, level=None):
     graph = bt2.Graph()
     made = graph.add_component(Written, "written")
     sink = graph.add_component(
-        bt2.find_plugin("ctf").sink_component_classes["fs"], "sink",
-        params={"path": folder, "assume-single-trace": True, "quiet": True, **ctf_1()})
-    muxer = graph.add_component(
-        bt2.find_plugin("utils").filter_component_classes["muxer"], "muxer")
+        bt2.find_plugin("ctf").sink_component_classes["fs"],
+        "sink",
+        params={"path": folder, "assume-single-trace": True, "quiet": True, **ctf_1()},
+    )
+    muxer = graph.add_component(bt2.find_plugin("utils").filter_component_classes["muxer"], "muxer")
     for number in range(len(processors)):
         graph.connect_ports(made.output_ports[f"out{number}"], muxer.input_ports[f"in{number}"])
     graph.connect_ports(muxer.output_ports["out"], sink.input_ports["in"])
@@ -124,16 +153,17 @@ class Ctf(unittest.TestCase):
         direct, by_ctf = timeline(source(TRACE_FLOW, *RECORDS)), timeline(self.read(RECORDS))
         self.assertTrue(by_ctf.flow)
         self.assertEqual(direct.processors, by_ctf.processors)
-        self.assertEqual({key: rows(process.intervals) for key, process in
-                          direct.processes.items()},
-                         {key: rows(process.intervals) for key, process in
-                          by_ctf.processes.items()})
+        self.assertEqual(
+            {key: rows(process.intervals) for key, process in direct.processes.items()},
+            {key: rows(process.intervals) for key, process in by_ctf.processes.items()},
+        )
 
     def test_clock(self):
         found = self.read(RECORDS, khz=50_000)
         self.assertEqual(found.tsc_khz, 50_000)
-        self.assertEqual([record.tsc for record in found.processors[0]],
-                         [record.tsc for record in RECORDS[0]])
+        self.assertEqual(
+            [record.tsc for record in found.processors[0]], [record.tsc for record in RECORDS[0]]
+        )
 
     def test_lost_records_keep_their_place(self):
         found = self.read(RECORDS, lost={0: (3, 9)})
@@ -145,8 +175,7 @@ class Ctf(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "ctf")
             write(path, RECORDS, 1_000_000, {})
-            streams = [os.path.join(path, name) for name in os.listdir(path)
-                       if name != "metadata"]
+            streams = [os.path.join(path, name) for name in os.listdir(path) if name != "metadata"]
             os.truncate(max(streams, key=os.path.getsize), 100)
             with self.assertRaisesRegex(BadTrace, "babeltrace2 cannot read it: .+"):
                 trace_source.load(path)

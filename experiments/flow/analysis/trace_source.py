@@ -16,10 +16,11 @@ TRACE_OFF, TRACE_EXITS, TRACE_FLOW = range(3)  # trace_ring.h
 @dataclasses.dataclass
 class Source:
     """Records of a run. Times are ticks of the TSC."""
-    tsc_khz: int = 0         # 0: not known
+
+    tsc_khz: int = 0  # 0: not known
     level: int | None = None  # TRACE_* of trace_ring.h; None: the trace does not say
     processors: dict = dataclasses.field(default_factory=dict)  # number -> [Record], by time
-    gaps: dict = dataclasses.field(default_factory=dict)   # number -> {index: lost before it}
+    gaps: dict = dataclasses.field(default_factory=dict)  # number -> {index: lost before it}
     complaints: list = dataclasses.field(default_factory=list)
 
     def lost(self):
@@ -49,8 +50,9 @@ def load(source):
 def from_records(trace):
     """Takes the Trace of records.py; gives a Source. Where it has no places of losses (`gaps`), the
     sum (`lost`) is put before the first record."""
-    source = Source(tsc_khz=trace.tsc_khz, level=trace.level,
-                    complaints=list(getattr(trace, "complaints", [])))
+    source = Source(
+        tsc_khz=trace.tsc_khz, level=trace.level, complaints=list(getattr(trace, "complaints", []))
+    )
     for number, found in trace.processors.items():
         source.processors[number] = list(found)
     places = getattr(trace, "gaps", None)
@@ -68,6 +70,7 @@ def from_ctf(path):
     """Takes the folder of a CTF trace with LTTng's kvm_x86_exit and kvm_x86_entry; gives a Source.
     An exit without its entry has no time in root mode. Raises BadTrace."""
     import bt2  # of Debian's python3-bt2: not everyone who reads records has it
+
     source = Source()
     exits = {}  # processor -> the exit whose entry is still to come
     lost = collections.Counter()
@@ -131,7 +134,11 @@ def ctf_event(source, exits, lost, message):
     if lost[number]:
         source.gaps.setdefault(number, {})[len(found)] = lost.pop(number)
     exits[number] = Record(
-        tsc=clock.value, rip=int(fields["guest_rip"]), reason=int(fields["exit_reason"]),
+        tsc=clock.value,
+        rip=int(fields["guest_rip"]),
+        reason=int(fields["exit_reason"]),
         cr3=int(fields["cr3"]) if "cr3" in fields else 0,
         flags=int(fields["flags"]) if "flags" in fields else 0,
-        detail=int(fields["detail"]) if "detail" in fields else 0, root_time=0)
+        detail=int(fields["detail"]) if "detail" in fields else 0,
+        root_time=0,
+    )

@@ -16,15 +16,16 @@ from trace_source import TRACE_EXITS, Source, load
 # the TSC a second).
 NEAR_TICKS = 20_000
 
-IDLE = 0     # the truth's process of the idle thread
+IDLE = 0  # the truth's process of the idle thread
 KERNEL = -1  # and of all kernel threads
 
 
 @dataclasses.dataclass
 class Truth:
     """What the scheduler says; times are ticks."""
+
     processors: dict  # number -> [(start, end, tgid or IDLE or KERNEL, tid)]
-    processes: dict   # tgid -> [(start, end, running | waiting | preempted)]
+    processes: dict  # tgid -> [(start, end, running | waiting | preempted)]
     start: int
     end: int
 
@@ -32,20 +33,21 @@ class Truth:
 @dataclasses.dataclass
 class Score:
     """Each a count, or ticks; `states` has state -> (truth, ours, both)."""
-    switches: int = 0            # of processes, by the scheduler
+
+    switches: int = 0  # of processes, by the scheduler
     found: int = 0
-    ours: int = 0                # that we have
+    ours: int = 0  # that we have
     invented: list = dataclasses.field(default_factory=list)  # (processor, tick, key)
-    missed: list = dataclasses.field(default_factory=list)    # (processor, tick, tgid)
-    kernel_tables: int = 0       # switches to a table that is no process's
+    missed: list = dataclasses.field(default_factory=list)  # (processor, tick, tgid)
+    kernel_tables: int = 0  # switches to a table that is no process's
     distances: list = dataclasses.field(default_factory=list)
-    user_time: int = 0           # of processes, by the scheduler
+    user_time: int = 0  # of processes, by the scheduler
     user_right: int = 0
     idle_time: int = 0
     idle_ours: int = 0
     states: dict = dataclasses.field(default_factory=dict)
-    thread_switches: int = 0     # inside of one process: no record can tell
-    kernel_switches: int = 0     # to kernel threads
+    thread_switches: int = 0  # inside of one process: no record can tell
+    kernel_switches: int = 0  # to kernel threads
     kernel_time: int = 0
 
     def precision(self, state):
@@ -61,8 +63,12 @@ class Score:
     def spread(self):
         """Gives the least, the median, the 99th percentile and the most of the distances."""
         many = statistics.quantiles(self.distances, n=100) if len(self.distances) > 1 else None
-        return (min(self.distances), statistics.median(self.distances),
-                many[98] if many else self.distances[0], max(self.distances))
+        return (
+            min(self.distances),
+            statistics.median(self.distances),
+            many[98] if many else self.distances[0],
+            max(self.distances),
+        )
 
     def wrong_share(self):
         """Gives the part of the processes' time that we do not give to the right one."""
@@ -99,8 +105,10 @@ def build(switches, tgids, kernel_threads):
     for switch in switches:
         since, tid = last.get(switch.processor, (switch.tsc, switch.prev_tid))
         if tid != switch.prev_tid:
-            raise ValueError(f"thread {switch.prev_tid} leaves processor {switch.processor} at "
-                             f"{switch.tsc}, but {tid} is there: events are lost")
+            raise ValueError(
+                f"thread {switch.prev_tid} leaves processor {switch.processor} at "
+                f"{switch.tsc}, but {tid} is there: events are lost"
+            )
         add_run(processors, switch.processor, since, switch.tsc, process(tid), tid)
         last[switch.processor] = (switch.tsc, switch.next_tid)
         state = {"R": "preempted", "X": "dead", "Z": "dead"}.get(switch.prev_state[0], "waiting")
@@ -113,8 +121,9 @@ def build(switches, tgids, kernel_threads):
         if process(tid) > 0:
             groups[process(tid)] += [(tick, tid, state) for tick, state in states]
     start = max(min(s.tsc for s in switches if s.processor == number) for number in processors)
-    return Truth(processors, {tgid: group_states(found, end) for tgid, found in groups.items()},
-                 start, end)
+    return Truth(
+        processors, {tgid: group_states(found, end) for tgid, found in groups.items()}, start, end
+    )
 
 
 def at_loads(switches, loads, tgids, kernel_threads, near=NEAR_TICKS):
@@ -136,8 +145,10 @@ def at_loads(switches, loads, tgids, kernel_threads, near=NEAR_TICKS):
             if place < len(ticks) and ticks[place] < min(end, switch.tsc + near):
                 switch = switch._replace(tsc=ticks[place])
             elif last not in (None, process):
-                raise ValueError(f"processor {number} goes to process {process} at {switch.tsc} "
-                                 "without a load of its table")
+                raise ValueError(
+                    f"processor {number} goes to process {process} at {switch.tsc} "
+                    "without a load of its table"
+                )
             last = process
             found.append(switch)
     return sorted(found)
@@ -177,8 +188,9 @@ def group_states(changes, end):
             found.append((since, tick, state))
         since = tick
         now[tid] = new
-        state = next((name for name in ("running", "preempted", "waiting")
-                      if name in now.values()), None)
+        state = next(
+            (name for name in ("running", "preempted", "waiting") if name in now.values()), None
+        )
     if state is not None and end > since:
         found.append((since, end, state))
     return found
@@ -203,14 +215,17 @@ def overlaps(ours, truth):
 
 def cut(intervals, start, end):
     """Takes and gives [(start, end, label)]: what is between the two ticks."""
-    return [(max(a, start), min(b, end), label) for a, b, label in intervals
-            if b > start and a < end]
+    return [
+        (max(a, start), min(b, end), label) for a, b, label in intervals if b > start and a < end
+    ]
 
 
 def our_processors(line):
     """Gives number -> [(start, end, process key or IDLE or None for unknown)] in ticks."""
-    return {number: [(line.tick(i.start), line.tick(i.end), label(i)) for i in intervals]
-            for number, intervals in line.processors.items()}
+    return {
+        number: [(line.tick(i.start), line.tick(i.end), label(i)) for i in intervals]
+        for number, intervals in line.processors.items()
+    }
 
 
 def label(interval):
@@ -261,13 +276,16 @@ def score(line, truth, near=NEAR_TICKS, processes=None):
     result = Score()
     states = collections.defaultdict(lambda: [0, 0, 0])
     for number, runs in truth.processors.items():
-        mine = [(start, end, processes.get(name, KERNEL) if name not in (None, IDLE) else name)
-                for start, end, name in ours.get(number, [])]
+        mine = [
+            (start, end, processes.get(name, KERNEL) if name not in (None, IDLE) else name)
+            for start, end, name in ours.get(number, [])
+        ]
         labelled = [(start, end, tgid) for start, end, tgid, _ in runs]
         score_switches(result, number, mine, labelled, truth, near)
         score_unseen(result, runs, truth)
-        for (we, it), ticks in overlaps(cut(mine, truth.start, truth.end),
-                                        cut(labelled, truth.start, truth.end)).items():
+        for (we, it), ticks in overlaps(
+            cut(mine, truth.start, truth.end), cut(labelled, truth.start, truth.end)
+        ).items():
             if it is None:
                 continue
             if it > 0:
@@ -276,8 +294,10 @@ def score(line, truth, near=NEAR_TICKS, processes=None):
             result.kernel_time += ticks if it == KERNEL else 0
             result.idle_time += ticks if it == IDLE else 0
             result.idle_ours += ticks if we == IDLE else 0
-            for state, so, said in (("running", it > 0, we is not None and we > 0),
-                                    ("idle", it == IDLE, we == IDLE)):
+            for state, so, said in (
+                ("running", it > 0, we is not None and we > 0),
+                ("idle", it == IDLE, we == IDLE),
+            ):
                 add_state(states[state], ticks, so, said, we == it)
     for key, tgid in processes.items():
         if key not in line.processes:
@@ -311,20 +331,32 @@ def score_switches(result, number, mine, labelled, truth, near):
     for tick, tgid in true:
         ticks = left[tgid]
         place = bisect.bisect_left(ticks, tick)
-        nearest = min(ticks[max(place - 1, 0):place + 1], key=lambda t: abs(t - tick),
-                      default=None)
+        nearest = min(
+            ticks[max(place - 1, 0) : place + 1], key=lambda t: abs(t - tick), default=None
+        )
         if nearest is None or abs(nearest - tick) > near:
             result.missed.append((number, tick, tgid))
             continue
         ticks.remove(nearest)
         result.found += 1
         result.distances.append(nearest - tick)
-    invented = [(number, tick, tgid) for tgid, ticks in left.items() for tick in ticks
-                if first + near < tick < truth.end - near]
+    invented = [
+        (number, tick, tgid)
+        for tgid, ticks in left.items()
+        for tick in ticks
+        if first + near < tick < truth.end - near
+    ]
     result.invented += invented
     result.ours += len(true) - (len(result.missed) - missed) + len(invented)
-    result.kernel_tables += len([1 for _, tgid in changes(
-        mine, truth.start, truth.end, lambda tgid: tgid not in (None, IDLE)) if tgid == KERNEL])
+    result.kernel_tables += len(
+        [
+            1
+            for _, tgid in changes(
+                mine, truth.start, truth.end, lambda tgid: tgid not in (None, IDLE)
+            )
+            if tgid == KERNEL
+        ]
+    )
 
 
 def score_unseen(result, runs, truth):
@@ -348,10 +380,10 @@ def add_unseen(states, truth, tgid):
 
 def score_process(states, line, key, truth, tgid):
     """Waiting and preempted, of one process."""
-    mine = [(line.tick(i.start), line.tick(i.end), i.state)
-            for i in line.processes[key].intervals]
-    for (we, it), ticks in overlaps(cut(mine, truth.start, truth.end),
-                                    cut(truth.processes[tgid], truth.start, truth.end)).items():
+    mine = [(line.tick(i.start), line.tick(i.end), i.state) for i in line.processes[key].intervals]
+    for (we, it), ticks in overlaps(
+        cut(mine, truth.start, truth.end), cut(truth.processes[tgid], truth.start, truth.end)
+    ).items():
         if it is None:
             continue
         for state in ("waiting", "preempted"):
@@ -369,17 +401,29 @@ def table(scores):
         ("switches of processes", lambda s: str(s.switches)),
         ("found in place", lambda s: str(s.found)),
         ("elsewhere or invented", lambda s: str(len(s.invented))),
-        ("ticks from the truth's switch to ours: least, median, 99 %, most", lambda s: (
-            ", ".join(f"{ticks:.0f}" for ticks in s.spread()) if s.distances else "-")),
+        (
+            "ticks from the truth's switch to ours: least, median, 99 %, most",
+            lambda s: (", ".join(f"{ticks:.0f}" for ticks in s.spread()) if s.distances else "-"),
+        ),
         ("processes' time given to the wrong one", lambda s: percent(s.wrong_share(), 3)),
         ("of it between the truth's switch and ours", lambda s: percent(s.switch_share(), 3)),
         ("idle time, off by", lambda s: percent(s.idle_error(), 3)),
-        *((f"{state}: precision, recall", lambda s, state=state: (
-            f"{percent(s.precision(state))}, {percent(s.recall(state))}"))
-          for state in ("running", "idle", "waiting", "preempted")),
+        *(
+            (
+                f"{state}: precision, recall",
+                lambda s, state=state: (
+                    f"{percent(s.precision(state))}, {percent(s.recall(state))}"
+                ),
+            )
+            for state in ("running", "idle", "waiting", "preempted")
+        ),
         ("not seen: switches between threads of a process", lambda s: str(s.thread_switches)),
-        ("not seen: runs of kernel threads, their time", lambda s: (
-            f"{s.kernel_switches}, {percent(s.kernel_time / s.user_time)} of the processes'")),
+        (
+            "not seen: runs of kernel threads, their time",
+            lambda s: (
+                f"{s.kernel_switches}, {percent(s.kernel_time / s.user_time)} of the processes'"
+            ),
+        ),
     ]
     yield "| | " + " | ".join(name for name, _ in scores) + " |"
     yield "|---|" + "---|" * len(scores)
@@ -391,9 +435,14 @@ def without(source, reasons):
     """Takes what trace_source.load() takes; gives the Source without the exits of these reasons and
     without a level above TRACE_EXITS: what the paper's own method would have seen."""
     source = load(source)
-    return Source(tsc_khz=source.tsc_khz, level=TRACE_EXITS, processors={
-        number: [record for record in found if record.reason not in reasons]
-        for number, found in source.processors.items()})
+    return Source(
+        tsc_khz=source.tsc_khz,
+        level=TRACE_EXITS,
+        processors={
+            number: [record for record in found if record.reason not in reasons]
+            for number, found in source.processors.items()
+        },
+    )
 
 
 def as_kvm(source):

@@ -13,7 +13,7 @@ from identity import KERNEL_HALF, is_user, stack_thread
 from trace_source import TRACE_FLOW
 
 TRACE_ENDS = 0x80  # trace_ring.h
-VECTOR = 0xff
+VECTOR = 0xFF
 # An interrupt in user space that makes the processor go to another process takes at most so many
 # times the short way from such an interrupt to a load of CR3 (the lowest tenth). Who blocks instead
 # has to get back to user space and into the kernel first, which takes longer. Where a kernel thread
@@ -24,8 +24,9 @@ PREEMPTION_WAYS = 2
 WAKE_WAYS = 1.5
 # A thread of a process leaves and is interrupted with that one's table. Who is seen with others'
 # more often than in a tenth of all records, or with three tables, has none of its own: a kernel
-# thread, or the idle one. Two of which the first does not come back are seen where a process has ended
-# and its stack is used again, or where a thread's parent was seen with its stack: then the last is own.
+# thread, or the idle one. Two of which the first does not come back are seen where a process has
+# ended and its stack is used again, or where a thread's parent was seen with its stack: then the
+# last is own.
 OWN_SHARE = 0.9
 OWN_TABLES = 2
 OWN_LAST, OWN_LEAST = 0.5, 10  # of the last of two, the share and the number
@@ -33,7 +34,7 @@ FEW = 8  # samples below which a tenth of them is nothing
 
 # Linux, arch/x86/include/asm/irq_vectors.h: CALL_FUNCTION_SINGLE_VECTOR, CALL_FUNCTION_VECTOR and
 # RESCHEDULE_VECTOR. Another processor sends these.
-SENT = (0xfb, 0xfc, 0xfd)
+SENT = (0xFB, 0xFC, 0xFD)
 # What an interrupt has another, idle processor do takes at most so many times what the interrupt
 # itself takes to a load of CR3.
 ERRAND_WAYS = 2
@@ -45,11 +46,12 @@ WITH_STACK = (EXTERNAL_INTERRUPT, INTERRUPT_WINDOW, HLT, CR_ACCESS)
 @dataclasses.dataclass
 class Span:
     """What the guest did from one entry to the next exit."""
+
     start: int
     end: int
-    state: str                  # running, idle, unknown
+    state: str  # running, idle, unknown
     process: int | None = None  # its key
-    thread: object = None       # identity.Thread, where the exit at the end has one
+    thread: object = None  # identity.Thread, where the exit at the end has one
     detail: str = ""
     awake: int = 0  # ticks at its start in which the idle thread still ran
 
@@ -57,6 +59,7 @@ class Span:
 @dataclasses.dataclass
 class Leave:
     """A process left the processor: at `tick`, for `to` (None: for nobody)."""
+
     tick: int
     process: int
     to: int | None
@@ -67,6 +70,7 @@ class Leave:
 class Walk:
     """One processor. spans[i] is what comes after records[i]; the last one has no end and is not
     there."""
+
     records: list
     flow: bool
     gaps: dict
@@ -75,8 +79,8 @@ class Walk:
     roots: list = dataclasses.field(default_factory=list)  # whose each exit was; None: nobody's
     leaves: list = dataclasses.field(default_factory=list)
     tables: list = dataclasses.field(default_factory=list)  # whose table is loaded after each
-    between: set = dataclasses.field(default_factory=set)   # places between two executions of a load
-    leaving: set = dataclasses.field(default_factory=set)   # after it, on the stack of who leaves
+    between: set = dataclasses.field(default_factory=set)  # places between two executions of a load
+    leaving: set = dataclasses.field(default_factory=set)  # after it, on the stack of who leaves
     idle_stack: object = None
     complaints: list = dataclasses.field(default_factory=list)
 
@@ -87,8 +91,12 @@ def sees_processes(source, identity):
     others: loads of CR4.)"""
     if source.level:
         return source.level >= TRACE_FLOW
-    at = [two.reason == CR_ACCESS for found in source.processors.values()
-          for one, two in zip(found, found[1:]) if identity.key(one.cr3) != identity.key(two.cr3)]
+    at = [
+        two.reason == CR_ACCESS
+        for found in source.processors.values()
+        for one, two in zip(found, found[1:])
+        if identity.key(one.cr3) != identity.key(two.cr3)
+    ]
     return 2 * sum(at) > len(at)
 
 
@@ -101,6 +109,7 @@ def vector(record):
 class Ways:
     """How long the guest takes from an interrupt to what follows from it, in ticks; None: it never
     happened. `preemption` has the way by vector, and under None that for all others."""
+
     wake: float | None = None
     preemption: dict = dataclasses.field(default_factory=dict)
     kernel_stacks: set = dataclasses.field(default_factory=set)  # of kernel threads
@@ -137,19 +146,28 @@ def find_ways(walks, kernel_stacks):
     tables = collections.defaultdict(list)  # stack -> [(tick, table)]
     for walk in walks.values():
         for index in range(1, len(walk.records)):
-            before, load = walk.records[index - 1:index + 1]
+            before, load = walk.records[index - 1 : index + 1]
             if shows_thread(walk, index):
                 tables[stack_thread(load)].append((load.tsc, walk.tables[index - 1]))
-            if load.reason != CR_ACCESS or not vector(before) or \
-                    walk.tables[index] == walk.tables[index - 1]:
+            if (
+                load.reason != CR_ACCESS
+                or not vector(before)
+                or walk.tables[index] == walk.tables[index - 1]
+            ):
                 continue
             took = load.tsc - before.tsc - before.root_time
             if is_user(before):
                 preemptions[vector(before)].append(took)
             elif index > 1 and walk.records[index - 2].reason == HLT:
                 wakes.append(took)
-    ways = Ways(kernel_stacks=kernel_stacks | {
-        stack for stack, found in tables.items() if stack.side == "kernel" and is_borrower(found)})
+    ways = Ways(
+        kernel_stacks=kernel_stacks
+        | {
+            stack
+            for stack, found in tables.items()
+            if stack.side == "kernel" and is_borrower(found)
+        }
+    )
     if len(wakes) > 1:
         ways.wake = statistics.quantiles(wakes, n=4)[0]
     every = [ticks for took in preemptions.values() for ticks in took]
@@ -193,8 +211,12 @@ def shows_thread(walk, index):
     the two executions of a load of CR3 is already another table's; so is that of an interrupt after
     them, until the guest goes to the next one's stack."""
     record = walk.records[index]
-    return record.reason in WITH_STACK and record.detail >> 8 != 0 and \
-        index not in walk.between and index not in walk.leaving
+    return (
+        record.reason in WITH_STACK
+        and record.detail >> 8 != 0
+        and index not in walk.between
+        and index not in walk.leaving
+    )
 
 
 def find_tables(walk, identity):
@@ -203,7 +225,7 @@ def find_tables(walk, identity):
     the load Linux goes to the next thread's stack (kernel/sched/core.c, context_switch()). Until
     then interrupts are off: an exit for an interrupt gives the guest no vector."""
     pending = None  # RIP of a load that may not have been executed yet
-    stack = None    # that of the last load, if only interrupts that wait have come since
+    stack = None  # that of the last load, if only interrupts that wait have come since
     for record in walk.records:
         if record.reason == CR_ACCESS:
             pending, stack = record.rip, stack_thread(record)
@@ -213,8 +235,11 @@ def find_tables(walk, identity):
             continue
         else:
             pending = None
-            if record.reason == EXTERNAL_INTERRUPT and not vector(record) and \
-                    stack_thread(record) == stack:
+            if (
+                record.reason == EXTERNAL_INTERRUPT
+                and not vector(record)
+                and stack_thread(record) == stack
+            ):
                 walk.leaving.add(len(walk.tables))
             else:
                 stack = None
@@ -279,8 +304,11 @@ def after_idle(walk, ways):
             continue
         first += 1
         last = first
-        while last < len(walk.spans) and walk.records[last].reason != HLT and \
-                (last == first or not is_switch(walk, last)):
+        while (
+            last < len(walk.spans)
+            and walk.records[last].reason != HLT
+            and (last == first or not is_switch(walk, last))
+        ):
             last += 1
         stretch = walk.spans[first:last]
         for span, idle in zip(stretch, idle_spans(walk, first, last, ways)):
@@ -289,7 +317,8 @@ def after_idle(walk, ways):
             elif span.thread == walk.idle_stack:
                 span.thread = None  # of the exit at its end, not of who ran before
             if span.state == "running" and span is next(
-                    (other for other in stretch if other.state == "running"), None):
+                (other for other in stretch if other.state == "running"), None
+            ):
                 span.awake = min(int(ways.wake or 0), span.end - span.start)
 
 
@@ -298,8 +327,12 @@ def until_load(walk):
     for index in sorted(walk.between):
         before, span = walk.spans[max(index - 2, 0)], walk.spans[index - 1]
         if span.state == "running" and before.state in ("running", "idle"):
-            span.state, span.process, span.thread, span.detail = \
-                before.state, before.process, before.thread, before.detail
+            span.state, span.process, span.thread, span.detail = (
+                before.state,
+                before.process,
+                before.thread,
+                before.detail,
+            )
 
 
 def idle_spans(walk, first, last, ways):
@@ -310,7 +343,7 @@ def idle_spans(walk, first, last, ways):
     CR3 is loaded."""
     if first == last:
         return []
-    shown = [shows(walk, record) for record in walk.records[first + 1:last + 1]]
+    shown = [shows(walk, record) for record in walk.records[first + 1 : last + 1]]
     took = walk.records[last].tsc - walk.spans[first].start
     known = [idle for idle in shown if idle is not None]
     if known and not known[-1]:
@@ -326,8 +359,11 @@ def idle_spans(walk, first, last, ways):
 
 def is_switch(walk, index):
     """Says whether records[index] loads the CR3 of another process."""
-    return walk.records[index].reason == CR_ACCESS and index > 0 and \
-        walk.tables[index] != walk.tables[index - 1]
+    return (
+        walk.records[index].reason == CR_ACCESS
+        and index > 0
+        and walk.tables[index] != walk.tables[index - 1]
+    )
 
 
 def shows(walk, record):
@@ -366,11 +402,21 @@ def find_leaves(walk, ways):
         record, load, last = walk.records[index], walk.records[first], walk.records[first - 1]
         preempted = False
         if after.state == "running" and walk.flow:
-            preempted = load.reason == CR_ACCESS and is_user(last) and vector(last) != 0 and \
-                walk.roots[first - 1] == before.process and \
-                ways.preempts(last, load, load.tsc - walk.spans[first - 1].start)
+            preempted = (
+                load.reason == CR_ACCESS
+                and is_user(last)
+                and vector(last) != 0
+                and walk.roots[first - 1] == before.process
+                and ways.preempts(last, load, load.tsc - walk.spans[first - 1].start)
+            )
         elif after.state == "running":
             preempted = True
         own = walk.roots[index] == before.process  # else it is gone when the exit comes
-        walk.leaves.append(Leave(record.tsc + (record.root_time if own else 0), before.process,
-                                 after.process, preempted))
+        walk.leaves.append(
+            Leave(
+                record.tsc + (record.root_time if own else 0),
+                before.process,
+                after.process,
+                preempted,
+            )
+        )

@@ -10,9 +10,14 @@ def boot(lab, cpus):
     trace ("sched"), of its table of thread groups ("tgid"), of the processes ("processes") and of
     the emulator's own list ("log")."""
     done, files = handed_over.boot(
-        lab, f"flowtruth-{cpus}", "flowtruth", cpus=cpus, append="nmi_watchdog=0",
+        lab,
+        f"flowtruth-{cpus}",
+        "flowtruth",
+        cpus=cpus,
+        append="nmi_watchdog=0",
         config="console=none trace=flow trace_ring=4 user_hypercalls=1",
-        knobs="flow_log log\n")
+        knobs="flow_log log\n",
+    )
     return {**files, "log": done.path("log")}
 
 

@@ -13,11 +13,11 @@ import kvm_trace
 import nested
 
 # Linux, Documentation/arch/x86/boot.rst, "Details of Header Fields".
-SETUP_SECTORS, PAYLOAD, SECTOR = 0x1f1, 0x248, 512
+SETUP_SECTORS, PAYLOAD, SECTOR = 0x1F1, 0x248, 512
 LIMIT = 40_000  # millions of instructions
 NESTED_LIMIT = 20_000  # with the text of the trace on the console
 LOADS = path("build/payload/flowloads-cloud.img")
-MEMORY = 1024   # MiB, half of them the guest's
+MEMORY = 1024  # MiB, half of them the guest's
 
 
 def vmlinux(kernel):
@@ -27,8 +27,13 @@ def vmlinux(kernel):
     offset, length = struct.unpack_from("<II", image, PAYLOAD)
     start = (image[SETUP_SECTORS] + 1) * SECTOR + offset
     # After it are four bytes more, its length.
-    done = subprocess.run(["lz4", "-dc"], input=image[start:start + length - 4],
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+    done = subprocess.run(
+        ["lz4", "-dc"],
+        input=image[start : start + length - 4],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
     assert done.stdout.startswith(b"\x7fELF"), f"{kernel}: {done.stderr.decode()}"
     return done.stdout
 
@@ -41,8 +46,9 @@ def module(kernel, name):
                 with open(os.path.join(folder, file), "rb") as source:
                     data = source.read()
                 if file.endswith(".xz"):
-                    data = subprocess.run(["xz", "-dc"], input=data, stdout=subprocess.PIPE,
-                                          check=True).stdout
+                    data = subprocess.run(
+                        ["xz", "-dc"], input=data, stdout=subprocess.PIPE, check=True
+                    ).stdout
                 return data
     raise AssertionError(f"{kernel}: no module {name}")
 
@@ -56,22 +62,35 @@ def probe_word(lab):
 
 def boot(lab, name, jobs="pair", append=""):
     """Linux under Debian's KVM, with a trace of it."""
-    return lab.emulator(name, entry="native", jobs="kvm", memory=MEMORY, limit=LIMIT,
-                        initrd=path("build/payload/kvm-flowloads-cloud.img"),
-                        append=f"pmv.kvm={jobs} pmv.kvm_around=ktrace "
-                               f"{probe_word(lab)} {append}")
+    return lab.emulator(
+        name,
+        entry="native",
+        jobs="kvm",
+        memory=MEMORY,
+        limit=LIMIT,
+        initrd=path("build/payload/kvm-flowloads-cloud.img"),
+        append=f"pmv.kvm={jobs} pmv.kvm_around=ktrace " f"{probe_word(lab)} {append}",
+    )
 
 
 def nested_boot(lab, name, jobs="pair,report", **more):
     """Linux under PMUvisor under KVM, with a trace of KVM."""
-    return nested.boot(lab, name, jobs=jobs, initrd=LOADS, outer=f"pmv.ktrace=1 {probe_word(lab)}",
-                       limit=NESTED_LIMIT, **more)
+    return nested.boot(
+        lab,
+        name,
+        jobs=jobs,
+        initrd=LOADS,
+        outer=f"pmv.ktrace=1 {probe_word(lab)}",
+        limit=NESTED_LIMIT,
+        **more,
+    )
 
 
 def host(found, name=""):
     """What kvm_trace.py makes of the trace on a console; `name`: of several."""
-    assert "ktrace: file=" not in found.console and "ktrace: error" not in found.console, \
-        re.findall("ktrace: .*", found.console)[:3]
+    assert (
+        "ktrace: file=" not in found.console and "ktrace: error" not in found.console
+    ), re.findall("ktrace: .*", found.console)[:3]
     start = f"ktrace: begin{' name=' + name if name else ''}\n"
     assert found.console.count(start) == 1, found.last_line()
     text = found.console.split(start)[1]

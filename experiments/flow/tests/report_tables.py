@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# report_tables.py: what the report has of this experiment (bench/added.py), made of the boots of its tests.
+# report_tables.py: what the report has of this experiment (bench/added.py), made of the boots of
+# its tests.
 from added import Measured
 from cells import Cell, Table, number, percent
 
@@ -16,22 +17,36 @@ from guest import EXIT_REASON_CPUID, REGION_CPUID
 from machine import instructions
 from states import timeline
 
-LOAD_TEXTS = {"compute": "computes", "calls": "calls of the system", "sleeps": "sleeps", "switches": "switches",
-              "disk": "reads the disk", "net": "TCP on loopback", "memory": "takes memory"}
+LOAD_TEXTS = {
+    "compute": "computes",
+    "calls": "calls of the system",
+    "sleeps": "sleeps",
+    "switches": "switches",
+    "disk": "reads the disk",
+    "net": "TCP on loopback",
+    "memory": "takes memory",
+}
 # Loads of Table VII that are like one of these.
 LIKE = {"compute": "CPU", "disk": "File I/O", "net": "Net I/O", "memory": "Memory"}
 
 
 def add_scores(table, scores):
     for label, text in (
-            ("switches of processes", lambda one: number(one.switches)),
-            ("found", lambda one: number(one.found)),
-            ("invented", lambda one: number(len(one.invented))),
-            ("time given to the wrong process", lambda one: percent(100 * one.wrong_share(), 3)),
-            ("idle time, off by", lambda one: percent(100 * one.idle_error(), 3)),
-            *((f"{state}: precision, recall", lambda one, state=state: (
-                f"{truth.percent(one.precision(state))}, {truth.percent(one.recall(state))}"))
-              for state in ("running", "idle", "waiting", "preempted"))):
+        ("switches of processes", lambda one: number(one.switches)),
+        ("found", lambda one: number(one.found)),
+        ("invented", lambda one: number(len(one.invented))),
+        ("time given to the wrong process", lambda one: percent(100 * one.wrong_share(), 3)),
+        ("idle time, off by", lambda one: percent(100 * one.idle_error(), 3)),
+        *(
+            (
+                f"{state}: precision, recall",
+                lambda one, state=state: (
+                    f"{truth.percent(one.precision(state))}, {truth.percent(one.recall(state))}"
+                ),
+            )
+            for state in ("running", "idle", "waiting", "preempted")
+        ),
+    ):
         table.add(label, [Cell(text(one)) for one in scores])
     return table
 
@@ -39,49 +54,92 @@ def add_scores(table, scores):
 def of_truth(lab, _machine):
     scores = truth_test.scores(lab, truth_test.FEW)[0]
     return add_scores(
-        Table("flow-truth", "Who ran: each way against the guest's own scheduler", "count",
-              [name for name, _ in scores], [("of one run, one processor", len(scores))],
-              reading=["Every way reads the same run; what it does not have was left out. A switch is found "
-                       "where it is at its place, and invented where the scheduler has none."]),
-        [score for _, score in scores])
+        Table(
+            "flow-truth",
+            "Who ran: each way against the guest's own scheduler",
+            "count",
+            [name for name, _ in scores],
+            [("of one run, one processor", len(scores))],
+            reading=[
+                "Every way reads the same run; what it does not have was left out. A switch is "
+                "found "
+                "where it is at its place, and invented where the scheduler has none."
+            ],
+        ),
+        [score for _, score in scores],
+    )
 
 
 def of_paper(lab, _machine):
     scores = [paper_test.scores_of(lab, level) for level in paper_test.LEVELS]
     return add_scores(
-        Table("flow-paper", "Who ran: the paper's method on each exit of KVM with its CR3", "count",
-              [name for found in scores for name, _ in found],
-              [("KVM's guest", 2), ("PMUvisor's guest, under KVM", 2)],
-              reading=["What the paper's module reads of the VMCS is here of the emulator's list. Read backwards: "
-                       "the time between two exits is the later one's."]),
-        [score for found in scores for _, score in found])
+        Table(
+            "flow-paper",
+            "Who ran: the paper's method on each exit of KVM with its CR3",
+            "count",
+            [name for found in scores for name, _ in found],
+            [("KVM's guest", 2), ("PMUvisor's guest, under KVM", 2)],
+            reading=[
+                "What the paper's module reads of the VMCS is here of the emulator's list. Read "
+                "backwards: "
+                "the time between two exits is the later one's."
+            ],
+        ),
+        [score for found in scores for _, score in found],
+    )
 
 
 def of_cost(lab, _machine):
-    table = Table("flow-cost", "Table VII: what the trace costs, by load", "instructions",
-                  [f"{level}: {what}" for level in cost.LEVELS[1:] for what in ("exits", "root instr.", "more")]
-                  + ["all levels", "hypervisors", "NSD"],
-                  [("emulator, of instructions of guest and root mode", 6), ("published, in time", 3)], theirs=[0],
-                  reading=["The paper's loads are Sysbench's and iperf's in nested machines, with devices that are "
-                           "emulated; these are this project's in one guest, whose devices are passed through. "
-                           "A run differs from another by up to 3 % (sleeps) by when its interrupts come."])
+    table = Table(
+        "flow-cost",
+        "Table VII: what the trace costs, by load",
+        "instructions",
+        [
+            f"{level}: {what}"
+            for level in cost.LEVELS[1:]
+            for what in ("exits", "root instr.", "more")
+        ]
+        + ["all levels", "hypervisors", "NSD"],
+        [("emulator, of instructions of guest and root mode", 6), ("published, in time", 3)],
+        theirs=[0],
+        reading=[
+            "The paper's loads are Sysbench's and iperf's in nested machines, with devices that "
+            "are "
+            "emulated; these are this project's in one guest, whose devices are passed through. "
+            "A run differs from another by up to 3 % (sleeps) by when its interrupts come."
+        ],
+    )
     for load, text in LOAD_TEXTS.items():
         base = sum(cost.account(lab, "off", load)[:2])
         cells = []
         for level in cost.LEVELS[1:]:
             guest, root, exits = cost.account(lab, level, load)
-            cells += [Cell(number(exits)), Cell(number(root)), Cell(percent(100 * (guest + root - base) / base, 2))]
+            cells += [
+                Cell(number(exits)),
+                Cell(number(root)),
+                Cell(percent(100 * (guest + root - base) / base, 2)),
+            ]
         theirs = published.TABLE_7.get(LIKE.get(load), ())
-        table.add(f"{text}" + (f" (theirs: {LIKE[load]})" if theirs else ""),
-                  cells + [Cell(f"{value} %", "published") for value in theirs])
+        table.add(
+            f"{text}" + (f" (theirs: {LIKE[load]})" if theirs else ""),
+            cells + [Cell(f"{value} %", "published") for value in theirs],
+        )
     return table
 
 
 def of_own(lab, _machine):
-    table = Table("flow-own", "Tracing in the guest itself", "instructions", ["more"], [("emulator", 1)],
-                  reading=["The load is 2,000 switches of processes and little else. The paper says almost "
-                           f"{published.SCHED_SWITCH_PERCENT} % for sched_switch in the guest, of a load that it "
-                           "does not name."])
+    table = Table(
+        "flow-own",
+        "Tracing in the guest itself",
+        "instructions",
+        ["more"],
+        [("emulator", 1)],
+        reading=[
+            "The load is 2,000 switches of processes and little else. The paper says almost "
+            f"{published.SCHED_SWITCH_PERCENT} % for sched_switch in the guest, of a load that it "
+            "does not name."
+        ],
+    )
     plain = sum(cost.account(lab, "off", "switches")[:2])
     traced = cost.boot(lab, "off").region(cost.TRACED)
     own = instructions(traced)
@@ -92,67 +150,128 @@ def of_own(lab, _machine):
 
 
 def of_record(lab, _machine):
-    table = Table("flow-record", "A CPUID exit with its record", "count", ["root instructions", "VMCS accesses"],
-                  [("emulator", 2)])
+    table = Table(
+        "flow-record",
+        "A CPUID exit with its record",
+        "count",
+        ["root instructions", "VMCS accesses"],
+        [("emulator", 2)],
+    )
     for level in cost.LEVELS:
         found = cost.boot(lab, level).region(REGION_CPUID)["exits"][EXIT_REASON_CPUID]
-        table.add(f"trace={level}", [Cell(number(found[what]["max"])) for what in (
-            "root_instructions", "vmcs_accesses")])
+        table.add(
+            f"trace={level}",
+            [Cell(number(found[what]["max"])) for what in ("root_instructions", "vmcs_accesses")],
+        )
     return table
 
 
 def of_wakes(lab, _machine):
     source = truth_test.run(lab, truth_test.FEW)[0]
-    table = Table("flow-wakes", "Figure 15: from the interrupt that wakes to the process that runs", "ticks",
-                  ["how often", "least", "median", "most"], [("emulator, ticks of the TSC", 4)],
-                  reading=["One level of virtualization; the figure has two, in time. A tick is an instruction. "
-                           "Of vectors that woke a process three times and more."])
+    table = Table(
+        "flow-wakes",
+        "Figure 15: from the interrupt that wakes to the process that runs",
+        "ticks",
+        ["how often", "least", "median", "most"],
+        [("emulator, ticks of the TSC", 4)],
+        reading=[
+            "One level of virtualization; the figure has two, in time. A tick is an instruction. "
+            "Of vectors that woke a process three times and more."
+        ],
+    )
     for row in analyses.wake_ups(timeline(source)):
         found = sorted(row.latencies)
         if row.process is not None and len(found) >= 3:
-            table.add(f"vector {row.vector:#x}", [Cell(number(value)) for value in (
-                len(found), found[0], found[len(found) // 2], found[-1])])
+            table.add(
+                f"vector {row.vector:#x}",
+                [
+                    Cell(number(value))
+                    for value in (len(found), found[0], found[len(found) // 2], found[-1])
+                ],
+            )
     table.rows = table.rows[:12]
     return table
 
 
 def of_wake_layers(lab, _machine):
-    table = Table("flow-wake-layers", "Figure 15: from the wake-up to the guest, by layer", "ticks",
-                  ["how often", "host's scheduler", "host's root mode", "hypervisor in it", "in all"],
-                  [("emulator, mean ticks of the TSC", 5)],
-                  reading=["The paper's figure has means of a time line with a sleep each 100 ms, in time, and the nested "
-                           "machine's are longer. Here the hypervisor between host and guest is PMUvisor, which leaves HLT "
-                           "and interrupts to the host. A TSC goes four times as fast in the nested boot."])
+    table = Table(
+        "flow-wake-layers",
+        "Figure 15: from the wake-up to the guest, by layer",
+        "ticks",
+        ["how often", "host's scheduler", "host's root mode", "hypervisor in it", "in all"],
+        [("emulator, mean ticks of the TSC", 5)],
+        reading=[
+            "The paper's figure has means of a time line with a sleep each 100 ms, in time, and "
+            "the nested "
+            "machine's are longer. Here the hypervisor between host and guest is PMUvisor, which "
+            "leaves HLT "
+            "and interrupts to the host. A TSC goes four times as fast in the nested boot."
+        ],
+    )
     for name, found in test_kvm_trace.wake_ups(lab):
-        mean = lambda layers: sum(sum(each.get(layer, 0) for layer in layers) for each in found) / len(found)
-        parts = [mean([layer]) for layer in (levels.WAIT, levels.ROOT, 1 if name != "KVM" else None)]
-        table.add(name, [Cell(number(value)) for value in (len(found), *(round(part) for part in parts), round(sum(parts)))])
+        mean = lambda layers: sum(
+            sum(each.get(layer, 0) for layer in layers) for each in found
+        ) / len(found)
+        parts = [
+            mean([layer]) for layer in (levels.WAIT, levels.ROOT, 1 if name != "KVM" else None)
+        ]
+        table.add(
+            name,
+            [
+                Cell(number(value))
+                for value in (len(found), *(round(part) for part in parts), round(sum(parts)))
+            ],
+        )
     return table
 
 
 def of_layers(lab, _machine):
-    table = Table("flow-layers", "Table VI, Figure 14: where the instructions of a load go", "percent",
-                  ["guest", "hypervisors", "guest, published"], [("emulator, of instructions", 2), ("", 1)],
-                  theirs=[0],
-                  reading=["Published: of time, for a program that computes. Two levels are KVM with PMUvisor above "
-                           "it; there it is ticks of the TSC in each level, idle time left out."])
+    table = Table(
+        "flow-layers",
+        "Table VI, Figure 14: where the instructions of a load go",
+        "percent",
+        ["guest", "hypervisors", "guest, published"],
+        [("emulator, of instructions", 2), ("", 1)],
+        theirs=[0],
+        reading=[
+            "Published: of time, for a program that computes. Two levels are KVM with PMUvisor "
+            "above "
+            "it; there it is ticks of the TSC in each level, idle time left out."
+        ],
+    )
     for load, text in LOAD_TEXTS.items():
         guest, root, _ = cost.account(lab, "off", load)
         theirs = published.TABLE_6["VM-Linux"] if load == "compute" else None
-        table.add(f"PMUvisor alone: {text}", [
-            Cell(percent(100 * guest / (guest + root), 2)), Cell(percent(100 * root / (guest + root), 2)),
-            *([Cell(f"{theirs} %", "published")] if theirs else [])])
+        table.add(
+            f"PMUvisor alone: {text}",
+            [
+                Cell(percent(100 * guest / (guest + root), 2)),
+                Cell(percent(100 * root / (guest + root), 2)),
+                *([Cell(f"{theirs} %", "published")] if theirs else []),
+            ],
+        )
     region = test_kvm_trace.plain(lab).region(test_kvm_trace.REGION_PAIR)
     guest, root = (region[mode]["instructions"] for mode in ("nonroot", "root"))
-    table.add("KVM alone: a pair hands a byte over", [Cell(percent(100 * part / (guest + root), 2))
-                                                      for part in (guest, root)])
+    table.add(
+        "KVM alone: a pair hands a byte over",
+        [Cell(percent(100 * part / (guest + root), 2)) for part in (guest, root)],
+    )
     thread = test_kvm_trace.one(kvm_traces.host(test_kvm_trace.nested(lab), "pair"))
-    spent = {key: time for key, time in levels.times(thread.levels.intervals).items() if key[0] == levels.RUNNING}
+    spent = {
+        key: time
+        for key, time in levels.times(thread.levels.intervals).items()
+        if key[0] == levels.RUNNING
+    }
     whole, top = sum(spent.values()), max(level for _, level in spent)
     inside = sum(time for (_, level), time in spent.items() if level == top)
-    table.add("PMUvisor above KVM: the same", [
-        Cell(percent(100 * inside / whole, 2)), Cell(percent(100 * (1 - inside / whole), 2)),
-        Cell(f"{published.TABLE_6['Nested-Linux']} %", "published")])
+    table.add(
+        "PMUvisor above KVM: the same",
+        [
+            Cell(percent(100 * inside / whole, 2)),
+            Cell(percent(100 * (1 - inside / whole), 2)),
+            Cell(f"{published.TABLE_6['Nested-Linux']} %", "published"),
+        ],
+    )
     return table
 
 
@@ -160,10 +279,18 @@ def of_tracepoints(lab, _machine):
     boot = test_kvm_trace.plain(lab)
     thread = test_kvm_trace.one(kvm_traces.host(boot))
     exits = test_kvm_trace.expect_ledger(boot, thread)
-    table = Table("flow-tracepoints", "Table III: which events of the host are enough", "count",
-                  ["method, published", "used here"], [("", 2)],
-                  reading=[f"Of Debian's KVM: {number(exits)} exits, each the ledger's. With EPT the kprobe finds CR3 "
-                           "at no entry: KVM does not read it."])
+    table = Table(
+        "flow-tracepoints",
+        "Table III: which events of the host are enough",
+        "count",
+        ["method, published", "used here"],
+        [("", 2)],
+        reading=[
+            f"Of Debian's KVM: {number(exits)} exits, each the ledger's. With EPT the kprobe finds "
+            f"CR3 "
+            "at no entry: KVM does not read it."
+        ],
+    )
     for _, event, method in published.TABLE_3:
         table.add(event, [Cell(method, "published"), Cell("yes")])
     return table
@@ -171,12 +298,30 @@ def of_tracepoints(lab, _machine):
 
 MEASURED = (
     Measured("flow-truth", "Who ran", "make e2e T=trace_truth/", of_truth),
-    Measured("flow-paper", "The paper's method", "FULL=1 make e2e T=paper_method/", of_paper, quick=False),
+    Measured(
+        "flow-paper", "The paper's method", "FULL=1 make e2e T=paper_method/", of_paper, quick=False
+    ),
     Measured("flow-cost", "Table VII", "make e2e T=trace_cost/loads", of_cost),
-    Measured("flow-own", "Tracing in the guest itself", "make e2e T=trace_cost/kernels_own_trace", of_own),
+    Measured(
+        "flow-own", "Tracing in the guest itself", "make e2e T=trace_cost/kernels_own_trace", of_own
+    ),
     Measured("flow-record", "A record", "make e2e T=trace_cost/record", of_record),
     Measured("flow-wakes", "Figure 15", "make e2e T=trace_truth/", of_wakes),
-    Measured("flow-wake-layers", "Figure 15, by layer", "FULL=1 make e2e T=kvm_trace/wake_ups", of_wake_layers, quick=False),
-    Measured("flow-tracepoints", "Table III", "FULL=1 make e2e T=kvm_trace/plain", of_tracepoints, quick=False),
-    Measured("flow-layers", "Table VI, Figure 14", "FULL=1 make e2e T=kvm_trace/", of_layers, quick=False),
+    Measured(
+        "flow-wake-layers",
+        "Figure 15, by layer",
+        "FULL=1 make e2e T=kvm_trace/wake_ups",
+        of_wake_layers,
+        quick=False,
+    ),
+    Measured(
+        "flow-tracepoints",
+        "Table III",
+        "FULL=1 make e2e T=kvm_trace/plain",
+        of_tracepoints,
+        quick=False,
+    ),
+    Measured(
+        "flow-layers", "Table VI, Figure 14", "FULL=1 make e2e T=kvm_trace/", of_layers, quick=False
+    ),
 )

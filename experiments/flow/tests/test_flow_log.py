@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_flow_log.py: the emulator's flow log (emulator/README.md) and its dump of the rings: each record of
-# a ring is an exit of the log and the other way round, natively the log has the sleep and the
-# changes of process, and a run with both is the run without.
+# test_flow_log.py: the emulator's flow log (emulator/README.md) and its dump of the rings: each
+# record of a ring is an exit of the log and the other way round, natively the log has the sleep and
+# the changes of process, and a run with both is the run without.
 import collections
 import functools
 import os
@@ -14,10 +14,10 @@ import records
 import scripts
 
 EXTERNAL_INTERRUPT, INTERRUPT_WINDOW, CR_ACCESS = 1, 7, 28
-VECTOR = 0xff      # trace_ring.h: TRACE_VECTOR
+VECTOR = 0xFF  # trace_ring.h: TRACE_VECTOR
 CR3_VALUE = (1 << 48) - 1
 LATE_TICKS = 2000  # from an exit to its record's TSC; several processors take turns
-TURNS = 1000       # guest/loads/flowcost.c: each is two changes of process
+TURNS = 1000  # guest/loads/flowcost.c: each is two changes of process
 
 
 @functools.cache
@@ -25,9 +25,16 @@ def run(lab, entry, cpus, logged):
     """The run, its events by processor, and where its rings are."""
     name = f"flow-log-{entry}-{cpus}-{logged}"
     knobs = "flow_log log\ntrace_rings rings\n" if logged else ""
-    done = lab.emulator(name, entry=entry, jobs="flowcost", cpus=cpus, append="nmi_watchdog=0",
-                        initrd=kvm_traces.LOADS,
-                        config="trace=flow trace_ring=8", knobs="allow_resets 0\n" + knobs)
+    done = lab.emulator(
+        name,
+        entry=entry,
+        jobs="flowcost",
+        cpus=cpus,
+        append="nmi_watchdog=0",
+        initrd=kvm_traces.LOADS,
+        config="trace=flow trace_ring=8",
+        knobs="allow_resets 0\n" + knobs,
+    )
     done.expect_status(STATUS_POWEROFF)
     events = collections.defaultdict(list)
     for event in flow_log.events(done.path("log")) if logged else ():
@@ -46,8 +53,9 @@ def exits(events):
     return found
 
 
-@pytest.mark.parametrize("cpus", [pytest.param(1, id="rings_1"),
-                                  pytest.param(4, id="rings_4", marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    "cpus", [pytest.param(1, id="rings_1"), pytest.param(4, id="rings_4", marks=pytest.mark.full)]
+)
 def test_rings(lab, cpus):
     """Record by record: reason, place, time, CR3 and vector as the emulator has them."""
     _, events, rings = run(lab, "msr+nmi", cpus, True)
@@ -68,12 +76,15 @@ def test_rings(lab, cpus):
                 assert record.cr3 == event.cr3 & CR3_VALUE, where
             if record.reason in (EXTERNAL_INTERRUPT, INTERRUPT_WINDOW):
                 assert record.detail & VECTOR == vector, where
-    return (f"{cpus} processors: {sum(map(len, trace.processors.values()))} records, each as in the "
-            f"log, at most {delay} ticks behind the exit")
+    return (
+        f"{cpus} processors: {sum(map(len, trace.processors.values()))} records, each as in the "
+        f"log, at most {delay} ticks behind the exit"
+    )
 
 
 def test_native(lab):
-    """Without a hypervisor: sleep and wake-up take turns, interrupts and changes of process show."""
+    """Without a hypervisor: sleep and wake-up take turns, interrupts and changes of process
+    show."""
     _, events, rings = run(lab, "native", 1, True)
     kinds = collections.Counter(event.kind for event in events[0])
     assert not kinds["exit"] and not kinds["entry"], kinds
@@ -87,15 +98,16 @@ def test_native(lab):
         sleeping = event.kind in ("hlt", "mwait")
     assert all(one.tsc <= following.tsc for one, following in zip(events[0], events[0][1:]))
     # Bits 51:12 without bit 12: page-table isolation has a pair of tables for each process.
-    tables = [event.value & 0xfffffffffe000 for event in events[0] if event.kind == "cr3"]
+    tables = [event.value & 0xFFFFFFFFFE000 for event in events[0] if event.kind == "cr3"]
     changes = sum(one != following for one, following in zip(tables, tables[1:]))
     assert changes >= 2 * TURNS, changes
     assert os.path.getsize(rings) == 0
     return ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
 
 
-@pytest.mark.parametrize("entry", [pytest.param("native", id="same_native"),
-                                   pytest.param("msr+nmi", id="same_msr+nmi")])
+@pytest.mark.parametrize(
+    "entry", [pytest.param("native", id="same_native"), pytest.param("msr+nmi", id="same_msr+nmi")]
+)
 def test_run_is_the_same(lab, entry):
     """The ledger of a run with both knobs is that of one without, to the last count."""
     with_both, without = (run(lab, entry, 1, logged)[0].ledger for logged in (True, False))
@@ -107,6 +119,15 @@ def test_no_server_at_init(tmp_path):
     disk, knobs = tmp_path / "disk.img", tmp_path / "knobs"
     disk.write_bytes(bytes(1 << 20))
     knobs.write_text("flow_log x\n", encoding="ascii")
-    refused = scripts.run(path("testbed", "run.sh"), "--serve", str(tmp_path / "socket"),
-                          "--at", "init", "--disk", str(disk), "--knobs", str(knobs))
+    refused = scripts.run(
+        path("testbed", "run.sh"),
+        "--serve",
+        str(tmp_path / "socket"),
+        "--at",
+        "init",
+        "--disk",
+        str(disk),
+        "--knobs",
+        str(knobs),
+    )
     scripts.expect_line(refused, "flow_log is not for a server at init")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_flowtrace.py: the guest's tool of the flow trace, in Linux on one and on four processors:
-# what it reads is whole, reading takes no exit, a guest cannot write to a ring, what was overwritten is
-# counted, and each thing that is missing is one line.
+# what it reads is whole, reading takes no exit, a guest cannot write to a ring, what was
+# overwritten is counted, and each thing that is missing is one line.
 import functools
 import json
 
@@ -11,11 +11,11 @@ from machine import STATUS_POWEROFF, exit_count
 import records
 import rings_on_console
 
-REGION_READ = 75 # guest/demo/main.c
+REGION_READ = 75  # guest/demo/main.c
 CPUID, EXTERNAL_INTERRUPT, HLT, CR_ACCESS = 10, 1, 12, 28
-CAPACITY = 32768 # of 1 MiB
+CAPACITY = 32768  # of 1 MiB
 EXITS = 50000
-DUMPED = 200 # records
+DUMPED = 200  # records
 
 
 @functools.cache
@@ -63,7 +63,9 @@ def test_names(lab):
     _, _, names = recorded(lab, "flow", 1)
     tasks = {task["comm"]: task for task in names["tasks"]}
     assert {"calm", "hasty", "server", "client"} <= set(tasks), sorted(tasks)
-    assert all({kind for _, _, kind in tasks[name]["maps"]} == {"x", "w"} for name in ("calm", "server"))
+    assert all(
+        {kind for _, _, kind in tasks[name]["maps"]} == {"x", "w"} for name in ("calm", "server")
+    )
     assert isinstance(names["pti"], bool)
 
 
@@ -79,21 +81,35 @@ def test_overflow(lab):
 
 def test_refused(lab):
     """trace=off, and a level above the option's: one line each, and the guest goes on."""
-    for option, words in (("off", "start it with trace=exits or trace=flow"),
-                          ("exits", "above that of the option trace=")):
+    for option, words in (
+        ("off", "start it with trace=exits or trace=flow"),
+        ("exits", "above that of the option trace="),
+    ):
         done, _ = flowdemo.boot(lab, f"flowtrace-refused-{option}", "flow", option=option, status=1)
         assert words in done.squeezed() or words in done.console, done.last_line()
 
 
 def test_dump(lab):
-    """trace_dump=: the rings' last records are on the serial line at the guest's end, as they are in memory."""
-    done = lab.emulator("flowtrace-dump", config=f"trace=flow trace_dump={DUMPED}", jobs="pair", cpus=2,
-                        initrd=kvm_traces.LOADS, knobs="trace_rings rings\n")
+    """trace_dump=: the rings' last records are on the serial line at the guest's end, as they are
+    in memory."""
+    done = lab.emulator(
+        "flowtrace-dump",
+        config=f"trace=flow trace_dump={DUMPED}",
+        jobs="pair",
+        cpus=2,
+        initrd=kvm_traces.LOADS,
+        knobs="trace_rings rings\n",
+    )
     done.expect_status(STATUS_POWEROFF)
     source = rings_on_console.rings(done.console)
     whole = records.read(done.path("rings"))
     assert sorted(source.processors) == sorted(whole.processors) == [0, 1] and whole.lost == 0
     for number, found in source.processors.items():
         first = sum(source.gaps[number].values())
-        assert len(found) == DUMPED and found == whole.processors[number][first:first + DUMPED], number
-    return f"{DUMPED} of each processor's {', '.join(str(len(found)) for found in whole.processors.values())}"
+        assert (
+            len(found) == DUMPED and found == whole.processors[number][first : first + DUMPED]
+        ), number
+    return (
+        f"{DUMPED} of each processor's "
+        f"{', '.join(str(len(found)) for found in whole.processors.values())}"
+    )

@@ -21,8 +21,8 @@ from trace_source import Source
 pytestmark = pytest.mark.full
 
 REGION_PAIR = 64
-CPUID = 10                 # the exit reason
-LEAF_BEGIN = 0x70616972    # guest/loads/pair.c; the next one is at the end
+CPUID = 10  # the exit reason
+LEAF_BEGIN = 0x70616972  # guest/loads/pair.c; the next one is at the end
 # testbed/README.md: the TSC of the emulator's machine, and what nested.py sets.
 TSC_KHZ = 50_000
 PARENT_MAX = 6  # switches to and from the players' parent
@@ -44,8 +44,13 @@ def nested(lab):
 
 
 def pmuvisor(lab, level):
-    return lab.emulator(f"kvm-trace-{level}", config=f"trace={level}", jobs="pair", initrd=kvm_traces.LOADS,
-                        knobs="trace_rings rings\n")
+    return lab.emulator(
+        f"kvm-trace-{level}",
+        config=f"trace={level}",
+        jobs="pair",
+        initrd=kvm_traces.LOADS,
+        knobs="trace_rings rings\n",
+    )
 
 
 def ring(lab, level):
@@ -55,12 +60,21 @@ def ring(lab, level):
     trace = records.read(boot.path("rings"))
     assert list(trace.processors) == [0] and not trace.complaints, trace.complaints
     found = trace.processors[0]
-    begin, end = (next((at for at, record in enumerate(found)
-                        if record.reason == CPUID and record.detail == leaf), None)
-                  for leaf in (LEAF_BEGIN, LEAF_BEGIN + 1))
-    assert begin is not None and end is not None and begin < end, \
-        f"the job's leaves are at {begin} and {end} of {len(found)} records; {trace.lost} are lost"
-    return Source(tsc_khz=TSC_KHZ, level=trace.level, processors={0: found[begin:end + 1]})
+    begin, end = (
+        next(
+            (
+                at
+                for at, record in enumerate(found)
+                if record.reason == CPUID and record.detail == leaf
+            ),
+            None,
+        )
+        for leaf in (LEAF_BEGIN, LEAF_BEGIN + 1)
+    )
+    assert (
+        begin is not None and end is not None and begin < end
+    ), f"the job's leaves are at {begin} and {end} of {len(found)} records; {trace.lost} are lost"
+    return Source(tsc_khz=TSC_KHZ, level=trace.level, processors={0: found[begin : end + 1]})
 
 
 def one(host):
@@ -78,8 +92,10 @@ def counts(thread):
 
 
 def ledger_counts(boot):
-    return {exit_reasons.name(int(number)): entry["count"]
-            for number, entry in boot.region(REGION_PAIR)["exits"].items()}
+    return {
+        exit_reasons.name(int(number)): entry["count"]
+        for number, entry in boot.region(REGION_PAIR)["exits"].items()
+    }
 
 
 def expect_ledger(boot, thread):
@@ -124,9 +140,13 @@ def test_shadow(lab):
     tables = [record.cr3 & MASK for record in thread.records]
     changes = sum(before != after for before, after in zip(tables, tables[1:]))
     assert wanted <= changes <= wanted + PARENT_MAX, f"{changes} changes, {wanted} switches"
-    times = sorted((sum(each.end - each.start for each in process.intervals
-                        if each.state == "running") for process in line.processes.values()),
-                   reverse=True)
+    times = sorted(
+        (
+            sum(each.end - each.start for each in process.intervals if each.state == "running")
+            for process in line.processes.values()
+        ),
+        reverse=True,
+    )
     assert times[0] + times[1] > sum(times) * PLAYERS and times[1] > sum(times) / 4, times
     assert thread.levels.preemptions and host.loads > 0
     return f"{exits} exits, {host.loads} loads of CR3, {changes} changes, {wanted} switches"
@@ -135,8 +155,9 @@ def test_shadow(lab):
 def test_side_by_side(lab):
     """The same job under PMUvisor: `exits` adds no exit, `flow` has KVM's interrupts and HLTs, and
     the loads of CR3 that KVM without EPT has as changes of process."""
-    kvm, none, flow = (ledger_counts(boot) for boot in (
-        plain(lab), pmuvisor(lab, "exits"), pmuvisor(lab, "flow")))
+    kvm, none, flow = (
+        ledger_counts(boot) for boot in (plain(lab), pmuvisor(lab, "exits"), pmuvisor(lab, "flow"))
+    )
     assert none == ledger_counts(pmuvisor(lab, "off")) == {}, none
     assert set(flow) == {"EXTERNAL_INTERRUPT", "HLT", "CR_ACCESS"}, flow
     for name in ("EXTERNAL_INTERRUPT", "HLT"):
@@ -147,8 +168,13 @@ def test_side_by_side(lab):
     return "; ".join(
         f"{name} {sum(ledger_counts(boot).values())} exits, "
         f"{boot.region(REGION_PAIR)['root']['instructions']} root instructions"
-        for name, boot in (("KVM", plain(lab)), ("KVM without EPT", shadow(lab)),
-                           ("exits", pmuvisor(lab, "exits")), ("flow", pmuvisor(lab, "flow"))))
+        for name, boot in (
+            ("KVM", plain(lab)),
+            ("KVM without EPT", shadow(lab)),
+            ("exits", pmuvisor(lab, "exits")),
+            ("flow", pmuvisor(lab, "flow")),
+        )
+    )
 
 
 def test_same_analyses(lab):
@@ -156,10 +182,11 @@ def test_same_analyses(lab):
     much idle time. The table is in build/e2e."""
     columns, ns = {}, {}
     for name, boot, source in (
-            ("KVM", plain(lab), kvm_traces.host(plain(lab)).source(TSC_KHZ)),
-            ("KVM, ept=0", shadow(lab), kvm_traces.host(shadow(lab)).source(TSC_KHZ)),
-            ("trace=exits", pmuvisor(lab, "exits"), ring(lab, "exits")),
-            ("trace=flow", pmuvisor(lab, "flow"), ring(lab, "flow"))):
+        ("KVM", plain(lab), kvm_traces.host(plain(lab)).source(TSC_KHZ)),
+        ("KVM, ept=0", shadow(lab), kvm_traces.host(shadow(lab)).source(TSC_KHZ)),
+        ("trace=exits", pmuvisor(lab, "exits"), ring(lab, "exits")),
+        ("trace=flow", pmuvisor(lab, "flow"), ring(lab, "flow")),
+    ):
         line, found = analyse.analyse(source)
         ledger = ledger_counts(boot)
         seen = {row.reason: row.count for row in found["exits"] if row.reason != "CPUID"}
@@ -170,7 +197,9 @@ def test_same_analyses(lab):
         columns[name] = {f"exits: {reason}": count for reason, count in seen.items()}
         columns[name] |= {
             f"{state}, thousandths": round(1000 * time / line.end, 3)
-            for state, time in found["processors"][0].items() if state in ("root", "idle")}
+            for state, time in found["processors"][0].items()
+            if state in ("root", "idle")
+        }
         columns[name]["processes"] = len(line.processes)
     idle = {name: column["idle, thousandths"] * ns[name] for name, column in columns.items()}
     assert abs(idle["trace=flow"] - idle["KVM"]) < idle["KVM"] * IDLE_SHARE, idle
@@ -178,11 +207,18 @@ def test_same_analyses(lab):
     rows = sorted({row for column in columns.values() for row in column})
     with open(os.path.join(lab.keep, "kvm-trace-table.txt"), "w", encoding="utf-8") as out:
         for row in ["", *rows]:
-            out.write(f"{row:<32}" + "".join(
-                f"{name if not row else column.get(row, 0):>14}"
-                for name, column in columns.items()) + "\n")
-    return f"idle {columns['KVM']['idle, thousandths']:.1f} and " \
-           f"{columns['trace=flow']['idle, thousandths']:.1f} thousandths"
+            out.write(
+                f"{row:<32}"
+                + "".join(
+                    f"{name if not row else column.get(row, 0):>14}"
+                    for name, column in columns.items()
+                )
+                + "\n"
+            )
+    return (
+        f"idle {columns['KVM']['idle, thousandths']:.1f} and "
+        f"{columns['trace=flow']['idle, thousandths']:.1f} thousandths"
+    )
 
 
 def wrong(host, use_cr3, use_rip):
@@ -224,18 +260,28 @@ def test_levels(lab):
 
 def wake_ups(lab):
     """(name, wake-ups by layer) of both: KVM's guest, and the guest of PMUvisor under KVM."""
-    return (("KVM", levels.wake_ups(one(kvm_traces.host(plain(lab))).levels.intervals)),
-            ("PMUvisor above KVM", levels.wake_ups(one(kvm_traces.host(nested(lab), "pair")).levels.intervals)))
+    return (
+        ("KVM", levels.wake_ups(one(kvm_traces.host(plain(lab))).levels.intervals)),
+        (
+            "PMUvisor above KVM",
+            levels.wake_ups(one(kvm_traces.host(nested(lab), "pair")).levels.intervals),
+        ),
+    )
 
 
 def test_wake_ups(lab):
-    """Each sleep of the guest's ends in the host's scheduler, its root mode, and then the guest; PMUvisor has no part
-    in it: its guest's HLT and interrupts are the host's."""
+    """Each sleep of the guest's ends in the host's scheduler, its root mode, and then the guest;
+    PMUvisor has no part in it: its guest's HLT and interrupts are the host's."""
     (_, plainly), (_, through) = wake_ups(lab)
     sleeps = ledger_counts(plain(lab))["HLT"]
     assert len(plainly) == sleeps and len(through) > 0, (len(plainly), sleeps, len(through))
     for found in (*plainly, *through):
         assert found[levels.WAIT] > 0 and found[levels.ROOT] > 0, found
-    return "; ".join(f"{len(side)} wake-ups, mean ticks: " + ", ".join(
-        f"{layer} {sum(found.get(layer, 0) for found in side) / len(side):.0f}"
-        for layer in (levels.WAIT, levels.ROOT, 1)) for side in (plainly, through))
+    return "; ".join(
+        f"{len(side)} wake-ups, mean ticks: "
+        + ", ".join(
+            f"{layer} {sum(found.get(layer, 0) for found in side) / len(side):.0f}"
+            for layer in (levels.WAIT, levels.ROOT, 1)
+        )
+        for side in (plainly, through)
+    )

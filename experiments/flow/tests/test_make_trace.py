@@ -26,8 +26,13 @@ def test_demo(lab):
     assert trace.lost == 0 and not trace.complaints, trace.complaints
     found = trace.processors[0]
     assert {CR_ACCESS, HLT} <= {record.reason for record in found}
-    read = subprocess.run(["babeltrace2", os.path.join(out, "ctf")], check=True, text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    read = subprocess.run(
+        ["babeltrace2", os.path.join(out, "ctf")],
+        check=True,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
     assert read.stderr == "" and read.stdout.count("kvm_x86_exit:") == len(found)
     with open(os.path.join(out, "chrome.json"), encoding="utf-8") as source:
         events = json.load(source)["traceEvents"]

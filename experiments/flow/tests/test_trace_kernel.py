@@ -24,8 +24,13 @@ TRACE_COST = (144, 8)
 # tests/kernel/test_trace_sweep.c: the exits that flow adds, each with its reason and the first exit
 # of its sweep. Those before it make exits of the same reasons.
 REGION_SWEEP = 1710
-SWEEPS = {"interrupt": (1, 101), "blocked": (1, 501), "window": (7, 1001), "hlt": (12, 101),
-          "cr3": (28, 101)}
+SWEEPS = {
+    "interrupt": (1, 101),
+    "blocked": (1, 501),
+    "window": (7, 1001),
+    "hlt": (12, 101),
+    "cr3": (28, 101),
+}
 POSITIONS = 220  # more than any of these exits has instructions
 WIRED_NMIS = 600  # more than one has whose interrupt is taken for an NMI
 
@@ -49,8 +54,16 @@ def flow(lab, entry="msr+nmi", config=""):
 
 def interrupts(lab, cpus, words, entry="msr+nmi", config="trace=flow", efi=None, name=""):
     name = name or f"trace-interrupts-{entry}-{cpus}-{len(words)}-{words[0]}".replace(":", "-")
-    return kernel.run(lab, name, Plan(TSC).add(*words), entry=entry, cpus=cpus, config=config,
-                      efi=efi, limit=LIMIT)
+    return kernel.run(
+        lab,
+        name,
+        Plan(TSC).add(*words),
+        entry=entry,
+        cpus=cpus,
+        config=config,
+        efi=efi,
+        limit=LIMIT,
+    )
 
 
 def both_modes(words):
@@ -72,12 +85,16 @@ def check_interrupts(lab, cpus, words, **more):
 
 
 def sweeps(lab, entry, efi=None, name=""):
-    knobs = [f"nmi_root reason={reason} exits={first}-{first + POSITIONS - 1} position=sweep"
-             for reason, first in SWEEPS.values()]
-    plan = Plan(*knobs).add(*(f"sweep-flow:{kind}:{first}:{POSITIONS}"
-                              for kind, (_, first) in SWEEPS.items()))
-    return kernel.run(lab, name or f"trace-sweep-{entry}", plan, entry=entry, config="trace=flow",
-                      efi=efi)
+    knobs = [
+        f"nmi_root reason={reason} exits={first}-{first + POSITIONS - 1} position=sweep"
+        for reason, first in SWEEPS.values()
+    ]
+    plan = Plan(*knobs).add(
+        *(f"sweep-flow:{kind}:{first}:{POSITIONS}" for kind, (_, first) in SWEEPS.items())
+    )
+    return kernel.run(
+        lab, name or f"trace-sweep-{entry}", plan, entry=entry, config="trace=flow", efi=efi
+    )
 
 
 def check_sweeps(boot):
@@ -115,7 +132,7 @@ def test_policies(lab):
     """The same under the other policies, and with a trapped local APIC."""
     for entry, config in (("msr", ""), ("intercept", ""), ("msr+nmi", "apic=trap")):
         expect_ok(exits(lab, entry, config), TRACE)
-        if not config: # there, each access of the local APIC is a record between the others
+        if not config:  # there, each access of the local APIC is a record between the others
             expect_ok(flow(lab, entry, config), FLOW + PMI)
 
 
@@ -131,7 +148,7 @@ def test_wired_nmi(lab):
     plan = Plan(f"nmi_root reason=1 exits=1-{WIRED_NMIS} position=sweep").add(*words)
     boot = kernel.run(lab, "trace-wired-nmi", plan, config="trace=flow")
     expect_ok(boot, words)
-    return boot.console[boot.console.index("NMIs: "):].splitlines()[0]
+    return boot.console[boot.console.index("NMIs: ") :].splitlines()[0]
 
 
 def test_off(lab):
@@ -195,8 +212,9 @@ def test_interrupts_million(lab, cpus):
 
 def mutant(lab, name, word):
     """What that test found, which has to fail, on a hypervisor with one thing broken."""
-    boot = interrupts(lab, 1, [word], efi=path("build", "mutants", f"{name}.efi"),
-                      name=f"trace-mutant-{name}")
+    boot = interrupts(
+        lab, 1, [word], efi=path("build", "mutants", f"{name}.efi"), name=f"trace-mutant-{name}"
+    )
     found = [line for test, good, _, line in kernel.tap(boot) if test == word and not good]
     assert found, f"{name} passed {word}"
     return boot.lines("interrupts")[0] if boot.lines("interrupts") else kernel.notes(boot)
@@ -205,8 +223,9 @@ def mutant(lab, name, word):
 WRONG = ("doubled", "order", "early", "late", "lost", "left", "shadow")
 
 
-@pytest.mark.parametrize("name", ["early_acknowledge",
-                                  pytest.param("no_window", marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    "name", ["early_acknowledge", pytest.param("no_window", marks=pytest.mark.full)]
+)
 def test_mutant(lab, name):
     """Interrupts that are not left to the local APIC until the guest can take them: found out."""
     row = mutant(lab, name, "smp-interrupts:1500")

@@ -3,5 +3,12 @@
 import kept
 from added import Section
 
-SECTIONS = (Section("inference-of", "What a host can infer about its guest", "validity", kept.parts("inference"),
-                    short="Inference"),)
+SECTIONS = (
+    Section(
+        "inference-of",
+        "What a host can infer about its guest",
+        "validity",
+        kept.parts("inference"),
+        short="Inference",
+    ),
+)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# report_tables.py: what the report has of this experiment (bench/added.py), made of the boots of its tests.
+# report_tables.py: what the report has of this experiment (bench/added.py), made of the boots of
+# its tests.
 from added import Measured
 from cells import Cell, Table
 
@@ -13,9 +14,18 @@ SHOWN = (2, 3, 5, 7, 9)
 
 def table(answer):
     heads = [inference_picture.HEADS[place] for place in SHOWN]
-    made = Table("answer-inference", TITLE, "count", heads, [("emulator; of two boots", len(heads))],
-                 reading=["Who ran, against the guest's own scheduler. Exits and root instructions are what looking adds, "
-                          "for each switch of processes. What PT costs is in bytes."])
+    made = Table(
+        "answer-inference",
+        TITLE,
+        "count",
+        heads,
+        [("emulator; of two boots", len(heads))],
+        reading=[
+            "Who ran, against the guest's own scheduler. Exits and root instructions are what "
+            "looking adds, "
+            "for each switch of processes. What PT costs is in bytes."
+        ],
+    )
     for name, rows in inference_picture.hosts(answer):
         texts = [name, *inference_picture.cells(answer, rows)]
         made.add(name, [Cell(texts[place]) for place in SHOWN])
@@ -23,7 +33,12 @@ def table(answer):
 
 
 MEASURED = (
-    Measured("answer-inference", TITLE, "FULL=1 make e2e T=inference/all",
-             lambda lab, _machine: table(test_inference.answer(lab)), quick=False,
-             kept=lambda: table(inference_picture.read())),
+    Measured(
+        "answer-inference",
+        TITLE,
+        "FULL=1 make e2e T=inference/all",
+        lambda lab, _machine: table(test_inference.answer(lab)),
+        quick=False,
+        kept=lambda: table(inference_picture.read()),
+    ),
 )

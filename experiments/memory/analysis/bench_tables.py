@@ -4,5 +4,13 @@ import kept
 from added import Section
 from schmidt_published import SCHMIDT
 
-SECTIONS = (Section("memory-of", "Memory tracing by EPT", "validity", kept.parts("memory"), short="Memory",
-                    sources=(SCHMIDT,)),)
+SECTIONS = (
+    Section(
+        "memory-of",
+        "Memory tracing by EPT",
+        "validity",
+        kept.parts("memory"),
+        short="Memory",
+        sources=(SCHMIDT,),
+    ),
+)

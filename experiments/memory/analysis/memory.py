@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # memory.py: the memory accesses of a trace that PMUvisor made with memtrace= (trace_ring.h,
-# struct trace_memory). Three frames, which records.py reads, are one record; the operand's size comes
-# from the recorded code (operand.py). What is damaged, cut off or not known is counted, not guessed.
+# struct trace_memory). Three frames, which records.py reads, are one record; the operand's size
+# comes from the recorded code (operand.py). What is damaged, cut off or not known is counted, not
+# guessed.
 import collections
 import dataclasses
 import struct
@@ -13,23 +14,29 @@ import xstate
 
 FRAMES = 3
 MEMTRACE_READS, MEMTRACE_DEVICES = 2, 4
-FIRST = struct.Struct("<QQQII")          # tsc, rip, cr3 and reason, detail, bytes
-SECOND = struct.Struct("<QQQ8s")         # gla, gpa, retired and reason, value's first bytes
-THIRD = struct.Struct("<15sBQ8s")        # code, how many of it, xstate and reason, value's others
-MEMORY, MORE = 0xf0, 0xff                # TRACE_REASON_*
+FIRST = struct.Struct("<QQQII")  # tsc, rip, cr3 and reason, detail, bytes
+SECOND = struct.Struct("<QQQ8s")  # gla, gpa, retired and reason, value's first bytes
+THIRD = struct.Struct("<15sBQ8s")  # code, how many of it, xstate and reason, value's others
+MEMORY, MORE = 0xF0, 0xFF  # TRACE_REASON_*
 READ, WRITE, WALK, EVENT, CHUNK, INEXACT, XSTATE, DEVICE = (1 << bit for bit in range(8))
-ACCESSED, DIRTY = 1 << 5, 1 << 6         # of a page table's entry
+ACCESSED, DIRTY = 1 << 5, 1 << 6  # of a page table's entry
 PAGE = 4096
 VALUE_BYTES = 16
 MASK48 = (1 << 48) - 1
 KINDS = ("instruction", "walk", "event", "chunk", "xstate", "page", "sample")
 
 
-class Access(collections.namedtuple("Access", (
-        "processor tsc retired cr3 rip gla gpa kind flags bytes value code text detail pieces"))):
+class Access(
+    collections.namedtuple(
+        "Access",
+        ("processor tsc retired cr3 rip gla gpa kind flags bytes value code text detail pieces"),
+    )
+):
     """One access. `bytes` 0: the size is not known. `value`: bytes of memory after the access, of
-    its first 16, in the first page; of a device's none. `gla` of a walk is the address that was translated; what was
-    written is at `gpa`. `pieces`: [(offset from gla, bytes)] where they are several, else ()."""
+    its first 16, in the first page; of a device's none. `gla` of a walk is the address that was
+    translated; what was written is at `gpa`. `pieces`: [(offset from gla, bytes)] where they are
+    several, else ()."""
+
     __slots__ = ()
 
     @property
@@ -53,14 +60,15 @@ class Access(collections.namedtuple("Access", (
 @dataclasses.dataclass
 class Accesses:
     """What was read. `processors`: number -> [Access] in order."""
+
     tsc_khz: int = 0
     processors: dict = dataclasses.field(default_factory=dict)
-    gaps: dict = dataclasses.field(default_factory=dict)     # number -> {index: lost before it}
+    gaps: dict = dataclasses.field(default_factory=dict)  # number -> {index: lost before it}
     unknown: collections.Counter = dataclasses.field(default_factory=collections.Counter)
-    joined: int = 0           # page walks' updates that two records had
+    joined: int = 0  # page walks' updates that two records had
     complaints: list = dataclasses.field(default_factory=list)
-    counter: int = 0          # TRACE_COUNTER_*
-    unread: int = 0           # pages whose reads were not seen
+    counter: int = 0  # TRACE_COUNTER_*
+    unread: int = 0  # pages whose reads were not seen
 
     @property
     def lost(self):
@@ -71,27 +79,33 @@ class Accesses:
         """Gives all of them by TSC."""
         if len(self.processors) == 1:
             return next(iter(self.processors.values()))
-        return sorted((access for found in self.processors.values() for access in found),
-                      key=lambda access: access.tsc)
+        return sorted(
+            (access for found in self.processors.values() for access in found),
+            key=lambda access: access.tsc,
+        )
 
 
 def frame(data, at):
     """A frame as records.read() hands it out: its bytes."""
-    return data[at:at + records.RECORD.size]
+    return data[at : at + records.RECORD.size]
 
 
 def read(path, xcr0=None):
-    """Takes the path of a trace file or of memory with rings. `xcr0`: the guest's, which XSAVE needs
-    (None: the file's, if it has it). Gives Accesses. Raises records.BadRecords, operand.NoDecoder or
-    OSError."""
+    """Takes the path of a trace file or of memory with rings. `xcr0`: the guest's, which XSAVE
+    needs (None: the file's, if it has it). Gives Accesses. Raises records.BadRecords,
+    operand.NoDecoder or OSError."""
     return from_frames(records.read(path, frame), xcr0)
 
 
 def from_frames(trace, xcr0=None):
     """Takes the Trace of records.read(path, frame); gives Accesses. Raises BadRecords where it has
     records and none of memory."""
-    found = Accesses(tsc_khz=trace.tsc_khz, complaints=list(trace.complaints),
-                     counter=trace.counter, unread=trace.unread)
+    found = Accesses(
+        tsc_khz=trace.tsc_khz,
+        complaints=list(trace.complaints),
+        counter=trace.counter,
+        unread=trace.unread,
+    )
     xcr0 = xcr0 if xcr0 is not None else trace.xcr0 or None
     others = collections.Counter()
     for processor, frames in trace.processors.items():
@@ -102,8 +116,13 @@ def from_frames(trace, xcr0=None):
                 gaps[len(accesses)] = gaps.get(len(accesses), 0) + lost
             if number is None:
                 continue
-            access = unpack(processor, frames[number:number + FRAMES], found.unknown, xcr0,
-                            trace.memory == MEMTRACE_READS)
+            access = unpack(
+                processor,
+                frames[number : number + FRAMES],
+                found.unknown,
+                xcr0,
+                trace.memory == MEMTRACE_READS,
+            )
             if access is None:
                 continue
             if accesses and not lost and is_one_update(accesses[-1], access):
@@ -112,24 +131,32 @@ def from_frames(trace, xcr0=None):
             else:
                 accesses.append(access)
     if others and not any(found.processors.values()):
-        raise records.BadRecords("found records of exits alone, wanted those of memory; it is a file "
-                                 "for experiments/flow/analysis/analyse.py")
+        raise records.BadRecords(
+            "found records of exits alone, wanted those of memory; it is a file "
+            "for experiments/flow/analysis/analyse.py"
+        )
     if others:
-        found.complaints.append(f"{sum(others.values())} frames are records of exits; they are left "
-                                "out")
+        found.complaints.append(
+            f"{sum(others.values())} frames are records of exits; they are left " "out"
+        )
     return found
 
 
 def whole(frames, gaps, others):
     """Yields (index of the first frame of a whole record, records lost before it), and at the end
     (None, lost). Frames that belong to none are what is left of lost ones."""
-    lost = at = 0   # lost: in frames
+    lost = at = 0  # lost: in frames
     while at < len(frames):
         lost += gaps.get(at, 0)
         reason, index = frames[at][22], frames[at][23]
-        if reason == MEMORY and not any(gaps.get(at + i) for i in range(1, FRAMES)) and all(
+        if (
+            reason == MEMORY
+            and not any(gaps.get(at + i) for i in range(1, FRAMES))
+            and all(
                 at + i < len(frames) and frames[at + i][22] == MORE and frames[at + i][23] == i
-                for i in range(1, FRAMES)):
+                for i in range(1, FRAMES)
+            )
+        ):
             yield at, -(-lost // FRAMES)
             lost = 0
             at += FRAMES
@@ -145,17 +172,25 @@ def whole(frames, gaps, others):
 
 
 def unpack(processor, frames, unknown, xcr0, reads=False):
-    """Takes three frames; gives an Access. What is not known of it is counted in `unknown`. `reads`:
-    it is a trace of reads, which has writes as well, because the processor may say no more of what
-    reads and writes: None for what does not read."""
+    """Takes three frames; gives an Access. What is not known of it is counted in `unknown`.
+    `reads`: it is a trace of reads, which has writes as well, because the processor may say no more
+    of what reads and writes: None for what does not read."""
     tsc, rip, word, detail, size = FIRST.unpack(frames[0])
     gla, gpa, retired, value = SECOND.unpack(frames[1])
     code, count, state, more = THIRD.unpack(frames[2])
     flags = word >> 56
-    code = code[:min(count, operand.CODE_BYTES)]
+    code = code[: min(count, operand.CODE_BYTES)]
     kind, text, pieces, why = "instruction", "", (), None
     if flags & (WALK | EVENT | CHUNK):
-        kind = "walk" if flags & WALK else "event" if flags & EVENT else "page" if flags & DEVICE else "chunk"
+        kind = (
+            "walk"
+            if flags & WALK
+            else "event"
+            if flags & EVENT
+            else "page"
+            if flags & DEVICE
+            else "chunk"
+        )
         if kind == "chunk":
             text = operand.decode(code, rip).text
         if flags & INEXACT and kind != "page":
@@ -169,7 +204,9 @@ def unpack(processor, frames, unknown, xcr0, reads=False):
         if found.family:
             kind = "xstate"
             if flags & WRITE:
-                size, gla, gpa, pieces, why = of_area(found.family, gla, gpa, detail, state & MASK48, xcr0)
+                size, gla, gpa, pieces, why = of_area(
+                    found.family, gla, gpa, detail, state & MASK48, xcr0
+                )
             else:
                 why = f"{text.split()[0]}: which part of the area it reads first"
         elif not size and not why:
@@ -179,8 +216,23 @@ def unpack(processor, frames, unknown, xcr0, reads=False):
     if why:
         unknown[why] += 1
     known = 0 if flags & DEVICE else min(size, VALUE_BYTES, PAGE - gpa % PAGE)
-    return Access(processor, tsc, retired & MASK48, word & MASK48, rip, gla, gpa, kind, flags, size,
-                  (value + more)[:known], code, text, detail, pieces)
+    return Access(
+        processor,
+        tsc,
+        retired & MASK48,
+        word & MASK48,
+        rip,
+        gla,
+        gpa,
+        kind,
+        flags,
+        size,
+        (value + more)[:known],
+        code,
+        text,
+        detail,
+        pieces,
+    )
 
 
 def size_by(found, flags):
@@ -199,15 +251,23 @@ def of_area(family, gla, gpa, mask, state, xcr0):
         return 0, gla, gpa, (), str(error)
     # The value is that of the first byte that was accessed: the area's own only where it is that.
     start = pieces[0][0]
-    return (sum(count for _, count in pieces), base + start, gpa - (gla - base) + start,
-            tuple((at - start, count) for at, count in pieces) if len(pieces) > 1 else (), None)
+    return (
+        sum(count for _, count in pieces),
+        base + start,
+        gpa - (gla - base) + start,
+        tuple((at - start, count) for at, count in pieces) if len(pieces) > 1 else (),
+        None,
+    )
 
 
 def is_one_update(earlier, later):
     """A page walk sets A and D at once; root mode, which sees it come for each, has two records."""
     if not earlier.flags & later.flags & WALK:
         return False
-    return (earlier.gpa, earlier.rip, earlier.cr3, earlier.gla // PAGE) == \
-        (later.gpa, later.rip, later.cr3, later.gla // PAGE) and \
-        later.number & DIRTY and not earlier.number & DIRTY and \
-        earlier.number | DIRTY == later.number
+    return (
+        (earlier.gpa, earlier.rip, earlier.cr3, earlier.gla // PAGE)
+        == (later.gpa, later.rip, later.cr3, later.gla // PAGE)
+        and later.number & DIRTY
+        and not earlier.number & DIRTY
+        and earlier.number | DIRTY == later.number
+    )

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# memory_cache.py: a trace fed to Valgrind's cache simulator, cachegrind. That one reads no traces: it simulates the
-# caches of a program that it runs. So each access becomes an instruction of a program that does nothing else,
-# of the same size and at the same place in its page and in the caches.
+# memory_cache.py: a trace fed to Valgrind's cache simulator, cachegrind. That one reads no traces:
+# it simulates the caches of a program that it runs. So each access becomes an instruction of a
+# program that does nothing else, of the same size and at the same place in its page and in the
+# caches.
 import collections
 import pathlib
 import re
@@ -14,13 +15,24 @@ PAGE = 4096
 # Valgrind's clients reach no address of Linux's stack. 40 bits keep a process's regions apart.
 PLACE, PLACE_MASK = 0x1000_0000_0000, (1 << 40) - 1
 CODE = 0x0800_0000_0000
-MMAP, EXIT = 9, 60                  # Linux, arch/x86/entry/syscalls/syscall_64.tbl
+MMAP, EXIT = 9, 60  # Linux, arch/x86/entry/syscalls/syscall_64.tbl
 READ_WRITE, PRIVATE_FIXED_ANONYMOUS = 3, 0x32
 SIZES = (16, 8, 4, 2, 1)
 # Valgrind leaves out a load whose value nobody uses.
-READS = {16: "movups (%rdi),%xmm1\npaddb %xmm1,%xmm0", 8: "add (%rdi),%rax", 4: "add (%rdi),%eax", 2: "add (%rdi),%ax",
-         1: "add (%rdi),%al"}
-WRITES = {16: "movups %xmm0,(%rdi)", 8: "mov %rax,(%rdi)", 4: "mov %eax,(%rdi)", 2: "mov %ax,(%rdi)", 1: "mov %al,(%rdi)"}
+READS = {
+    16: "movups (%rdi),%xmm1\npaddb %xmm1,%xmm0",
+    8: "add (%rdi),%rax",
+    4: "add (%rdi),%eax",
+    2: "add (%rdi),%ax",
+    1: "add (%rdi),%al",
+}
+WRITES = {
+    16: "movups %xmm0,(%rdi)",
+    8: "mov %rax,(%rdi)",
+    4: "mov %eax,(%rdi)",
+    2: "mov %ax,(%rdi)",
+    1: "mov %al,(%rdi)",
+}
 BOTH = {8: "addq $0,(%rdi)", 4: "addl $0,(%rdi)", 2: "addw $0,(%rdi)", 1: "addb $0,(%rdi)"}
 
 # Of one group of accesses: references and misses of the first level's data cache.
@@ -38,7 +50,11 @@ def pieces(access, physical):
         return
     for at, count in memory_feed.parts(access):
         while count > 0:
-            size = next(size for size in SIZES if size <= count and (size < 16 or not (access.read and access.write)))
+            size = next(
+                size
+                for size in SIZES
+                if size <= count and (size < 16 or not (access.read and access.write))
+            )
             yield first + at, size
             at, count = at + size, count - size
 
@@ -48,32 +64,64 @@ def moved(address):
 
 
 def program(accesses, group, physical=False):
-    """Takes accesses and the function from one to its group's name, a C identifier; gives the program as GNU
-    assembler's text. A function's name is its group's, and a number. ValueError: two pages become one."""
+    """Takes accesses and the function from one to its group's name, a C identifier; gives the
+    program as GNU assembler's text. A function's name is its group's, and a number. ValueError: two
+    pages become one.
+    """
     pages, body, last, functions, label = {}, [], None, 0, "_start"
     for access in accesses:
         for address, size in pieces(access, physical):
             for page in range(address // PAGE, (address + size - 1) // PAGE + 1):
                 if pages.setdefault(moved(page * PAGE), page) != page:
-                    raise ValueError(f"the pages 0x{page * PAGE:x} and 0x{pages[moved(page * PAGE)] * PAGE:x} have one place")
+                    raise ValueError(
+                        f"the pages 0x{page * PAGE:x} and 0x{pages[moved(page * PAGE)] * PAGE:x} "
+                        f"have one place"
+                    )
             name = group(access)
             if name != last:
                 last, functions = name, functions + 1
                 # Without its size Valgrind does not know a function.
-                body += [f".size {label}, .-{label}", f".type {name}_{functions},@function", f"{name}_{functions}:"]
+                body += [
+                    f".size {label}, .-{label}",
+                    f".type {name}_{functions},@function",
+                    f"{name}_{functions}:",
+                ]
                 label = f"{name}_{functions}"
             kinds = BOTH if access.read and access.write else WRITES if access.write else READS
             body += [f"movabs ${moved(address):#x},%rdi", kinds[size]]
     setup = []
     for page in sorted(pages):
-        setup += [f"mov ${MMAP},%eax", f"movabs ${page:#x},%rdi", f"mov ${PAGE},%esi", f"mov ${READ_WRITE},%edx",
-                  f"mov ${PRIVATE_FIXED_ANONYMOUS},%r10d", "mov $-1,%r8", "xor %r9d,%r9d", "syscall"]
-    return "\n".join([".globl _start", ".type _start,@function", "_start:", *setup, *body, f".size {label}, .-{label}",
-                      "mov %rax,%r12",  # used
-                      f"mov ${EXIT},%eax", "xor %edi,%edi", "syscall",
-                      # Without a writable segment Valgrind reads no names.
-                      ".data", ".quad 0",
-                      '.section .note.GNU-stack,"",@progbits']) + "\n"
+        setup += [
+            f"mov ${MMAP},%eax",
+            f"movabs ${page:#x},%rdi",
+            f"mov ${PAGE},%esi",
+            f"mov ${READ_WRITE},%edx",
+            f"mov ${PRIVATE_FIXED_ANONYMOUS},%r10d",
+            "mov $-1,%r8",
+            "xor %r9d,%r9d",
+            "syscall",
+        ]
+    return (
+        "\n".join(
+            [
+                ".globl _start",
+                ".type _start,@function",
+                "_start:",
+                *setup,
+                *body,
+                f".size {label}, .-{label}",
+                "mov %rax,%r12",  # used
+                f"mov ${EXIT},%eax",
+                "xor %edi,%edi",
+                "syscall",
+                # Without a writable segment Valgrind reads no names.
+                ".data",
+                ".quad 0",
+                '.section .note.GNU-stack,"",@progbits',
+            ]
+        )
+        + "\n"
+    )
 
 
 def run(command, folder):
@@ -82,7 +130,9 @@ def run(command, folder):
     except FileNotFoundError as error:
         raise NoCachegrind(f"{command[0]}: not found; install valgrind and binutils") from error
     if done.returncode:
-        raise NoCachegrind(f"{' '.join(command[:3])}: {(done.stderr or done.stdout).strip().splitlines()[-1:]}")
+        raise NoCachegrind(
+            f"{' '.join(command[:3])}: {(done.stderr or done.stdout).strip().splitlines()[-1:]}"
+        )
 
 
 def counts(text):
@@ -101,17 +151,29 @@ def counts(text):
 
 
 def simulate(command, cache):
-    """Takes a command and cachegrind's word for the first level's data cache, "bytes,ways,line"; gives counts()."""
+    """Takes a command and cachegrind's word for the first level's data cache, "bytes,ways,line";
+    gives counts()."""
     with tempfile.TemporaryDirectory() as folder:
-        run(["valgrind", "--tool=cachegrind", "--cache-sim=yes", f"--D1={cache}", "--cachegrind-out-file=out", *command],
-            folder)
+        run(
+            [
+                "valgrind",
+                "--tool=cachegrind",
+                "--cache-sim=yes",
+                f"--D1={cache}",
+                "--cachegrind-out-file=out",
+                *command,
+            ],
+            folder,
+        )
         return counts((pathlib.Path(folder) / "out").read_text(encoding="utf-8"))
 
 
 def misses(accesses, cache, group=lambda access: "all", physical=False):
     """Takes accesses in order, the cache, and each one's group; gives {group: Misses}."""
     with tempfile.TemporaryDirectory() as folder:
-        (pathlib.Path(folder) / "fed.s").write_text(program(accesses, group, physical), encoding="ascii")
+        (pathlib.Path(folder) / "fed.s").write_text(
+            program(accesses, group, physical), encoding="ascii"
+        )
         run(["as", "-o", "fed.o", "fed.s"], folder)
         run(["ld", f"-Ttext={CODE:#x}", "-o", "fed", "fed.o"], folder)
         by_function = simulate([str(pathlib.Path(folder) / "fed")], cache)

@@ -21,20 +21,33 @@ from schmidt_published import SCHMIDT
 
 PREFIX = "memory-cost-"
 TRANSLATE = "memory-translate.json"
-COLUMNS = {"ours": "memtrace=writes", "exits": "memtrace_step=exits", "bare": "no record",
-           "naive": "naive"}
+COLUMNS = {
+    "ours": "memtrace=writes",
+    "exits": "memtrace_step=exits",
+    "bare": "no record",
+    "naive": "naive",
+}
 MUTANTS = {"bare": "stepped_memory", "naive": "naive_memory"}
 OPTIONS = {"exits": "memtrace_step=exits"}
 CURVES = ("ours", "naive")
-REGION = 1900 # tests/kernel/test_memory_cost.c
+REGION = 1900  # tests/kernel/test_memory_cost.c
 # The jobs of a boot in their order, each with a region of its own: word, t, u, rounds.
 U, ROUNDS, STEPS = 10000, 10, (0, 25, 50, 75, 100)
-JOBS = (("none", 48, 100, 100), ("elsewhere", 48, 100, 100), ("writes", 48, 100, 100),
-        *(("writes", t, U, ROUNDS) for t in STEPS),
-        ("fill", 1, 512, 10), ("fill-traced", 1, 512, 10))
+JOBS = (
+    ("none", 48, 100, 100),
+    ("elsewhere", 48, 100, 100),
+    ("writes", 48, 100, 100),
+    *(("writes", t, U, ROUNDS) for t in STEPS),
+    ("fill", 1, 512, 10),
+    ("fill-traced", 1, 512, 10),
+)
 # Of a boot with memtrace=all: loads alone, then 48 of 100 are stores.
-READS = (("none", 0, 100, 100), ("reads", 0, 100, 100), ("none", 48, 100, 100),
-         ("all", 48, 100, 100))
+READS = (
+    ("none", 0, 100, 100),
+    ("reads", 0, 100, 100),
+    ("none", 48, 100, 100),
+    ("all", 48, 100, 100),
+)
 LOADS_ALONE, LOADS, MIXED_ALONE, MIXED = range(len(READS))
 NONE, ELSEWHERE, WRITES, STEP, FILL, FILL_TRACED = 0, 1, 2, 3, 3 + len(STEPS), 4 + len(STEPS)
 NS = 1e9
@@ -42,14 +55,19 @@ NS = 1e9
 
 def words(jobs=JOBS):
     """The test kernel's jobs, for its command line. Their T counts from 1."""
-    return [f"memory-cost:{word}:{t + 1}:{u}:{rounds}:{n}"
-            for n, (word, t, u, rounds) in enumerate(jobs)]
+    return [
+        f"memory-cost:{word}:{t + 1}:{u}:{rounds}:{n}"
+        for n, (word, t, u, rounds) in enumerate(jobs)
+    ]
 
 
 def counts_of(region):
     """Of a region of the ledger, by the names that predict.py has."""
-    return {"exits": sum(entry["count"] for entry in region["exits"].values()),
-            "guest": region["nonroot"]["instructions"], **region["root"]}
+    return {
+        "exits": sum(entry["count"] for entry in region["exits"].values()),
+        "guest": region["nonroot"]["instructions"],
+        **region["root"],
+    }
 
 
 def read(folder, column, jobs=JOBS):
@@ -69,8 +87,7 @@ def records(console):
 
 def per_write(jobs, traced, base, writes):
     """What each of `writes` added, by name."""
-    return {name: (jobs[traced][name] - jobs[base].get(name, 0)) / writes
-            for name in jobs[traced]}
+    return {name: (jobs[traced][name] - jobs[base].get(name, 0)) / writes for name in jobs[traced]}
 
 
 def writes_of(n):
@@ -92,41 +109,67 @@ def vmcs(costs):
 
 def cost_cells(costs):
     mean, low, high = cycles(costs)
-    return [Cell(number(round(costs["exits"], 3))), Cell(number(round(costs["instructions"], 1))),
-            Cell(number(round(vmcs(costs), 2))), Cell(number(round(mean))),
-            Cell(f"{low:,.0f} to {high:,.0f}", "range")]
+    return [
+        Cell(number(round(costs["exits"], 3))),
+        Cell(number(round(costs["instructions"], 1))),
+        Cell(number(round(vmcs(costs), 2))),
+        Cell(number(round(mean))),
+        Cell(f"{low:,.0f} to {high:,.0f}", "range"),
+    ]
 
 
 def read_costs(jobs):
     """What a load takes that is traced, and an access where loads and stores are."""
     _, _, u, rounds = READS[LOADS]
-    return per_write(jobs, LOADS, LOADS_ALONE, u * rounds), \
-        per_write(jobs, MIXED, MIXED_ALONE, u * rounds)
+    return per_write(jobs, LOADS, LOADS_ALONE, u * rounds), per_write(
+        jobs, MIXED, MIXED_ALONE, u * rounds
+    )
 
 
 def cost_table(boots, reads):
-    made = Table("memory", "A traced write", "count",
-                 ["exits", "instructions", "VMCS accesses", "cycles", "range"],
-                 [("root mode, counted in the emulator", 3), ("an estimate", 2)],
-                 reading=["The loop of 5 instructions a turn writes t = 48 of u = 100 times, and "
-                          "its own counts without a trace are taken off. cycles: "
-                          "bench/predict.py's model of a Skylake-SP from published unit costs, no "
-                          "measurement; it has no cost for INVEPT, so that naive's are too low."])
+    made = Table(
+        "memory",
+        "A traced write",
+        "count",
+        ["exits", "instructions", "VMCS accesses", "cycles", "range"],
+        [("root mode, counted in the emulator", 3), ("an estimate", 2)],
+        reading=[
+            "The loop of 5 instructions a turn writes t = 48 of u = 100 times, and "
+            "its own counts without a trace are taken off. cycles: "
+            "bench/predict.py's model of a Skylake-SP from published unit costs, no "
+            "measurement; it has no cost for INVEPT, so that naive's are too low."
+        ],
+    )
     for column, jobs in boots.items():
         made.rows.append(Row(f"{COLUMNS[column]}: a store", cost_cells(write_costs(jobs))))
-        if column not in CURVES: # the rest is as in the first; without a record REP is not seen
+        if column not in CURVES:  # the rest is as in the first; without a record REP is not seen
             continue
         word = per_write(jobs, FILL_TRACED, FILL, writes_of(FILL))
         made.rows.append(Row(f"{COLUMNS[column]}: REP STOSQ of a page", cost_cells(word)))
-        made.rows.append(Row(f"{COLUMNS[column]}: a store to another page",
-                             cost_cells(per_write(jobs, ELSEWHERE, NONE, writes_of(ELSEWHERE)))))
-    for text, costs in zip(("memtrace=reads: a load", "memtrace=all: a load or store"),
-                           read_costs(reads) if reads else ()):
+        made.rows.append(
+            Row(
+                f"{COLUMNS[column]}: a store to another page",
+                cost_cells(per_write(jobs, ELSEWHERE, NONE, writes_of(ELSEWHERE))),
+            )
+        )
+    for text, costs in zip(
+        ("memtrace=reads: a load", "memtrace=all: a load or store"),
+        read_costs(reads) if reads else (),
+    ):
         made.rows.append(Row(text, cost_cells(costs)))
     write = memory_paper.table_5_2().kvm_write * SCHMIDT["hertz"]
-    made.rows.append(Row("the paper's KVM, from its Table 5.2",
-                         [Cell("2", "published"), Cell("-"), Cell("-"), Cell("-"),
-                          Cell(f"{write:,.0f}", "published")]))
+    made.rows.append(
+        Row(
+            "the paper's KVM, from its Table 5.2",
+            [
+                Cell("2", "published"),
+                Cell("-"),
+                Cell("-"),
+                Cell("-"),
+                Cell(f"{write:,.0f}", "published"),
+            ],
+        )
+    )
     return made
 
 
@@ -136,8 +179,12 @@ def slowdown(jobs, n):
 
 
 def curve_heads(boots, translate):
-    return ([COLUMNS[column] for column in boots] + [f"{COLUMNS[column]}" for column in boots]
-            + (["TCG", "hook", "record"] if translate else []) + ["KVM", "QSimu"])
+    return (
+        [COLUMNS[column] for column in boots]
+        + [f"{COLUMNS[column]}" for column in boots]
+        + (["TCG", "hook", "record"] if translate else [])
+        + ["KVM", "QSimu"]
+    )
 
 
 def estimated(costs, part, cpi):
@@ -166,19 +213,28 @@ def curve_table(boots, translate):
     groups = [("instructions, emulator", len(boots)), ("cycles, estimated", len(boots))]
     if translate:
         groups.append(("host instructions, QEMU", 3))
-    made = Table("curve", "Slowdown by the share of writes that are traced", "ratio",
-                 curve_heads(boots, translate), [*groups, ("published, Table 5.2", 2)],
-                 reading=[f"t of u = {U:,} turns write; last row t = 48, u = 100. Instructions of "
-                          "guest and root mode for one of the guest without a trace, counted. "
-                          "cycles: the model's mean, with the "
-                          f"{paper_cpi():.2f} cycles that an instruction of this loop took on the "
-                          "paper's machine. Host instructions for one of the guest's, counted "
-                          "under callgrind. No two of the groups are the same unit."])
+    made = Table(
+        "curve",
+        "Slowdown by the share of writes that are traced",
+        "ratio",
+        curve_heads(boots, translate),
+        [*groups, ("published, Table 5.2", 2)],
+        reading=[
+            f"t of u = {U:,} turns write; last row t = 48, u = 100. Instructions of "
+            "guest and root mode for one of the guest without a trace, counted. "
+            "cycles: the model's mean, with the "
+            f"{paper_cpi():.2f} cycles that an instruction of this loop took on the "
+            "paper's machine. Host instructions for one of the guest's, counted "
+            "under callgrind. No two of the groups are the same unit."
+        ],
+    )
     for n in (*range(STEP, STEP + len(STEPS)), WRITES):
         part = memory_paper.share(*JOBS[n][1:3])
         cells = [Cell(f"{slowdown(jobs, n):.3f}") for jobs in boots.values()]
-        cells += [Cell(f"{estimated(write_costs(jobs), part, paper_cpi())[0]:,.1f}")
-                  for jobs in boots.values()]
+        cells += [
+            Cell(f"{estimated(write_costs(jobs), part, paper_cpi())[0]:,.1f}")
+            for jobs in boots.values()
+        ]
         if translate:
             cells += [Cell(f"{ratio:.2f}") for ratio in translated(translate, part)]
         cells += [Cell(f"{ratio:,.1f}", "published") for ratio in published(part)]
@@ -190,16 +246,20 @@ def break_evens(boots):
     """(what, share of writes at which it takes as long as QSimu: mean, lowest, highest)."""
     table = memory_paper.table_5_2()
     for column, jobs in boots.items():
-        each = [memory_paper.break_even(table.native, table.qsimu, one / SCHMIDT["hertz"])
-                for one in cycles(write_costs(jobs))]
+        each = [
+            memory_paper.break_even(table.native, table.qsimu, one / SCHMIDT["hertz"])
+            for one in cycles(write_costs(jobs))
+        ]
         yield COLUMNS[column], each[0], each[2], each[1]
 
 
 def break_even_lines(boots, translate):
     yield "Break-even with a translator as slow as the paper's (39 times)"
     for what, mean, low, high in break_evens(boots):
-        yield (f"  {what}: {percent(100 * mean, 2)} of instructions (estimate, "
-               f"{percent(100 * low, 2)} to {percent(100 * high, 2)})")
+        yield (
+            f"  {what}: {percent(100 * mean, 2)} of instructions (estimate, "
+            f"{percent(100 * low, 2)} to {percent(100 * high, 2)})"
+        )
     if translate:
         slow = ticks_of(translate, "tcg hook") / ticks_of(translate, "native")
         yield f"and with one as slow as this QEMU with the empty hook ({slow:.1f} times)"
@@ -213,8 +273,11 @@ def break_even_lines(boots, translate):
 
 def ticks_of(translate, mode, t=48):
     """TSC ticks of an instruction where t of 100 turns write."""
-    return next(loop["ticks"] / loop["instructions"] for loop in translate["loops"]
-                if (loop["mode"], loop["t"], loop["u"]) == (mode, t, 100))
+    return next(
+        loop["ticks"] / loop["instructions"]
+        for loop in translate["loops"]
+        if (loop["mode"], loop["t"], loop["u"]) == (mode, t, 100)
+    )
 
 
 def translate_lines(translate):
@@ -223,41 +286,75 @@ def translate_lines(translate):
     for mode in dict.fromkeys(loop["mode"] for loop in translate["loops"]):
         some, none = ticks_of(translate, mode), ticks_of(translate, mode, 0)
         host = translate.get("host", {}).get(mode)
-        counted = f"; host instructions: {host['instruction']:.2f} for each of the guest, " \
-                  f"{host['write']:.1f} more for a write" if host else ""
-        yield (f"  {mode}: {some:.2f} TSC ticks an instruction with t = 48, {none:.2f} with t = 0; "
-               f"{some / ticks_of(translate, 'native'):.1f} times native with t = 48{counted}")
+        counted = (
+            f"; host instructions: {host['instruction']:.2f} for each of the guest, "
+            f"{host['write']:.1f} more for a write"
+            if host
+            else ""
+        )
+        yield (
+            f"  {mode}: {some:.2f} TSC ticks an instruction with t = 48, {none:.2f} with t = 0; "
+            f"{some / ticks_of(translate, 'native'):.1f} times native with t = 48{counted}"
+        )
 
 
 def plot(boots, translate, out):
     """The curve: slowdown over the share of traced writes, both axes logarithmic."""
     import matplotlib
+
     matplotlib.use("svg")
     from matplotlib import pyplot
+
     shares = [10 ** (-5 + 4 * n / 60) for n in range(0, 61, 2)]
-    pyplot.rcParams["svg.hashsalt"] = "memory-cost" # the same picture each time
+    pyplot.rcParams["svg.hashsalt"] = "memory-cost"  # the same picture each time
     pyplot.rcParams["svg.fonttype"] = "none"
     figure, axes = pyplot.subplots(figsize=(8, 5))
     percents = [100 * part for part in shares]
     for column, jobs in boots.items():
         each = [estimated(write_costs(jobs), part, paper_cpi()) for part in shares]
         without = " without INVEPT" if column == "naive" else ""
-        line, = axes.plot(percents, [one[0] for one in each], "--" if without else "-",
-                          label=f"{COLUMNS[column]}, estimated cycles{without}")
-        axes.fill_between(percents, [one[1] for one in each], [one[2] for one in each], alpha=0.2,
-                          color=line.get_color())
-    axes.plot(percents, [published(part)[0] for part in shares], "k--",
-              label="the paper's KVM (its Table 5.2)")
+        (line,) = axes.plot(
+            percents,
+            [one[0] for one in each],
+            "--" if without else "-",
+            label=f"{COLUMNS[column]}, estimated cycles{without}",
+        )
+        axes.fill_between(
+            percents,
+            [one[1] for one in each],
+            [one[2] for one in each],
+            alpha=0.2,
+            color=line.get_color(),
+        )
+    axes.plot(
+        percents,
+        [published(part)[0] for part in shares],
+        "k--",
+        label="the paper's KVM (its Table 5.2)",
+    )
     axes.plot(percents, [published(part)[1] for part in shares], "k:", label="the paper's QSimu")
-    axes.axvline(SCHMIDT["figure_5_1"]["break_even_percent"], color="0.8", zorder=0,
-                 label="break-even as the paper has it")
+    axes.axvline(
+        SCHMIDT["figure_5_1"]["break_even_percent"],
+        color="0.8",
+        zorder=0,
+        label="break-even as the paper has it",
+    )
     if translate:
         for mode, style in (("tcg hook", "-."), ("tcg record", "-")):
             host = translate["host"][mode]
-            axes.plot(percents, [host["instruction"] + part * host["write"] for part in shares],
-                      style, color="0.6", label=f"QEMU's {mode}, host instructions")
-    axes.set(xscale="log", yscale="log", xlabel="traced writes, % of instructions",
-             ylabel="times native (QEMU: host instructions for one)")
+            axes.plot(
+                percents,
+                [host["instruction"] + part * host["write"] for part in shares],
+                style,
+                color="0.6",
+                label=f"QEMU's {mode}, host instructions",
+            )
+    axes.set(
+        xscale="log",
+        yscale="log",
+        xlabel="traced writes, % of instructions",
+        ylabel="times native (QEMU: host instructions for one)",
+    )
     axes.legend()
     axes.grid(alpha=0.3)
     figure.savefig(out, metadata={"Date": None}, bbox_inches="tight")
@@ -270,8 +367,9 @@ def main():
     asked = parser.parse_args()
     boots = {column: jobs for column in COLUMNS if (jobs := read(asked.folder, column))}
     if not boots:
-        sys.exit(f"memory_cost.py: no {PREFIX}* in {asked.folder}; make them: "
-                 "make e2e T=memory_cost/")
+        sys.exit(
+            f"memory_cost.py: no {PREFIX}* in {asked.folder}; make them: " "make e2e T=memory_cost/"
+        )
     translate = None
     if os.path.exists(os.path.join(asked.folder, TRANSLATE)):
         with open(os.path.join(asked.folder, TRANSLATE), encoding="ascii") as source:
@@ -281,8 +379,14 @@ def main():
     reads = read(asked.folder, "all", READS)
     for made in (cost_table(boots, reads), curve_table(curves, counted)):
         print("\n".join(textpage.lines_of(made)), end="\n\n")
-    print("\n".join([*break_even_lines(curves, translate),
-                     *(translate_lines(translate) if translate else ())]))
+    print(
+        "\n".join(
+            [
+                *break_even_lines(curves, translate),
+                *(translate_lines(translate) if translate else ()),
+            ]
+        )
+    )
     if asked.plot:
         plot(curves, counted, asked.plot)
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# memory_doubles.py: memory of a process that its kernel reads twice in one system call. In between another
-# thread may have changed it (a double fetch: F. Wilhelm's Xenpwn, M. Jurczyk and G. Coldwind's Bochspwn). It
-# takes a trace of reads (memtrace --all or --reads), which has what the kernel reads of the process.
+# memory_doubles.py: memory of a process that its kernel reads twice in one system call. In between
+# another thread may have changed it (a double fetch: F. Wilhelm's Xenpwn, M. Jurczyk and G.
+# Coldwind's Bochspwn). It takes a trace of reads (memtrace --all or --reads), which has what the
+# kernel reads of the process.
 import collections
 
 KERNEL = 1 << 63
@@ -12,7 +13,12 @@ Double = collections.namedtuple("Double", "first second gla bytes")
 
 
 def is_fetch(access):
-    return access.kind == "instruction" and access.read and access.rip >= KERNEL and access.gla < USER_END
+    return (
+        access.kind == "instruction"
+        and access.read
+        and access.rip >= KERNEL
+        and access.gla < USER_END
+    )
 
 
 def overlap(one, other):
@@ -22,9 +28,9 @@ def overlap(one, other):
 
 
 def find(accesses):
-    """Takes accesses in order; yields the Doubles. What the process itself accesses ends a system call; where two
-    follow each other without that, they count as one."""
-    since = collections.defaultdict(list)   # processor -> the fetches of the call
+    """Takes accesses in order; yields the Doubles. What the process itself accesses ends a system
+    call; where two follow each other without that, they count as one."""
+    since = collections.defaultdict(list)  # processor -> the fetches of the call
     for access in accesses:
         if access.rip < KERNEL:
             since[access.processor].clear()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # memory_feed.py: memory accesses as cache simulators read them.
-#   lackey   what `valgrind --tool=lackey --trace-mem=yes` prints, without its instructions: " S a,n",
-#            " L a,n", " M a,n" (store, load, modify; hexadecimal address, decimal bytes)
+#   lackey   what `valgrind --tool=lackey --trace-mem=yes` prints, without its instructions:
+#            " S a,n", " L a,n", " M a,n" (store, load, modify; hexadecimal address, decimal bytes)
 #   din      Dinero's: "0 a" reads, "1 a" writes; no sizes, so one line for each word of 8 bytes
 LETTERS = {"R": "L", "W": "S", "RW": "M"}
 DIN_BYTES = 8

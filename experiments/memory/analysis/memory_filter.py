@@ -44,8 +44,9 @@ def add_options(parser):
     group.add_argument("--rip", metavar="A-B", type=span)
     group.add_argument("--kind", choices=memory.KINDS, action="append")
     group.add_argument("--direction", choices=("R", "W"), help="RW is both")
-    group.add_argument("--time", metavar="A-B", type=milliseconds,
-                       help="ms behind the first access")
+    group.add_argument(
+        "--time", metavar="A-B", type=milliseconds, help="ms behind the first access"
+    )
     group.add_argument("--processor", metavar="N", type=int)
 
 
@@ -59,18 +60,25 @@ def wanted(options, accesses, start, khz):
     known frequency a tick is 1 ns."""
     begin, end = options.time or (0, float("inf"))
     ticks = khz or 1_000_000
-    process = None if options.process is None else \
-        options.process & TABLE_MASK & ~PTI_USER_TABLE
+    process = None if options.process is None else options.process & TABLE_MASK & ~PTI_USER_TABLE
     for access in accesses:
-        if options.processor is not None and access.processor != options.processor or \
-                process is not None and process_of(access) != process or \
-                options.kind and access.kind not in options.kind or \
-                options.direction and options.direction not in access.direction or \
-                options.rip and not options.rip[0] <= access.rip < options.rip[1]:
+        if (
+            options.processor is not None
+            and access.processor != options.processor
+            or process is not None
+            and process_of(access) != process
+            or options.kind
+            and access.kind not in options.kind
+            or options.direction
+            and options.direction not in access.direction
+            or options.rip
+            and not options.rip[0] <= access.rip < options.rip[1]
+        ):
             continue
         # What a walk writes has no linear address that the record knows.
-        if options.address and (access.kind == "walk" or
-                                not touches(access.gla, access.bytes, options.address)):
+        if options.address and (
+            access.kind == "walk" or not touches(access.gla, access.bytes, options.address)
+        ):
             continue
         if options.physical and not touches(access.gpa, access.bytes, options.physical):
             continue

@@ -11,7 +11,7 @@ READ, WRITE = 1, 2
 # enum MemoryKind
 INSTRUCTION, WALK, EVENT, SYSTEM, VMCALL = range(5)
 GUEST, ROOT = 0, 1
-HYPERCALL_MEMTRACE = 20                  # include/hypercall.h
+HYPERCALL_MEMTRACE = 20  # include/hypercall.h
 MEMTRACE_OFF, MEMTRACE_PAGES, TRACE_ASK = 0, 5, (1 << 64) - 1
 
 # Of VMCALL lin, phy and value are RAX, RBX and RCX. value: a number, at most 8 bytes.
@@ -28,16 +28,19 @@ def entries(path):
     with open(path, "rb") as source:
         magic = source.read(len(MAGIC))
         if magic != MAGIC:
-            raise BadMemoryLog(f"{path}: found {magic!r} at its start, wanted {MAGIC!r}; was the run "
-                               "made with the knob memory_log, and did the guest turn it on?")
+            raise BadMemoryLog(
+                f"{path}: found {magic!r} at its start, wanted {MAGIC!r}; was the run "
+                "made with the knob memory_log, and did the guest turn it on?"
+            )
         while data := source.read(AT_ONCE):
             if len(data) % RECORD.size:
                 raise BadMemoryLog(f"{path}: ends within an entry: the run did not end by itself")
             for fields in RECORD.iter_unpack(data):
                 entry = Entry(*fields)
                 if entry.kind > VMCALL:
-                    raise BadMemoryLog(f"{path}: found an entry of kind {entry.kind}, wanted 0 to "
-                                       f"{VMCALL}")
+                    raise BadMemoryLog(
+                        f"{path}: found an entry of kind {entry.kind}, wanted 0 to " f"{VMCALL}"
+                    )
                 yield entry
 
 
@@ -52,8 +55,9 @@ class Log:
 
 
 def traced(source):
-    """Takes entries; gives {processor: [(mode, [entry])]}: one for each time that HYPERCALL_MEMTRACE
-    had tracing on there, with what lies between its exit and that of the next such call."""
+    """Takes entries; gives {processor: [(mode, [entry])]}: one for each time that
+    HYPERCALL_MEMTRACE had tracing on there, with what lies between its exit and that of the next
+    such call."""
     found = collections.defaultdict(list)
     open_now = {}
     for entry in source:

@@ -34,9 +34,25 @@ def read(path):
             flags = memory.WRITE if STORES in event else memory.READ
             number = int(processor or 0)
             accesses = found.processors.setdefault(number, [])
-            accesses.append(memory.Access(
-                number, int(seconds) * 10 ** 9 + int(rest), len(accesses), 0,
-                int(rip, 16), int(address, 16), 0, "sample", flags, 0, b"", b"", "", 0, ()))
+            accesses.append(
+                memory.Access(
+                    number,
+                    int(seconds) * 10**9 + int(rest),
+                    len(accesses),
+                    0,
+                    int(rip, 16),
+                    int(address, 16),
+                    0,
+                    "sample",
+                    flags,
+                    0,
+                    b"",
+                    b"",
+                    "",
+                    0,
+                    (),
+                )
+            )
             found.unknown["a sample"] += 1
     if others:
         found.complaints.append(f"{path}: {others} lines are no samples; they are left out")

@@ -25,8 +25,13 @@ def units(access, bits, physical=False):
         return []
     owner = 0 if first >= KERNEL_HALF else process_of(access)
     if access.pieces:
-        return sorted({(owner, unit) for at, count in access.pieces for unit in
-                       range(first + at >> bits, (first + at + count - 1 >> bits) + 1)})
+        return sorted(
+            {
+                (owner, unit)
+                for at, count in access.pieces
+                for unit in range(first + at >> bits, (first + at + count - 1 >> bits) + 1)
+            }
+        )
     return [(owner, unit) for unit in range(first >> bits, (last >> bits) + 1)]
 
 
@@ -60,10 +65,10 @@ def per_window(accesses, bits, window, physical=False):
 
 
 def working_set(accesses, bits, windows, physical=False):
-    """Gives the mean size of the working set, in units, for each window: how many different units the
-    last so many accesses touched, the mean over all accesses. A unit is in it for as long as the
-    window, or until it is touched again: so each touch adds the smaller of the two. The end of the
-    trace ends all."""
+    """Gives the mean size of the working set, in units, for each window: how many different units
+    the last so many accesses touched, the mean over all accesses. A unit is in it for as long as
+    the window, or until it is touched again: so each touch adds the smaller of the two. The end of
+    the trace ends all."""
     last, gaps = {}, []
     for now, access in enumerate(accesses):
         for unit in units(access, bits, physical):

@@ -1,12 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
-# memory_truth.py: a trace of memory accesses against the emulator's own list of the same run, one by
-# one and in order: what was missed, what was invented, and what of an access is wrong. What one
-# record is to be, what the list has in pieces is put together to: an instruction's writes, the frame
-# of an event up to a page's end, the bulk of a REP, both bits of one update of a page table. Of a trace of reads
-# the writes alone are left out. Reads of a page from the record on that a page walk has opened it are a class of
-# their own: they are not seen. MONITOR, which the processor checks as a read of its address (SDM Vol. 2, "MONITOR"),
-# reads nothing, and is not in the list.
+# memory_truth.py: a trace of memory accesses against the emulator's own list of the same run, one
+# by one and in order: what was missed, what was invented, and what of an access is wrong. What one
+# record is to be, what the list has in pieces is put together to: an instruction's writes, the
+# frame of an event up to a page's end, the bulk of a REP, both bits of one update of a page table.
+# Of a trace of reads the writes alone are left out. Reads of a page from the record on that a page
+# walk has opened it are a class of their own: they are not seen. MONITOR, which the processor
+# checks as a read of its address (SDM Vol. 2, "MONITOR"), reads nothing, and is not in the list.
 import collections
 import dataclasses
 import sys
@@ -15,10 +15,10 @@ import memory
 import memory_log
 from memory_log import EVENT, INSTRUCTION, READ, ROOT, SYSTEM, WALK, WRITE
 
-LOOK_AHEAD = 400      # records to where both are the same again
-FAULTS_MAX = 50       # that are told; all are counted
-RACE_TICKS = 20_000   # from an access to its trap, and the other processors' turns between them
-VALUE_BYTES = 8       # that the list has of a piece
+LOOK_AHEAD = 400  # records to where both are the same again
+FAULTS_MAX = 50  # that are told; all are counted
+RACE_TICKS = 20_000  # from an access to its trap, and the other processors' turns between them
+VALUE_BYTES = 8  # that the list has of a piece
 PAGE = 4096
 ENTRY_BYTES = 8
 DIRTY = 1 << 6
@@ -26,28 +26,34 @@ MASK48 = (1 << 48) - 1
 WRONG = ("size", "value", "rip", "cr3", "gla", "gpa", "direction", "retired")
 
 # What one record is to be. pieces: [(lin, phy, bytes, value)] in the list's order, at least one.
-# root: root mode did it, so the guest's RIP, CR3 and linear address are not in the list. tsc: the last
-# piece's. elements: bytes of a vector, which the emulator reads from the last to the first, a processor at once.
-Unit = collections.namedtuple("Unit", "kind rip cr3 retired direction pieces root tsc elements", defaults=(False,))
+# root: root mode did it, so the guest's RIP, CR3 and linear address are not in the list. tsc: the
+# last piece's. elements: bytes of a vector, which the emulator reads from the last to the first, a
+# processor at once.
+Unit = collections.namedtuple(
+    "Unit", "kind rip cr3 retired direction pieces root tsc elements", defaults=(False,)
+)
 
 
 @dataclasses.dataclass
 class Truth:
     """What was compared, of all processors. `faults` tells the first ones, each in one line."""
-    same: int = 0                        # records that are the same in all that is compared
-    units: int = 0                       # that should be records
+
+    same: int = 0  # records that are the same in all that is compared
+    units: int = 0  # that should be records
     records: int = 0
     missed: collections.Counter = dataclasses.field(default_factory=collections.Counter)  # by kind
     invented: collections.Counter = dataclasses.field(default_factory=collections.Counter)
-    order: int = 0                       # records that are there, elsewhere
-    wrong: collections.Counter = dataclasses.field(default_factory=collections.Counter)   # by field
-    unseen: int = 0                      # reads of pages that page walks have opened
-    opened: int = 0                      # such pages
-    monitored: int = 0                   # records of MONITOR
-    raced: int = 0                       # records of the value that another processor stored next
-    stood: int = 0                       # records after a time at which the lent counter stood still
-    unknown: int = 0                     # records whose size the reader says it does not know
-    kinds: collections.Counter = dataclasses.field(default_factory=collections.Counter)   # same, by kind
+    order: int = 0  # records that are there, elsewhere
+    wrong: collections.Counter = dataclasses.field(default_factory=collections.Counter)  # by field
+    unseen: int = 0  # reads of pages that page walks have opened
+    opened: int = 0  # such pages
+    monitored: int = 0  # records of MONITOR
+    raced: int = 0  # records of the value that another processor stored next
+    stood: int = 0  # records after a time at which the lent counter stood still
+    unknown: int = 0  # records whose size the reader says it does not know
+    kinds: collections.Counter = dataclasses.field(
+        default_factory=collections.Counter
+    )  # same, by kind
     faults: list = dataclasses.field(default_factory=list)
 
     @property
@@ -61,14 +67,20 @@ class Truth:
 
     def summary(self):
         """Gives one line."""
+
         def by(counter):
             parts = ", ".join(f"{name} {count}" for name, count in sorted(counter.items()))
             return f"{sum(counter.values())} ({parts})" if counter else "0"
-        return (f"{self.units} accesses, {self.records} records, {self.same} the same "
-                f"[{by(self.kinds)}], missed {by(self.missed)}, invented {by(self.invented)}, out of "
-                f"order {self.order}, wrong {by(self.wrong)}, reads of {self.opened} pages of page tables that were "
-                f"not seen {self.unseen}, of MONITOR {self.monitored}, size not known {self.unknown}, counter "
-                f"behind in {self.stood}, values of another processor's next store {self.raced}")
+
+        return (
+            f"{self.units} accesses, {self.records} records, {self.same} the same "
+            f"[{by(self.kinds)}], missed {by(self.missed)}, invented {by(self.invented)}, out of "
+            f"order {self.order}, wrong {by(self.wrong)}, reads of {self.opened} pages of page "
+            f"tables that were "
+            f"not seen {self.unseen}, of MONITOR {self.monitored}, size not known {self.unknown}, "
+            f"counter "
+            f"behind in {self.stood}, values of another processor's next store {self.raced}"
+        )
 
 
 def compare(accesses, entries, wanted=lambda entry: True):
@@ -77,7 +89,9 @@ def compare(accesses, entries, wanted=lambda entry: True):
     the same number in both. Gives a Truth. Raises ValueError where records were lost: nothing can
     be said then."""
     if accesses.lost:
-        raise ValueError(f"{accesses.lost} records were lost; wanted a larger ring or a shorter run")
+        raise ValueError(
+            f"{accesses.lost} records were lost; wanted a larger ring or a shorter run"
+        )
     result = Truth()
     windows = memory_log.traced(entries)
     disputed = []  # (processor, unit, record), where the value differs
@@ -90,21 +104,38 @@ def compare(accesses, entries, wanted=lambda entry: True):
             modes.add(mode)
         all_records = accesses.processors.get(processor, [])
         result.monitored += sum(map(is_monitor, all_records))
-        records = [record for record in all_records if not is_opening(record) and not is_monitor(record) and
-                   (record.flags & READ or modes != {memory.MEMTRACE_READS})]
+        records = [
+            record
+            for record in all_records
+            if not is_opening(record)
+            and not is_monitor(record)
+            and (record.flags & READ or modes != {memory.MEMTRACE_READS})
+        ]
         compare_processor(result, processor, units, records, disputed, opened)
     settle(result, disputed, entries)
     return result
 
 
 def pages(accesses, entries):
-    """Of a trace of pages: the sets of pages that it has, that the list has as written meanwhile, and of these
-    those that hold page tables."""
+    """Of a trace of pages: the sets of pages that it has, that the list has as written meanwhile,
+    and of these those that hold page tables."""
     if accesses.lost:
-        raise ValueError(f"{accesses.lost} records were lost; wanted a larger ring or a shorter run")
-    logged = {record.gpa // PAGE for found in accesses.processors.values() for record in found if record.kind == "page"}
-    listed = [entry for found in memory_log.traced(entries).values() for _, window in found for entry in window
-              if entry.rw & WRITE]
+        raise ValueError(
+            f"{accesses.lost} records were lost; wanted a larger ring or a shorter run"
+        )
+    logged = {
+        record.gpa // PAGE
+        for found in accesses.processors.values()
+        for record in found
+        if record.kind == "page"
+    }
+    listed = [
+        entry
+        for found in memory_log.traced(entries).values()
+        for _, window in found
+        for entry in window
+        if entry.rw & WRITE
+    ]
     written = {(entry.phy + at) // PAGE for entry in listed for at in (0, entry.len - 1)}
     return logged, written, {entry.phy // PAGE for entry in listed if entry.kind == WALK}
 
@@ -136,9 +167,13 @@ def settle(result, disputed, entries):
     raced = set()
     for entry in entries if disputed else ():
         for number, (processor, unit, record) in enumerate(places.get(entry.phy // PAGE, ())):
-            if entry.cpu != processor and entry.rw & WRITE and \
-                    0 <= entry.tsc - unit.tsc < RACE_TICKS and \
-                    overlaps(unit, entry) and right_value(with_store(unit, entry), record, None):
+            if (
+                entry.cpu != processor
+                and entry.rw & WRITE
+                and 0 <= entry.tsc - unit.tsc < RACE_TICKS
+                and overlaps(unit, entry)
+                and right_value(with_store(unit, entry), record, None)
+            ):
                 raced.add((entry.phy // PAGE, number))
     for page, found in places.items():
         for number, (processor, unit, record) in enumerate(found):
@@ -148,18 +183,21 @@ def settle(result, disputed, entries):
                 result.kinds[record.kind] += 1
                 continue
             result.wrong["value"] += 1
-            result.say(f"processor {processor}: wrong value: {told(unit)}; recorded "
-                       f"{described(record)}")
+            result.say(
+                f"processor {processor}: wrong value: {told(unit)}; recorded "
+                f"{described(record)}"
+            )
 
 
 def overlaps(unit, entry):
-    return any(phy < entry.phy + entry.len and entry.phy < phy + size
-               for _, phy, size, _ in unit.pieces)
+    return any(
+        phy < entry.phy + entry.len and entry.phy < phy + size for _, phy, size, _ in unit.pieces
+    )
 
 
 def with_store(unit, entry):
     """The unit as it would be with the entry's store after it."""
-    stored = dict(enumerate(entry.value.to_bytes(VALUE_BYTES, "little")[:entry.len], entry.phy))
+    stored = dict(enumerate(entry.value.to_bytes(VALUE_BYTES, "little")[: entry.len], entry.phy))
     pieces = []
     for lin, phy, size, value in unit.pieces:
         data = value.to_bytes(VALUE_BYTES, "little")
@@ -169,6 +207,7 @@ def with_store(unit, entry):
 
 
 # ---- what the records should be ----
+
 
 def units_of(entries, mode):
     """Takes a processor's entries while it was traced, and MEMTRACE_*; gives [Unit] in order."""
@@ -193,15 +232,21 @@ def is_one(before, entry, first):
         return False
     if first.mode == ROOT:
         # Both bits of one entry of a table: one update of the processor's.
-        return is_update(first) and is_update(entry) and entry.phy == before.phy and \
-            entry.value == before.value | DIRTY and not before.value & DIRTY
+        return (
+            is_update(first)
+            and is_update(entry)
+            and entry.phy == before.phy
+            and entry.value == before.value | DIRTY
+            and not before.value & DIRTY
+        )
     if first.kind in (EVENT, SYSTEM):
         return entry.kind in (EVENT, SYSTEM) and entry.rip == first.rip
     return first.kind == entry.kind == INSTRUCTION and entry.rip == first.rip
 
 
 def is_update(entry):
-    """Root mode changes an entry of the guest's tables by a locked instruction, all else by stores."""
+    """Root mode changes an entry of the guest's tables by a locked instruction, all else by
+    stores."""
     return entry.mode == ROOT and entry.rw == READ | WRITE and entry.len == ENTRY_BYTES
 
 
@@ -212,20 +257,30 @@ def unit_of(entries, wanted):
         if not wanted & WRITE:
             return
         if is_update(first):
-            yield Unit("walk", 0, 0, first.retired, WRITE, pieces_of(entries[-1:]), True,
-                       entries[-1].tsc)
+            yield Unit(
+                "walk", 0, 0, first.retired, WRITE, pieces_of(entries[-1:]), True, entries[-1].tsc
+            )
         else:
             yield Unit("chunk", 0, 0, first.retired, WRITE, pieces_of(entries), True, first.tsc)
     elif first.kind == WALK:
         if wanted & WRITE:
-            yield Unit("walk", first.rip, first.cr3, first.retired, WRITE, pieces_of(entries), False,
-                       first.tsc)
+            yield Unit(
+                "walk",
+                first.rip,
+                first.cr3,
+                first.retired,
+                WRITE,
+                pieces_of(entries),
+                False,
+                first.tsc,
+            )
     elif first.kind in (EVENT, SYSTEM):
         pushes = [entry for entry in entries if entry.kind == EVENT]
         if wanted & WRITE:
             for pieces in by_page(pieces_of(pushes)):
-                yield Unit("event", first.rip, first.cr3, first.retired, WRITE, pieces, False,
-                           first.tsc)
+                yield Unit(
+                    "event", first.rip, first.cr3, first.retired, WRITE, pieces, False, first.tsc
+                )
     else:
         yield from units_of_instruction(entries, wanted)
 
@@ -237,19 +292,25 @@ def units_of_instruction(entries, wanted):
     found = [entry for entry in entries if entry.rw & wanted]
     if not found:
         return
+
     def unit(direction, pieces):
-        return Unit("instruction", first.rip, first.cr3, first.retired, direction, pieces, False,
-                    first.tsc)
+        return Unit(
+            "instruction", first.rip, first.cr3, first.retired, direction, pieces, False, first.tsc
+        )
+
     if wanted & READ and found[0].rw == READ:
         reads = [entry for entry in found if entry.rw == READ]
-        downwards = len(reads) > 1 and all(one.len == 1 and one.lin == reads[0].lin - at
-                                           for at, one in enumerate(reads))
+        downwards = len(reads) > 1 and all(
+            one.len == 1 and one.lin == reads[0].lin - at for at, one in enumerate(reads)
+        )
         pieces = pieces_of(reversed(reads) if downwards else reads)
         if downwards:
             pieces = [(*pieces[0][:2], len(pieces), pieces[0][3])]
         yield unit(READ, joined(pieces)[:1])._replace(elements=downwards)
     elif wanted == READ:
-        yield unit(READ | WRITE, joined(pieces_of([entry for entry in found if entry.rw == READ | WRITE])))
+        yield unit(
+            READ | WRITE, joined(pieces_of([entry for entry in found if entry.rw == READ | WRITE]))
+        )
     writes = [entry for entry in found if entry.rw & WRITE]
     if writes and wanted & WRITE:
         direction = WRITE | (READ if writes[0].rw & READ else 0)
@@ -282,6 +343,7 @@ def by_page(pieces):
 
 # ---- unit by unit ----
 
+
 def compare_processor(result, processor, units, records, disputed, opened):
     """`opened`: {page: TSC}, from when on its reads are not seen."""
     result.units += len(units)
@@ -292,7 +354,14 @@ def compare_processor(result, processor, units, records, disputed, opened):
     while true < len(units) and ours < len(records):
         if is_same_place(units[true], records[ours]):
             count = pieces_of_chunk(units, true, records[ours])
-            compare_one(result, processor, whole(units[true:true + count]), records[ours], behind, disputed)
+            compare_one(
+                result,
+                processor,
+                whole(units[true : true + count]),
+                records[ours],
+                behind,
+                disputed,
+            )
             result.units -= count - 1
             true += count
             ours += 1
@@ -306,14 +375,16 @@ def compare_processor(result, processor, units, records, disputed, opened):
     extra += range(ours, len(records))
     missed = [at for at in missing if not is_unseen(units[at], opened)]
     result.unseen += len(missing) - len(missed)
-    differ(result, processor, [(at, units[at]) for at in missed],
-           [(at, records[at]) for at in extra])
+    differ(
+        result, processor, [(at, units[at]) for at in missed], [(at, records[at]) for at in extra]
+    )
     result.stood += behind.records
 
 
 def is_unseen(unit, opened):
-    return unit.direction == READ and any(unit.tsc >= opened.get(phy // PAGE, unit.tsc + 1)
-                                          for _, phy, _, _ in unit.pieces)
+    return unit.direction == READ and any(
+        unit.tsc >= opened.get(phy // PAGE, unit.tsc + 1) for _, phy, _, _ in unit.pieces
+    )
 
 
 class Behind:
@@ -335,8 +406,12 @@ def pieces_of_chunk(units, at, record):
     count = 1
     if record.kind == "chunk":
         _, phy, size, _ = units[at].pieces[0]
-        while size < record.bytes and at + count < len(units) and \
-                units[at + count].kind == "chunk" and units[at + count].pieces[0][1] == phy + size:
+        while (
+            size < record.bytes
+            and at + count < len(units)
+            and units[at + count].kind == "chunk"
+            and units[at + count].pieces[0][1] == phy + size
+        ):
             size += units[at + count].pieces[0][2]
             count += 1
     return count
@@ -361,9 +436,10 @@ def is_same_place(unit, record):
     if record.kind == "xstate" and not record.bytes:
         return any(phy // PAGE == record.gpa // PAGE for _, phy, _, _ in unit.pieces)
     # What is split over pages has the violation's page first: any of its pieces will do.
-    return any(phy <= record.gpa < phy + size or record.gpa == phy
-               for _, phy, size, _ in unit.pieces) or \
-        min(lin for lin, *_ in unit.pieces) == record.gla
+    return (
+        any(phy <= record.gpa < phy + size or record.gpa == phy for _, phy, size, _ in unit.pieces)
+        or min(lin for lin, *_ in unit.pieces) == record.gla
+    )
 
 
 def gap(units, true, records, ours):
@@ -371,16 +447,19 @@ def gap(units, true, records, ours):
     for both in range(1, 2 * LOOK_AHEAD):
         for missed in range(max(0, both - LOOK_AHEAD), min(both, LOOK_AHEAD) + 1):
             one, other = true + missed, ours + both - missed
-            if one < len(units) and other < len(records) and \
-                    is_same_place(units[one], records[other]) and \
-                    CHECKS["rip"](units[one], records[other], None):
+            if (
+                one < len(units)
+                and other < len(records)
+                and is_same_place(units[one], records[other])
+                and CHECKS["rip"](units[one], records[other], None)
+            ):
                 return missed, both - missed
     return len(units) - true, len(records) - ours
 
 
 def differ(result, processor, units, records):
-    """Takes what is in one of the two alone, with its number. What is in both, and not far away, was
-    recorded out of its order."""
+    """Takes what is in one of the two alone, with its number. What is in both, and not far away,
+    was recorded out of its order."""
     left = collections.defaultdict(list)
     for at, record in records:
         left[kind_of(record), record.gpa].append((at, record))
@@ -409,8 +488,10 @@ def compare_one(result, processor, unit, record, behind, disputed):
     for name in wrong:
         result.wrong[name] += 1
     if wrong:
-        result.say(f"processor {processor}: wrong {', '.join(wrong)}: {told(unit)}; recorded "
-                   f"{described(record)}")
+        result.say(
+            f"processor {processor}: wrong {', '.join(wrong)}: {told(unit)}; recorded "
+            f"{described(record)}"
+        )
         return
     result.same += 1
     result.kinds[record.kind] += 1
@@ -455,7 +536,7 @@ def right_value(unit, record, _):
         count = min(size, VALUE_BYTES, len(record.value) - at, PAGE - phy % PAGE)
         if at < 0 or count <= 0:
             continue
-        if record.value[at:at + count] != value.to_bytes(VALUE_BYTES, "little")[:count]:
+        if record.value[at : at + count] != value.to_bytes(VALUE_BYTES, "little")[:count]:
             return False
     return True
 
@@ -485,25 +566,31 @@ CHECKS = {
     "gla": right_gla,
     "gpa": right_gpa,
     # Of one that reads and writes the processor may say that it writes.
-    "direction": lambda unit, record, _: unit.direction & (record.flags | READ) == unit.direction and
-                 not record.flags & (READ | WRITE) & ~unit.direction,
+    "direction": lambda unit, record, _: unit.direction & (record.flags | READ) == unit.direction
+    and not record.flags & (READ | WRITE) & ~unit.direction,
     "retired": lambda unit, record, behind: behind.holds(unit, record),
 }
 
 
 def told(unit):
-    where = ", ".join(f"{lin:#x} ({phy:#x}) {size} bytes = {value:#x}"
-                      for lin, phy, size, value in unit.pieces[:8])
+    where = ", ".join(
+        f"{lin:#x} ({phy:#x}) {size} bytes = {value:#x}"
+        for lin, phy, size, value in unit.pieces[:8]
+    )
     by = "root mode" if unit.root else f"rip {unit.rip:#x} cr3 {unit.cr3:#x}"
-    return f"{unit.kind} {'-RW'[unit.direction] if unit.direction < 3 else 'RW'} at {where}; {by}; " \
-           f"retired {unit.retired}"
+    return (
+        f"{unit.kind} {'-RW'[unit.direction] if unit.direction < 3 else 'RW'} at {where}; {by}; "
+        f"retired {unit.retired}"
+    )
 
 
 def described(record):
-    return (f"{record.kind} {record.direction} at {record.gla:#x} ({record.gpa:#x}) {record.bytes} "
-            f"bytes = {record.value.hex()}; rip {record.rip:#x} cr3 {record.cr3:#x} "
-            f"[{record.text or record.code.hex()}]; retired {record.retired}; detail "
-            f"{record.detail:#x}")
+    return (
+        f"{record.kind} {record.direction} at {record.gla:#x} ({record.gpa:#x}) {record.bytes} "
+        f"bytes = {record.value.hex()}; rip {record.rip:#x} cr3 {record.cr3:#x} "
+        f"[{record.text or record.code.hex()}]; retired {record.retired}; detail "
+        f"{record.detail:#x}"
+    )
 
 
 def main():

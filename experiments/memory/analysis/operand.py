@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # operand.py: how many bytes an instruction accesses in memory, by capstone (Debian's
 # python3-capstone) and, where that has no word or the wrong one, by the SDM's. Whether it reads or
-# writes the record knows from the processor; capstone's answer to that is often wrong, and not used.
+# writes the record knows from the processor; capstone's answer to that is often wrong, and not
+# used.
 import collections
 import functools
 
@@ -10,8 +11,8 @@ import xstate
 NEEDS = "python3-capstone is missing for this Python; install it, and use /usr/bin/python3"
 CODE_BYTES = 15
 
-# `read`, `write`: bytes of one read or of one write; 0: not known, and `why` says why. `modifies`: what
-# it writes it has read. `family`: of xstate.py.
+# `read`, `write`: bytes of one read or of one write; 0: not known, and `why` says why. `modifies`:
+# what it writes it has read. `family`: of xstate.py.
 Operand = collections.namedtuple("Operand", "text length read write modifies why family")
 
 
@@ -19,13 +20,33 @@ class NoDecoder(Exception):
     """The text says what to install."""
 
 
-STACK = 8            # of 64-bit mode, whatever REX.W says
+STACK = 8  # of 64-bit mode, whatever REX.W says
 # Of one operand where capstone has none or another: mnemonic -> bytes.
 SIZES = {
-    "xlatb": 1, "comiss": 4, "ucomiss": 4, "vcomiss": 4, "vucomiss": 4, "comisd": 8, "ucomisd": 8,
-    "vcomisd": 8, "vucomisd": 8, "fnstsw": 2, "sldt": 2,
-    "str": 2, "smsw": 2, "lmsw": 2, "lldt": 2, "ltr": 2, "sgdt": 10, "sidt": 10, "lgdt": 10,
-    "lidt": 10, "invpcid": 16, "invept": 16, "invvpid": 16}
+    "xlatb": 1,
+    "comiss": 4,
+    "ucomiss": 4,
+    "vcomiss": 4,
+    "vucomiss": 4,
+    "comisd": 8,
+    "ucomisd": 8,
+    "vcomisd": 8,
+    "vucomisd": 8,
+    "fnstsw": 2,
+    "sldt": 2,
+    "str": 2,
+    "smsw": 2,
+    "lmsw": 2,
+    "lldt": 2,
+    "ltr": 2,
+    "sgdt": 10,
+    "sidt": 10,
+    "lgdt": 10,
+    "lidt": 10,
+    "invpcid": 16,
+    "invept": 16,
+    "invvpid": 16,
+}
 FAR = ("lcall", "ljmp", "lss", "lfs", "lgs")
 IRET = ("iret", "iretd", "iretq")
 # These read a descriptor, and a selector before it where that is not in a register.
@@ -37,15 +58,50 @@ STATE = ("fnsave", "frstor")
 STACK_ONLY = ("push", "pushf", "pushfq", "call", "enter")
 FROM_STACK = ("pop", "popf", "popfq", "ret", "leave")
 # What reads its operand and writes it. The processor need not say both.
-MODIFY = {"add", "adc", "sub", "sbb", "and", "or", "xor", "inc", "dec", "neg", "not", "rol", "ror",
-          "rcl", "rcr", "shl", "shr", "sal", "sar", "shld", "shrd", "bts", "btr", "btc", "xchg",
-          "xadd", "cmpxchg", "cmpxchg8b", "cmpxchg16b"}
-# Of AVX-512 what capstone 4 does not decode and the C library has: (map, opcode) -> name without its
-# element's letter. They read a whole vector, or one element for all. SDM Vol. 2, "Intel AVX-512
+MODIFY = {
+    "add",
+    "adc",
+    "sub",
+    "sbb",
+    "and",
+    "or",
+    "xor",
+    "inc",
+    "dec",
+    "neg",
+    "not",
+    "rol",
+    "ror",
+    "rcl",
+    "rcr",
+    "shl",
+    "shr",
+    "sal",
+    "sar",
+    "shld",
+    "shrd",
+    "bts",
+    "btr",
+    "btc",
+    "xchg",
+    "xadd",
+    "cmpxchg",
+    "cmpxchg8b",
+    "cmpxchg16b",
+}
+# Of AVX-512 what capstone 4 does not decode and the C library has: (map, opcode) -> name without
+# its element's letter. They read a whole vector, or one element for all. SDM Vol. 2, "Intel AVX-512
 # Encoding".
-EVEX = {(3, 0x3e): "vpcmpu", (3, 0x3f): "vpcmp", (3, 0x1e): "vpcmpu", (3, 0x1f): "vpcmp",
-        (3, 0x25): "vpternlog", (2, 0xb4): "vpmadd52lu", (2, 0xb5): "vpmadd52hu"}
-BYTES_AND_WORDS = (0x3e, 0x3f)
+EVEX = {
+    (3, 0x3E): "vpcmpu",
+    (3, 0x3F): "vpcmp",
+    (3, 0x1E): "vpcmpu",
+    (3, 0x1F): "vpcmp",
+    (3, 0x25): "vpternlog",
+    (2, 0xB4): "vpmadd52lu",
+    (2, 0xB5): "vpmadd52hu",
+}
+BYTES_AND_WORDS = (0x3E, 0x3F)
 PREFIX_OPERAND = 0x66
 REX_W = 8
 
@@ -70,8 +126,15 @@ def decode(code, rip):
     if found is None and code[:1] == b"\x62" and len(code) == CODE_BYTES:
         return evex(code)
     if found is None:
-        return Operand("", 0, 0, 0, False, "not decoded" if len(code) == CODE_BYTES else
-                       "its code is not known", None)
+        return Operand(
+            "",
+            0,
+            0,
+            0,
+            False,
+            "not decoded" if len(code) == CODE_BYTES else "its code is not known",
+            None,
+        )
     text = f"{found.mnemonic} {found.op_str}".strip()
     name = found.mnemonic.split()[-1]
     if name in ("call", "jmp") and is_far(found):
@@ -88,9 +151,9 @@ def decode(code, rip):
 
 
 def is_far(found):
-    """FF /3 and FF /5, SDM Vol. 2, "CALL" and "JMP". With an offset of 32 bits capstone 5 calls them
-    near."""
-    return found.opcode[0] == 0xff and found.modrm >> 3 & 7 in (3, 5)
+    """FF /3 and FF /5, SDM Vol. 2, "CALL" and "JMP". With an offset of 32 bits capstone 5 calls
+    them near."""
+    return found.opcode[0] == 0xFF and found.modrm >> 3 & 7 in (3, 5)
 
 
 def evex(code):
@@ -141,8 +204,9 @@ def sizes(found, name):
         return (word if memory and name in ("push", "call") else 0), word
     if name in FROM_STACK:
         return word, (word if memory else 0)
-    if name == "mov" and any(operand.type == const.X86_OP_REG and operand.reg in segments
-                             for operand in found.operands):
+    if name == "mov" and any(
+        operand.type == const.X86_OP_REG and operand.reg in segments for operand in found.operands
+    ):
         return (2, 2) if memory else (0, 0)
     if name in OF_SELECTOR:
         return (2 if memory else DESCRIPTOR), 0

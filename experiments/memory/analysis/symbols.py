@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# symbols.py: names of functions for addresses of code, out of ELF files, as binutils' nm lists them. An
-# address of a process says nothing of where the file was: a position-independent one needs it said.
+# symbols.py: names of functions for addresses of code, out of ELF files, as binutils' nm lists
+# them. An address of a process says nothing of where the file was: a position-independent one needs
+# it said.
 import bisect
 import struct
 import subprocess
@@ -52,8 +53,12 @@ def best(names):
 def listed(path, *words):
     """Gives {address: [(bytes, class, name)]} of the code that one call of nm lists."""
     try:
-        done = subprocess.run(["nm", "--defined-only", "--format=sysv", *words, "--", path],
-                              capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ["nm", "--defined-only", "--format=sysv", *words, "--", path],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     except FileNotFoundError:
         raise NoSymbols("nm is missing; install binutils") from None
     if done.returncode != 0:
@@ -66,13 +71,14 @@ def listed(path, *words):
         name, address, kind, what, size, _, section = fields
         if what in FUNCTIONS or what == "NOTYPE" and "text" in section:
             found.setdefault(int(address, 16), []).append(
-                (int(size or "0", 16), kind, name.partition("@")[0]))
+                (int(size or "0", 16), kind, name.partition("@")[0])
+            )
     return found
 
 
 def of_file(word):
-    """Takes "FILE" or "FILE@ADDRESS", which is added to the file's own; yields (address, bytes, name).
-    Raises NoSymbols, OSError."""
+    """Takes "FILE" or "FILE@ADDRESS", which is added to the file's own; yields (address, bytes,
+    name). Raises NoSymbols, OSError."""
     path, sign, text = word.rpartition("@")
     try:
         base = int(text, 0) if sign else None
@@ -84,14 +90,19 @@ def of_file(word):
     if not head.startswith(ELF_MAGIC) or len(head) < TYPE_AT + 2:
         raise NoSymbols(f"{path}: is no ELF file")
     if struct.unpack_from("<H", head, TYPE_AT)[0] == POSITION_INDEPENDENT and base is None:
-        raise NoSymbols(f"{path}: is position-independent, so wanted {path}@ADDRESS, where it was "
-                        "loaded (the first one of /proc/PID/maps)")
+        raise NoSymbols(
+            f"{path}: is position-independent, so wanted {path}@ADDRESS, where it was "
+            "loaded (the first one of /proc/PID/maps)"
+        )
     found = listed(path) or listed(path, "--dynamic")
     if not found:
         raise NoSymbols(f"{path}: has no names of functions; wanted one that is not stripped")
     for address, rows in found.items():
-        yield (address + (base or 0), max(size for size, _, _ in rows),
-               best([(kind, name) for _, kind, name in rows]))
+        yield (
+            address + (base or 0),
+            max(size for size, _, _ in rows),
+            best([(kind, name) for _, kind, name in rows]),
+        )
 
 
 def read(words):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_memory_browser.py: the memory trace's page in a real browser, wide and narrow: the instruction
-# that is clicked has its points in the picture, where the picture has them; columns sort; nothing is
-# an error or a request.
+# test_memory_browser.py: the memory trace's page in a real browser, wide and narrow: the
+# instruction that is clicked has its points in the picture, where the picture has them; columns
+# sort; nothing is an error or a request.
 import re
 
 import pytest
@@ -13,13 +13,18 @@ from symbols import Symbols
 from test_memory_tool import access, found
 
 WIDTHS = (1300, 700)
-ROWS, FAR, OTHER = 0x401544, 0x402000, 0xffffffff81000010
+ROWS, FAR, OTHER = 0x401544, 0x402000, 0xFFFFFFFF81000010
 NAMES = Symbols([(0x401500, 0x100, "main"), (0x402000, 0, "put")])
 COUNT = 400
 # One goes up, one is on two pages far away in turn, one has a single point.
-ACCESSES = [access(n, 0x10000 + 64 * n, rip=ROWS, text="mov [rax], rcx") if n % 2 else
-            access(n, 0x7f0000002000 + n % 4 * 0x800, rip=FAR, text="push rbx & <more>")
-            for n in range(COUNT - 1)] + [access(COUNT - 1, 0x18000, rip=OTHER, text="inc [rbx]")]
+ACCESSES = [
+    (
+        access(n, 0x10000 + 64 * n, rip=ROWS, text="mov [rax], rcx")
+        if n % 2
+        else access(n, 0x7F0000002000 + n % 4 * 0x800, rip=FAR, text="push rbx & <more>")
+    )
+    for n in range(COUNT - 1)
+] + [access(COUNT - 1, 0x18000, rip=OTHER, text="inc [rbx]")]
 LINES = "[data-table=instructions] tbody tr"
 
 
@@ -34,8 +39,10 @@ def make_page(tmp_path_factory):
 def make_file(tmp_path_factory):
     pytest.importorskip("matplotlib", reason="python3-matplotlib is not installed")
     path = tmp_path_factory.mktemp("page") / "page.html"
-    path.write_text(memory_page.html(found(*ACCESSES), ACCESSES, "Some & <accesses>", names=NAMES),
-                    encoding="utf-8")
+    path.write_text(
+        memory_page.html(found(*ACCESSES), ACCESSES, "Some & <accesses>", names=NAMES),
+        encoding="utf-8",
+    )
     return path
 
 
@@ -47,24 +54,33 @@ def open_page(request, page, file):
 
 
 def rows(page, name):
-    return page.value(f"Array.from(document.querySelectorAll('[data-table={name}] tbody tr'), "
-                      "(row) => Array.from(row.cells, (cell) => cell.textContent))")
+    return page.value(
+        f"Array.from(document.querySelectorAll('[data-table={name}] tbody tr'), "
+        "(row) => Array.from(row.cells, (cell) => cell.textContent))"
+    )
 
 
 def points(page):
     """Where the points are that are drawn: parts of the picture's width and height, from below."""
-    left, top, width, height = page.value("""(() => {
+    left, top, width, height = page.value(
+        """(() => {
         const box = document.getElementById("addresses-plot").getBBox();
-        return [box.x, box.y, box.width, box.height]; })()""")
+        return [box.x, box.y, box.width, box.height]; })()"""
+    )
     drawn = page.value("document.querySelector('path.points').getAttribute('d')")
-    return [((float(x) - left) / width, 1 - (float(y) - top) / height)
-            for x, y in re.findall(r"M([\d.]+) ([\d.]+)h0", drawn)]
+    return [
+        ((float(x) - left) / width, 1 - (float(y) - top) / height)
+        for x, y in re.findall(r"M([\d.]+) ([\d.]+)h0", drawn)
+    ]
 
 
 def expected_points(rip):
     axis = memory_page.Axis({one.gla // 4096 for one in ACCESSES})
-    return [(number / COUNT, (axis.place(one.gla) + 0.5) / (axis.end + 1))
-            for number, one in enumerate(ACCESSES) if one.rip == rip]
+    return [
+        (number / COUNT, (axis.place(one.gla) + 0.5) / (axis.end + 1))
+        for number, one in enumerate(ACCESSES)
+        if one.rip == rip
+    ]
 
 
 def check_points(page, rip):
@@ -76,24 +92,39 @@ def check_points(page, rip):
 
 
 def pressed(page):
-    return page.value(f"Array.from(document.querySelectorAll('{LINES} [aria-pressed=true]'), "
-                      "(button) => button.textContent)")
+    return page.value(
+        f"Array.from(document.querySelectorAll('{LINES} [aria-pressed=true]'), "
+        "(button) => button.textContent)"
+    )
 
 
 def test_click(opened):
-    """Points of the instruction that is clicked, and what they are; a second click, another one and the
-    button change it."""
+    """Points of the instruction that is clicked, and what they are; a second click, another one and
+    the button change it."""
     instructions = [row[0] for row in rows(opened, "instructions")]
     assert instructions == [f"{rip:#x}" for rip in (FAR, ROWS, OTHER)]
     assert points(opened) == [] and pressed(opened) == []
     said = "document.getElementById('chosen').textContent"
     for place, rip, words in (
-            (1, FAR, "0x402000, push rbx & <more>, put+0x0: 200 points, access 0 to 398, addresses "
-                     "0x7f0000002000 to 0x7f0000003000"),
-            (2, ROWS, "0x401544, mov [rax], rcx, main+0x44: 199 points, access 1 to 397, addresses "
-                      "0x10040 to 0x16340"),
-            (3, OTHER, "0xffffffff81000010, inc [rbx]: 1 point, access 399 to 399, addresses 0x18000 "
-                       "to 0x18000")):
+        (
+            1,
+            FAR,
+            "0x402000, push rbx & <more>, put+0x0: 200 points, access 0 to 398, addresses "
+            "0x7f0000002000 to 0x7f0000003000",
+        ),
+        (
+            2,
+            ROWS,
+            "0x401544, mov [rax], rcx, main+0x44: 199 points, access 1 to 397, addresses "
+            "0x10040 to 0x16340",
+        ),
+        (
+            3,
+            OTHER,
+            "0xffffffff81000010, inc [rbx]: 1 point, access 399 to 399, addresses 0x18000 "
+            "to 0x18000",
+        ),
+    ):
         opened.click(f"{LINES}:nth-child({place}) button")
         check_points(opened, rip)
         assert pressed(opened) == [f"{rip:#x}"] and opened.value(said) == words
@@ -111,10 +142,16 @@ def test_click(opened):
 def pixels(page, path):
     """Of the picture, what lies between its axes."""
     from matplotlib import image
+
     page.picture(path, whole=False)
-    left, top, right, bottom = map(round, page.value("""(() => {
+    left, top, right, bottom = map(
+        round,
+        page.value(
+            """(() => {
         const box = document.getElementById("addresses-plot").getBoundingClientRect();
-        return [box.left + 3, box.top, box.right, box.bottom - 3]; })()"""))
+        return [box.left + 3, box.top, box.right, box.bottom - 3]; })()"""
+        ),
+    )
     return (image.imread(path)[top:bottom, left:right, :3] * 255).round().astype(int)
 
 
@@ -125,7 +162,7 @@ def test_points_are_the_picture_s(opened, tmp_path):
     before = pixels(opened, tmp_path / "before.png")
     opened.click(f"{LINES}:nth-child(2) button")
     after = pixels(opened, tmp_path / "after.png")
-    red = abs(after - (0xb4, 0x23, 0x18)).sum(axis=2) < 40
+    red = abs(after - (0xB4, 0x23, 0x18)).sum(axis=2) < 40
     assert red.sum() > 100
     around = red.copy()
     for y, x in zip(*red.nonzero()):
@@ -141,7 +178,11 @@ def test_sorts(opened):
     """A click on a column's head; the rows keep their points."""
     opened.click("[data-table=instructions] th:nth-child(1) button")
     opened.click("[data-table=instructions] th:nth-child(1) button")
-    assert [row[0] for row in rows(opened, "instructions")] == ["0x401544", "0x402000", f"{OTHER:#x}"]
+    assert [row[0] for row in rows(opened, "instructions")] == [
+        "0x401544",
+        "0x402000",
+        f"{OTHER:#x}",
+    ]
     opened.click(f"{LINES}:nth-child(1) button")
     check_points(opened, ROWS)
     opened.click("[data-table=pages] th:nth-child(3) button")

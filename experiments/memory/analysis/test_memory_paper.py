@@ -7,8 +7,11 @@ import memory_paper
 from schmidt_published import SCHMIDT
 
 # An instruction takes 1 s, a traced write 100 s more, the translator 11 s for each instruction.
-PLAIN = {**SCHMIDT, "rounds": 1, "table_5_2": {**SCHMIDT["table_5_2"], "t": 1, "u": 1, "native": 10,
-                                               "KVM": 110, "QSimu": 110}}
+PLAIN = {
+    **SCHMIDT,
+    "rounds": 1,
+    "table_5_2": {**SCHMIDT["table_5_2"], "t": 1, "u": 1, "native": 10, "KVM": 110, "QSimu": 110},
+}
 
 
 class Paper(unittest.TestCase):
@@ -28,14 +31,16 @@ class Paper(unittest.TestCase):
         there = memory_paper.break_even(table.native, table.qsimu, table.kvm_write)
         self.assertAlmostEqual(table.native + there * table.kvm_write, table.qsimu)
         by_formula, write = memory_paper.formula_break_even(), 1094 + 2424
-        self.assertAlmostEqual(by_formula * write + (1 - by_formula) * SCHMIDT["cpi"],
-                               SCHMIDT["cpi_qsimu"])
+        self.assertAlmostEqual(
+            by_formula * write + (1 - by_formula) * SCHMIDT["cpi"], SCHMIDT["cpi_qsimu"]
+        )
 
     def test_formulas_of_the_paper(self):
         """What it calculates comes out of what it says it calculates from."""
         write = 2 * (SCHMIDT["exit"] + SCHMIDT["entry"] + SCHMIDT["outside"])
-        self.assertAlmostEqual(SCHMIDT["share"] * write + (1 - SCHMIDT["share"]) * SCHMIDT["cpi"],
-                               SCHMIDT["cpi_kvm"])
+        self.assertAlmostEqual(
+            SCHMIDT["share"] * write + (1 - SCHMIDT["share"]) * SCHMIDT["cpi"], SCHMIDT["cpi_kvm"]
+        )
         self.assertAlmostEqual(SCHMIDT["cpi"] * SCHMIDT["text_slowdown"], SCHMIDT["cpi_qsimu"])
 
     def test_findings(self):

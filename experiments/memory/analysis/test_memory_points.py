@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_memory_points.py: cells of the points of an instruction: each point's own, none besides, and no
-# more of them than there may be.
+# test_memory_points.py: cells of the points of an instruction: each point's own, none besides, and
+# no more of them than there may be.
 import random
 
 import memory_points
@@ -33,15 +33,21 @@ def test_too_many():
     found = memory_points.cells(places, len(places), 90)
     there = decoded(found)
     assert len(there) <= memory_points.POINTS_MAX and found["columns"] < COLUMNS
-    assert set(there) == {(number * found["columns"] // len(places),
-                           int((place + 0.5) * found["rows"] / 91)) for number, place in places}
+    assert set(there) == {
+        (number * found["columns"] // len(places), int((place + 0.5) * found["rows"] / 91))
+        for number, place in places
+    }
 
 
 def test_of_instructions():
-    """Those of each instruction alone, in the order wanted; what a walk or an event writes is none of
-    them."""
-    accesses = [access(0, 0x1000, rip=5), access(1, 0x2000, rip=6), access(2, 0x3008, rip=5),
-                access(3, 0x1000, rip=5, kind="event")]
+    """Those of each instruction alone, in the order wanted; what a walk or an event writes is none
+    of them."""
+    accesses = [
+        access(0, 0x1000, rip=5),
+        access(1, 0x2000, rip=6),
+        access(2, 0x3008, rip=5),
+        access(3, 0x1000, rip=5, kind="event"),
+    ]
     shown = [(number, one.gla, one) for number, one in enumerate(accesses)]
     five, six, none = memory_points.of_instructions(shown, [5, 6, 7], Axis({1, 2, 3}), 4)
     assert five["words"] == "2 points, access 0 to 2, addresses 0x1000 to 0x3008"

@@ -9,63 +9,126 @@ from memory_log import Entry, EVENT, INSTRUCTION, ROOT, SYSTEM, VMCALL, WALK
 import memory_truth
 import pytest
 
-CR3 = 0x3fe88004
+CR3 = 0x3FE88004
 STORE_CODE = bytes.fromhex("488907") + b"\x90" * 12  # mov %rax,(%rdi)
 READ, WRITE = 1, 2
 
 
-def entry(lin, size=8, value=0x1122334455667788, rw=WRITE, kind=INSTRUCTION, mode=0, rip=0x1000,
-          retired=500, cpu=0, phy=None):
-    return Entry(7, rip, lin, lin & 0xffffff if phy is None else phy, value, CR3, size, cpu, rw, kind,
-                 mode, retired)
+def entry(
+    lin,
+    size=8,
+    value=0x1122334455667788,
+    rw=WRITE,
+    kind=INSTRUCTION,
+    mode=0,
+    rip=0x1000,
+    retired=500,
+    cpu=0,
+    phy=None,
+):
+    return Entry(
+        7,
+        rip,
+        lin,
+        lin & 0xFFFFFF if phy is None else phy,
+        value,
+        CR3,
+        size,
+        cpu,
+        rw,
+        kind,
+        mode,
+        retired,
+    )
 
 
 def call(mode, cpu=0):
     return Entry(1, 0x900, memory_log.HYPERCALL_MEMTRACE, mode, 0, CR3, 0, cpu, 0, VMCALL, 0, 490)
 
 
-def record(lin, size=8, value=0x1122334455667788, kind="instruction", flags=WRITE, rip=0x1000, retired=0,
-           gpa=None, pieces=(), cpu=0):
-    gpa = lin & 0xffffff if gpa is None else gpa
+def record(
+    lin,
+    size=8,
+    value=0x1122334455667788,
+    kind="instruction",
+    flags=WRITE,
+    rip=0x1000,
+    retired=0,
+    gpa=None,
+    pieces=(),
+    cpu=0,
+):
+    gpa = lin & 0xFFFFFF if gpa is None else gpa
     known = min(size, 16, 4096 - gpa % 4096)
     data = value if isinstance(value, bytes) else value.to_bytes(8, "little")
-    return memory.Access(cpu, 7, retired, CR3, rip, lin, gpa, kind, flags, size,
-                         data[:known], STORE_CODE, "", 0, pieces)
+    return memory.Access(
+        cpu,
+        7,
+        retired,
+        CR3,
+        rip,
+        lin,
+        gpa,
+        kind,
+        flags,
+        size,
+        data[:known],
+        STORE_CODE,
+        "",
+        0,
+        pieces,
+    )
 
 
 def pair():
     """A list and a trace that agree: a store, one over two pages, a read-modify-write, an event, a
     page walk in two steps, a chunk in two goes, an XSAVE of two pieces."""
-    page = 0x7f0000003000
+    page = 0x7F0000003000
     entries = [
         call(2 - 1),
-        entry(0x7f0000001000),
+        entry(0x7F0000001000),
         entry(page - 3, 3, 0x030201, retired=501, rip=0x1003),
         entry(page, 5, 0x0807060504, retired=501, rip=0x1003, phy=0x9000),
-        entry(0x7f0000001010, 4, 5, rw=READ | WRITE, retired=502, rip=0x1006),
+        entry(0x7F0000001010, 4, 5, rw=READ | WRITE, retired=502, rip=0x1006),
         entry(0x500, 16, rw=READ, kind=SYSTEM, retired=503, rip=0x1009),
-        *(entry(0x7f0000005000 - 8 * (i + 1), 8, i, kind=EVENT, retired=503, rip=0x1009)
-          for i in range(5)),
-        entry(0xffff80000000a018, value=0x8000000000200027, rw=READ | WRITE, mode=ROOT, phy=0xa018,
-              retired=504),
-        entry(0xffff80000000a018, value=0x8000000000200067, rw=READ | WRITE, mode=ROOT, phy=0xa018,
-              retired=504),
-        entry(0xffff80000000b000, 100, 0, mode=ROOT, phy=0xb000, retired=504),
-        entry(0xffff80000000b064, 3996, 0, mode=ROOT, phy=0xb064, retired=504),
-        entry(0x7f0000006000, 8, 0x10, retired=505, rip=0x1012),
-        entry(0x7f0000006200, 8, 0x20, retired=505, rip=0x1012),
+        *(
+            entry(0x7F0000005000 - 8 * (i + 1), 8, i, kind=EVENT, retired=503, rip=0x1009)
+            for i in range(5)
+        ),
+        entry(
+            0xFFFF80000000A018,
+            value=0x8000000000200027,
+            rw=READ | WRITE,
+            mode=ROOT,
+            phy=0xA018,
+            retired=504,
+        ),
+        entry(
+            0xFFFF80000000A018,
+            value=0x8000000000200067,
+            rw=READ | WRITE,
+            mode=ROOT,
+            phy=0xA018,
+            retired=504,
+        ),
+        entry(0xFFFF80000000B000, 100, 0, mode=ROOT, phy=0xB000, retired=504),
+        entry(0xFFFF80000000B064, 3996, 0, mode=ROOT, phy=0xB064, retired=504),
+        entry(0x7F0000006000, 8, 0x10, retired=505, rip=0x1012),
+        entry(0x7F0000006200, 8, 0x20, retired=505, rip=0x1012),
         call(0),
-        entry(0x7f0000001000, retired=600),  # not traced any more
+        entry(0x7F0000001000, retired=600),  # not traced any more
     ]
     frame = (4).to_bytes(8, "little") + (3).to_bytes(8, "little")
     records = [
-        record(0x7f0000001000),
+        record(0x7F0000001000),
         record(page - 3, 8, 0x0807060504030201, rip=0x1003, retired=1),
-        record(0x7f0000001010, 4, 5, rip=0x1006, retired=2),
-        record(0x7f0000005000 - 40, 40, frame, "event", rip=0xffff1000, retired=3),
-        record(0x7f0000009123, 8, 0x8000000000200067, "walk", rip=0x100c, gpa=0xa018, retired=4),
-        record(0x7f000000b000, 4096, bytes(16), "chunk", rip=0x100c, gpa=0xb000, retired=4),
-        record(0x7f0000006000, 16, 0x10, "xstate", rip=0x1012, retired=5, pieces=((0, 8), (0x200, 8))),
+        record(0x7F0000001010, 4, 5, rip=0x1006, retired=2),
+        record(0x7F0000005000 - 40, 40, frame, "event", rip=0xFFFF1000, retired=3),
+        record(0x7F0000009123, 8, 0x8000000000200067, "walk", rip=0x100C, gpa=0xA018, retired=4),
+        record(0x7F000000B000, 4096, bytes(16), "chunk", rip=0x100C, gpa=0xB000, retired=4),
+        record(
+            0x7F0000006000, 16, 0x10, "xstate", rip=0x1012, retired=5, pieces=((0, 8), (0x200, 8))
+        ),
     ]
     return entries, records
 
@@ -82,9 +145,18 @@ def test_pair_agrees():
     assert result.stood == 0
 
 
-@pytest.mark.parametrize("index,kind,count", [
-    (0, "instruction", 1), (1, "instruction", 1), (2, "instruction", 1), (3, "event", 1),
-    (4, "walk", 1), (5, "chunk", 2), (6, "instruction", 1)])  # the chunk was done in two goes
+@pytest.mark.parametrize(
+    "index,kind,count",
+    [
+        (0, "instruction", 1),
+        (1, "instruction", 1),
+        (2, "instruction", 1),
+        (3, "event", 1),
+        (4, "walk", 1),
+        (5, "chunk", 2),
+        (6, "instruction", 1),
+    ],
+)  # the chunk was done in two goes
 def test_missed(index, kind, count):
     entries, records = pair()
     del records[index]
@@ -97,7 +169,7 @@ def test_missed(index, kind, count):
 @pytest.mark.parametrize("index", range(7))
 def test_invented(index):
     entries, records = pair()
-    records.insert(index, record(0x7f0000002000, rip=0x1800, retired=records[index].retired))
+    records.insert(index, record(0x7F0000002000, rip=0x1800, retired=records[index].retired))
     result = compared(entries, records)
     assert result.invented == {"instruction": 1}, result.faults
     assert not result.missed and not result.order and not result.wrong
@@ -110,23 +182,26 @@ def test_order():
     assert result.order, result.faults
 
 
-@pytest.mark.parametrize("index,change,fields", [
-    (0, {"bytes": 4}, {"size"}),
-    (0, {"value": bytes(8)}, {"value"}),
-    (0, {"rip": 0x1001}, {"rip"}),
-    (0, {"cr3": CR3 + 0x1000}, {"cr3"}),
-    (0, {"gla": 0x7f0000002000}, {"gla"}),
-    (2, {"retired": 3}, {"retired"}),       # more than before it, then less
-    (0, {"flags": READ | WRITE}, {"direction"}),
-    (1, {"bytes": 3}, {"size"}),            # half of what is over two pages
-    (1, {"value": b"\1\2\4"}, {"value"}),
-    (3, {"bytes": 32}, {"size"}),           # a word of the frame
-    (3, {"value": bytes(16)}, {"value"}),
-    (4, {"value": (0x8000000000200027).to_bytes(8, "little")}, {"value"}),
-    (5, {"bytes": 4097}, {"size"}),
-    (6, {"pieces": ((0, 8), (0x208, 8))}, {"gla"}),
-    (6, {"pieces": ((0, 8), (0x200, 16))}, {"size"}),
-])
+@pytest.mark.parametrize(
+    "index,change,fields",
+    [
+        (0, {"bytes": 4}, {"size"}),
+        (0, {"value": bytes(8)}, {"value"}),
+        (0, {"rip": 0x1001}, {"rip"}),
+        (0, {"cr3": CR3 + 0x1000}, {"cr3"}),
+        (0, {"gla": 0x7F0000002000}, {"gla"}),
+        (2, {"retired": 3}, {"retired"}),  # more than before it, then less
+        (0, {"flags": READ | WRITE}, {"direction"}),
+        (1, {"bytes": 3}, {"size"}),  # half of what is over two pages
+        (1, {"value": b"\1\2\4"}, {"value"}),
+        (3, {"bytes": 32}, {"size"}),  # a word of the frame
+        (3, {"value": bytes(16)}, {"value"}),
+        (4, {"value": (0x8000000000200027).to_bytes(8, "little")}, {"value"}),
+        (5, {"bytes": 4097}, {"size"}),
+        (6, {"pieces": ((0, 8), (0x208, 8))}, {"gla"}),
+        (6, {"pieces": ((0, 8), (0x200, 16))}, {"size"}),
+    ],
+)
 def test_wrong(index, change, fields):
     entries, records = pair()
     records[index] = records[index]._replace(**change)
@@ -152,7 +227,7 @@ def test_other_processor():
 def test_walk_of_the_processor_has_to_be_there():
     """A bit that the processor has set itself is an access like any other."""
     entries, records = pair()
-    entries.insert(2, entry(0x7f0000009000, kind=WALK, retired=500, phy=0xa020))
+    entries.insert(2, entry(0x7F0000009000, kind=WALK, retired=500, phy=0xA020))
     assert compared(entries, records).missed == {"walk": 1}
 
 
@@ -193,6 +268,7 @@ def test_size_that_is_not_known():
 
 # ---- the file ----
 
+
 def packed(entries):
     return memory_log.MAGIC + b"".join(memory_log.RECORD.pack(*found) for found in entries)
 
@@ -207,11 +283,16 @@ def test_file(tmp_path):
     assert [(mode, len(found)) for mode, found in windows[0]] == [(1, len(entries) - 3)]
 
 
-@pytest.mark.parametrize("data,text", [
-    (b"", "was the run made with"), (b"PMUflow1", "was the run made with"),
-    (packed(pair()[0])[:-1], "ends within an entry"),
-    (memory_log.MAGIC + struct.pack("<QQQQQQIBBBBQ", *[0] * 6, 0, 0, 0, 5, 0, 0), "kind 5")],
-    ids=["empty", "of_flow", "cut_off", "no_kind"])
+@pytest.mark.parametrize(
+    "data,text",
+    [
+        (b"", "was the run made with"),
+        (b"PMUflow1", "was the run made with"),
+        (packed(pair()[0])[:-1], "ends within an entry"),
+        (memory_log.MAGIC + struct.pack("<QQQQQQIBBBBQ", *[0] * 6, 0, 0, 0, 5, 0, 0), "kind 5"),
+    ],
+    ids=["empty", "of_flow", "cut_off", "no_kind"],
+)
 def test_bad_file(tmp_path, data, text):
     file = tmp_path / "log"
     file.write_bytes(data)
@@ -220,16 +301,20 @@ def test_bad_file(tmp_path, data, text):
 
 
 def reads_pair():
-    """The same of a trace of reads: a load, what reads and writes, a store, MONITOR, a walk that opens a page, a
-    load from there before and after it, a vector that the emulator reads by its bytes."""
+    """The same of a trace of reads: a load, what reads and writes, a store, MONITOR, a walk that
+    opens a page, a load from there before and after it, a vector that the emulator reads by its
+    bytes."""
     entries = [
         call(memory.MEMTRACE_READS),
         entry(0x1000, rw=READ),
         entry(0x2000, 4, 5, rw=READ | WRITE, retired=501, rip=0x1003),
         entry(0x3000, retired=502, rip=0x1006),
         entry(0x9000, rw=READ, retired=503, rip=0x1009)._replace(tsc=8),
-        entry(0x9000, rw=READ, retired=504, rip=0x100c)._replace(tsc=20),
-        *(entry(0x401f - at, 1, at, rw=READ, retired=505, rip=0x100f)._replace(tsc=21) for at in range(32)),
+        entry(0x9000, rw=READ, retired=504, rip=0x100C)._replace(tsc=20),
+        *(
+            entry(0x401F - at, 1, at, rw=READ, retired=505, rip=0x100F)._replace(tsc=21)
+            for at in range(32)
+        ),
         call(0),
     ]
     vector = bytes([0]) + bytes(15)
@@ -239,8 +324,8 @@ def reads_pair():
         record(0x3000, rip=0x1006, retired=2),
         record(0x5000, 0, flags=READ, rip=0x1008, retired=2)._replace(text="monitor"),
         record(0x9000, flags=READ, rip=0x1009, retired=3),
-        record(0x9000, 8, 0, "walk", flags=READ, rip=0x100b, retired=4)._replace(tsc=10),
-        record(0x401f, 32, vector, flags=READ, rip=0x100f, retired=5)._replace(tsc=22),
+        record(0x9000, 8, 0, "walk", flags=READ, rip=0x100B, retired=4)._replace(tsc=10),
+        record(0x401F, 32, vector, flags=READ, rip=0x100F, retired=5)._replace(tsc=22),
     ]
     return entries, records
 
@@ -260,9 +345,19 @@ def test_reads_not_seen():
     assert result.missed == {"instruction": 1} and result.unseen == 1, result.faults
 
 
-@pytest.mark.parametrize("rip, change, fields", [
-    (0x1003, {"flags": WRITE}, "missed"), (0x100f, {"bytes": 16}, "size"), (0x100f, {"gla": 0x5000}, "gla")])
+@pytest.mark.parametrize(
+    "rip, change, fields",
+    [
+        (0x1003, {"flags": WRITE}, "missed"),
+        (0x100F, {"bytes": 16}, "size"),
+        (0x100F, {"gla": 0x5000}, "gla"),
+    ],
+)
 def test_reads_wrong(rip, change, fields):
     entries, records = reads_pair()
-    result = compared(entries, [one._replace(**change) if one.rip == rip else one for one in records])
-    assert not result.true and (fields == "missed" and result.missed or result.wrong[fields]), result.faults
+    result = compared(
+        entries, [one._replace(**change) if one.rip == rip else one for one in records]
+    )
+    assert not result.true and (
+        fields == "missed" and result.missed or result.wrong[fields]
+    ), result.faults

@@ -12,21 +12,41 @@ import pytest
 
 import operand
 
-SIZES = {"BYTE": 1, "WORD": 2, "DWORD": 4, "FWORD": 6, "QWORD": 8, "TBYTE": 10, "XMMWORD": 16,
-         "YMMWORD": 32, "ZMMWORD": 64}
-LIBRARIES = ("/lib/x86_64-linux-gnu/libc.so.6", "/lib/x86_64-linux-gnu/libm.so.6",
-             "/lib64/libc.so.6", "/lib64/libm.so.6")
+SIZES = {
+    "BYTE": 1,
+    "WORD": 2,
+    "DWORD": 4,
+    "FWORD": 6,
+    "QWORD": 8,
+    "TBYTE": 10,
+    "XMMWORD": 16,
+    "YMMWORD": 32,
+    "ZMMWORD": 64,
+}
+LIBRARIES = (
+    "/lib/x86_64-linux-gnu/libc.so.6",
+    "/lib/x86_64-linux-gnu/libm.so.6",
+    "/lib64/libc.so.6",
+    "/lib64/libm.so.6",
+)
 NO_ACCESS = ("lea", "nop", "prefetch", "bnd")
-WAIT = 0x9b              # an instruction of its own, which binutils takes for one with the next
-INSTRUCTIONS = 20000     # of different bytes, at least
+WAIT = 0x9B  # an instruction of its own, which binutils takes for one with the next
+INSTRUCTIONS = 20000  # of different bytes, at least
 UNDECODED_PERCENT = 0.5  # capstone 4 lacks some of AVX-512
 
 
 def listed(path):
-    """Yields (bytes, size of the operand in memory, text) of each different instruction with one."""
+    """Yields (bytes, size of the operand in memory, text) of each different instruction with
+    one."""
     seen = set()
-    done = subprocess.run(["objdump", "-d", "-w", "-M", "intel", "--insn-width=16", path],
-                          capture_output=True, text=True, errors="replace", timeout=600, check=True)
+    done = subprocess.run(
+        ["objdump", "-d", "-w", "-M", "intel", "--insn-width=16", path],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=600,
+        check=True,
+    )
     for line in done.stdout.splitlines():
         fields = line.split("\t")
         size = re.search(r"(\w+) (?:PTR|BCST) [a-z:]*\[", fields[2]) if len(fields) > 2 else None
@@ -39,8 +59,11 @@ def checked(instructions):
     """Gives how many were compared and not decoded, and complaints: {(text, sizes): how many}."""
     compared, undecoded, wrong = 0, 0, collections.Counter()
     for code, size, text in instructions:
-        words = [word for word in text.split() if word not in ("lock", "rep", "repz", "repnz",
-                                                               "notrack", "data16")]
+        words = [
+            word
+            for word in text.split()
+            if word not in ("lock", "rep", "repz", "repnz", "notrack", "data16")
+        ]
         if words[0].startswith(NO_ACCESS) or code[0] == WAIT:
             continue
         found = operand.decode(code.ljust(operand.CODE_BYTES, b"\x90"), 0)
@@ -61,13 +84,16 @@ def test_sizes_against_binutils():
         pytest.skip("objdump or the C library is not where it was looked for")
     compared, undecoded, wrong = checked(one for path in paths for one in listed(path))
     assert not wrong, wrong.most_common(10)
-    assert compared >= INSTRUCTIONS and undecoded <= compared * UNDECODED_PERCENT / 100, \
-        (compared, undecoded)
+    assert compared >= INSTRUCTIONS and undecoded <= compared * UNDECODED_PERCENT / 100, (
+        compared,
+        undecoded,
+    )
     return f"{compared} instructions, {undecoded} not decoded or masked"
 
 
 def test_sees_a_wrong_size(monkeypatch):
-    """What capstone 4 says of COMISS alone is wrong. Later ones are right: a wrong size is put in."""
+    """What capstone 4 says of COMISS alone is wrong. Later ones are right: a wrong size is put
+    in."""
     operand.decode.cache_clear()
     monkeypatch.setattr(operand, "SIZES", {} if capstone.cs_version()[0] < 5 else {"comiss": 16})
     instructions = [(bytes.fromhex("0f2f0d061c0500"), 4, "comiss xmm1,DWORD PTR [rip+0x51c06]")]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_symbols.py: names of functions by symbols.py, against binutils' addr2line, on programs that gcc
-# makes: at a fixed address, position-independent, stripped.
+# test_symbols.py: names of functions by symbols.py, against binutils' addr2line, on programs that
+# gcc makes: at a fixed address, position-independent, stripped.
 import re
 import subprocess
 
@@ -14,7 +14,7 @@ int alias(int x) __attribute__((alias("shown")));
 __asm__(".globl _bare\\n_bare: nop; nop; nop; ret\\n");
 int main(int argc, char **argv) { (void)argv; return hidden(argc); }
 """
-BASE = 0x7f1200000000
+BASE = 0x7F1200000000
 
 
 @pytest.fixture(scope="module", name="made")
@@ -27,20 +27,28 @@ def make_programs(tmp_path_factory):
         path = folder / name
         subprocess.run(["gcc", "-O1", *words, "-o", path, folder / "main.c"], check=True)
         return path
+
     return program
 
 
 def places(path):
     """{name: (address, bytes)} of what has bytes, by readelf."""
-    said = subprocess.run(["readelf", "--wide", "--symbols", path], check=True, text=True,
-                          stdout=subprocess.PIPE).stdout
-    return {match[3]: (int(match[1], 16), int(match[2])) for match in re.finditer(
-        r": ([0-9a-f]+) +([1-9]\d*) FUNC .* (\w+)$", said, re.MULTILINE)}
+    said = subprocess.run(
+        ["readelf", "--wide", "--symbols", path], check=True, text=True, stdout=subprocess.PIPE
+    ).stdout
+    return {
+        match[3]: (int(match[1], 16), int(match[2]))
+        for match in re.finditer(r": ([0-9a-f]+) +([1-9]\d*) FUNC .* (\w+)$", said, re.MULTILINE)
+    }
 
 
 def addr2line(path, addresses):
-    return subprocess.run(["addr2line", "--functions", "-e", path, *map(hex, addresses)], check=True,
-                          text=True, stdout=subprocess.PIPE).stdout.splitlines()[::2]
+    return subprocess.run(
+        ["addr2line", "--functions", "-e", path, *map(hex, addresses)],
+        check=True,
+        text=True,
+        stdout=subprocess.PIPE,
+    ).stdout.splitlines()[::2]
 
 
 def test_each_byte(made):
@@ -64,8 +72,15 @@ def test_each_byte(made):
 def test_without_a_size():
     """A name without bytes goes on to the next one, but not for ever; one with bytes ends there."""
     found = symbols.Symbols([(0x100, 0, "bare"), (0x200, 0x10, "sized"), (0x300, 0, "last")])
-    assert [found.text(at) for at in (0xff, 0x100, 0x1ff, 0x20f, 0x210, 0x300, 0x10000)] == \
-        ["", "bare+0x0", "bare+0xff", "sized+0xf", "", "last+0x0", ""]
+    assert [found.text(at) for at in (0xFF, 0x100, 0x1FF, 0x20F, 0x210, 0x300, 0x10000)] == [
+        "",
+        "bare+0x0",
+        "bare+0xff",
+        "sized+0xf",
+        "",
+        "last+0x0",
+        "",
+    ]
 
 
 def test_names_of_one_address():

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# report_tables.py: what the report has of this experiment (bench/added.py), made of the boots of its tests.
+# report_tables.py: what the report has of this experiment (bench/added.py), made of the boots of
+# its tests.
 from added import Measured
 from cells import Cell, Table, number
 
@@ -25,22 +26,47 @@ def of_curve(lab, _machine):
 
 
 def of_paper(_lab, _machine):
-    return Table("memory-paper", "Section 5.4: what the paper says, and what its own figures give", "", [], [],
-                 reading=[f"The paper: {text}. Its figures give: {found}."
-                          for text, found in cost.memory_paper.findings()])
+    return Table(
+        "memory-paper",
+        "Section 5.4: what the paper says, and what its own figures give",
+        "",
+        [],
+        [],
+        reading=[
+            f"The paper: {text}. Its figures give: {found}."
+            for text, found in cost.memory_paper.findings()
+        ],
+    )
 
 
 def of_truth(lab, _machine):
-    table = Table("memory-truth", "Quality: the trace against the emulator's own list of accesses", "count",
-                  ["accesses", "the same", "missed", "invented", "wrong"], [("emulator, one processor", 5)],
-                  reading=["The paper argues that its trace has false accesses and lacks others, and counts none. "
-                           "naive is its algorithm on the same hypervisor."])
+    table = Table(
+        "memory-truth",
+        "Quality: the trace against the emulator's own list of accesses",
+        "count",
+        ["accesses", "the same", "missed", "invented", "wrong"],
+        [("emulator, one processor", 5)],
+        reading=[
+            "The paper argues that its trace has false accesses and lacks others, and counts none. "
+            "naive is its algorithm on the same hypervisor."
+        ],
+    )
     for text, mutant, ring in (("memtrace=writes", None, 32), ("naive", "naive_memory", 128)):
         rings, log = truth_test.boot(lab, 1, "writes", 1, ring, mutant=mutant)
         found = memory_truth.compare(memory.read(rings), memory_log.Log(log))
-        table.add(text, [Cell(number(value)) for value in (
-            found.units, found.same, sum(found.missed.values()), sum(found.invented.values()),
-            sum(found.wrong.values()) + found.order)])
+        table.add(
+            text,
+            [
+                Cell(number(value))
+                for value in (
+                    found.units,
+                    found.same,
+                    sum(found.missed.values()),
+                    sum(found.invented.values()),
+                    sum(found.wrong.values()) + found.order,
+                )
+            ],
+        )
     return table
 
 
@@ -48,5 +74,10 @@ MEASURED = (
     Measured("memory-write", "Table 5.2: a traced write", "make e2e T=memory_cost/", of_write),
     Measured("memory-curve", "Figure 5.1", "make e2e T=memory_cost/", of_curve),
     Measured("memory-truth", "Quality", "make e2e T=memory_truth/", of_truth),
-    Measured("memory-paper", "Section 5.4", "pytest experiments/memory/analysis/test_memory_paper.py", of_paper),
+    Measured(
+        "memory-paper",
+        "Section 5.4",
+        "pytest experiments/memory/analysis/test_memory_paper.py",
+        of_paper,
+    ),
 )

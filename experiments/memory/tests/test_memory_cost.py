@@ -19,7 +19,9 @@ import pytest
 
 # Of a traced write: exits, root instructions and VMCS accesses, with its record and without.
 MOST_EXITS, MOST_INSTRUCTIONS, MOST_VMCS = 2, 230, 18
-GCC_14_MORE = 2  # root instructions: gcc 14 makes three moves more than gcc 12, 231.2 and 228.2 in all
+GCC_14_MORE = (
+    2  # root instructions: gcc 14 makes three moves more than gcc 12, 231.2 and 228.2 in all
+)
 MOST_BARE_INSTRUCTIONS, MOST_BARE_VMCS = 190, 14
 WORDS_OF_A_PAGE = 512
 
@@ -28,16 +30,23 @@ def boot(lab, column):
     mutant = memory_cost.MUTANTS.get(column)
     efi = mutant and path("build", "mutants", f"{mutant}.efi")
     options = memory_cost.OPTIONS.get(column, "")
-    return kernel.run(lab, memory_cost.PREFIX + column, Plan().add(*memory_cost.words()),
-                      config=f"memtrace=writes {options}".strip(), efi=efi)
+    return kernel.run(
+        lab,
+        memory_cost.PREFIX + column,
+        Plan().add(*memory_cost.words()),
+        config=f"memtrace=writes {options}".strip(),
+        efi=efi,
+    )
 
 
 def jobs_of(lab, column):
     """What each job counted; each ran, and recorded what it wrote."""
     done = boot(lab, column)
     expect_ok(done, memory_cost.words())
-    jobs = [memory_cost.counts_of(done.region(str(memory_cost.REGION + n)))
-            for n in range(len(memory_cost.JOBS))]
+    jobs = [
+        memory_cost.counts_of(done.region(str(memory_cost.REGION + n)))
+        for n in range(len(memory_cost.JOBS))
+    ]
     return jobs, memory_cost.records(done.console)
 
 
@@ -45,17 +54,21 @@ def test_guest_is_the_same(lab):
     """The loop's instructions are what the paper's formula says, and no trace changes them."""
     jobs, _ = jobs_of(lab, "ours")
     # Around the loop are its call and the marker's own instructions.
-    more = {t == 0: jobs[n]["guest"] - memory_paper.instructions(u, rounds)
-            for n, (_, t, u, rounds) in enumerate(memory_cost.JOBS[:memory_cost.FILL])}
+    more = {
+        t == 0: jobs[n]["guest"] - memory_paper.instructions(u, rounds)
+        for n, (_, t, u, rounds) in enumerate(memory_cost.JOBS[: memory_cost.FILL])
+    }
     assert all(0 < around < 30 for around in more.values()), more
-    for n, (_, t, u, rounds) in enumerate(memory_cost.JOBS[:memory_cost.FILL]):
+    for n, (_, t, u, rounds) in enumerate(memory_cost.JOBS[: memory_cost.FILL]):
         found = jobs[n]["guest"] - memory_paper.instructions(u, rounds)
         assert found == more[t == 0], (memory_cost.words()[n], found, more)
     # The emulator counts a REP anew that goes on after an exit; a processor does not.
     fills = [jobs[n]["guest"] for n in (memory_cost.FILL, memory_cost.FILL_TRACED)]
     assert fills[1] - fills[0] in (0, memory_cost.writes_of(memory_cost.FILL_TRACED)), fills
-    return f"{max(more.values())} instructions around the loop, traced or not; " \
-           f"REP STOS {fills[0]} and {fills[1]}"
+    return (
+        f"{max(more.values())} instructions around the loop, traced or not; "
+        f"REP STOS {fills[0]} and {fills[1]}"
+    )
 
 
 def test_nothing_traced(lab):
@@ -73,8 +86,10 @@ def test_write(lab):
     writes = memory_cost.writes_of(memory_cost.WRITES)
     assert records[memory_cost.WRITES] == writes, records
     costs = memory_cost.write_costs(jobs)
-    said = f"{costs['exits']:g} exits, {costs['instructions']:.1f} root instructions, " \
-           f"{memory_cost.vmcs(costs):.2f} VMCS accesses, {costs['rdmsr']:g} RDMSR"
+    said = (
+        f"{costs['exits']:g} exits, {costs['instructions']:.1f} root instructions, "
+        f"{memory_cost.vmcs(costs):.2f} VMCS accesses, {costs['rdmsr']:g} RDMSR"
+    )
     assert costs["exits"] <= MOST_EXITS, said
     more = GCC_14_MORE if re.match(r"gcc .*\) 14\.", environment.compiler()) else 0
     assert costs["instructions"] <= MOST_INSTRUCTIONS + more, said
@@ -93,8 +108,10 @@ def test_without_record(lab):
     jobs, records = jobs_of(lab, "bare")
     assert records[memory_cost.WRITES] == 0, records
     costs = memory_cost.write_costs(jobs)
-    said = f"{costs['exits']:g} exits, {costs['instructions']:.1f} root instructions, " \
-           f"{memory_cost.vmcs(costs):.2f} VMCS accesses"
+    said = (
+        f"{costs['exits']:g} exits, {costs['instructions']:.1f} root instructions, "
+        f"{memory_cost.vmcs(costs):.2f} VMCS accesses"
+    )
     assert costs["exits"] == 2 and costs["instructions"] <= MOST_BARE_INSTRUCTIONS, said
     assert memory_cost.vmcs(costs) <= MOST_BARE_VMCS, said
     return said
@@ -105,8 +122,10 @@ def test_other_way(lab):
     jobs, records = jobs_of(lab, "exits")
     assert records[memory_cost.WRITES] == memory_cost.writes_of(memory_cost.WRITES), records
     costs = memory_cost.write_costs(jobs)
-    said = f"{costs['exits']:g} exits, {costs['instructions']:.1f} root instructions, " \
-           f"{memory_cost.vmcs(costs):.2f} VMCS accesses"
+    said = (
+        f"{costs['exits']:g} exits, {costs['instructions']:.1f} root instructions, "
+        f"{memory_cost.vmcs(costs):.2f} VMCS accesses"
+    )
     assert costs["exits"] == 2, said
     return said
 
@@ -118,7 +137,9 @@ def reads_of(lab):
     expect_ok(done, words)
     _, _, u, rounds = memory_cost.READS[memory_cost.LOADS]
     assert memory_cost.records(done.console) == [0, u * rounds] * 2
-    return [memory_cost.counts_of(done.region(str(memory_cost.REGION + n))) for n in range(len(words))]
+    return [
+        memory_cost.counts_of(done.region(str(memory_cost.REGION + n))) for n in range(len(words))
+    ]
 
 
 def test_reads(lab):
@@ -137,8 +158,10 @@ def test_fill(lab):
     assert records[memory_cost.FILL_TRACED] == 2 * fills, records
     costs = memory_cost.per_write(jobs, memory_cost.FILL_TRACED, memory_cost.FILL, fills)
     assert costs["exits"] == 2 and costs["instructions"] < 2 * WORDS_OF_A_PAGE, costs
-    return f"{costs['exits']:g} exits and {costs['instructions']:.0f} root instructions for " \
-           f"{WORDS_OF_A_PAGE} words"
+    return (
+        f"{costs['exits']:g} exits and {costs['instructions']:.0f} root instructions for "
+        f"{WORDS_OF_A_PAGE} words"
+    )
 
 
 def test_naive(lab):
@@ -149,13 +172,19 @@ def test_naive(lab):
     assert naive["exits"] == 2 and naive["instructions"] > ours["instructions"], (naive, ours)
     words = records[memory_cost.FILL_TRACED] / memory_cost.writes_of(memory_cost.FILL_TRACED)
     assert words == WORDS_OF_A_PAGE, f"{words} records of a REP STOS"
-    return f"{naive['instructions']:.1f} root instructions, {memory_cost.vmcs(naive):.2f} VMCS " \
-           f"accesses, an INVEPT; REP STOS of a page: {words:.0f} records"
+    return (
+        f"{naive['instructions']:.1f} root instructions, {memory_cost.vmcs(naive):.2f} VMCS "
+        f"accesses, an INVEPT; REP STOS of a page: {words:.0f} records"
+    )
 
 
 def measure(*words):
-    done = subprocess.run([path("experiments", "memory", "translate", "measure.py"), *words],
-                          capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [path("experiments", "memory", "translate", "measure.py"), *words],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -177,8 +206,10 @@ def test_plugin():
 
 
 @pytest.mark.full
-@pytest.mark.skipif(not all(map(shutil.which, ("valgrind", "qemu-system-x86_64"))),
-                    reason="needs valgrind and qemu-system-x86")
+@pytest.mark.skipif(
+    not all(map(shutil.which, ("valgrind", "qemu-system-x86_64"))),
+    reason="needs valgrind and qemu-system-x86",
+)
 def test_translator(lab):
     """QEMU's plugin is called once for each write, and a record costs more than an empty hook."""
     host = translate(lab)["host"]
@@ -186,15 +217,20 @@ def test_translator(lab):
     assert plain["instruction"] > 1 and hook["write"] > plain["write"], host
     assert record["write"] > hook["write"] > 0, host
     return "host instructions for one of the guest, and for a write more: " + "; ".join(
-        f"{mode} {one['instruction']:.2f}, {one['write']:.1f}" for mode, one in host.items())
+        f"{mode} {one['instruction']:.2f}, {one['write']:.1f}" for mode, one in host.items()
+    )
 
 
 def test_tables(lab):
     """analysis/memory_cost.py prints what the boots have left."""
     for column in memory_cost.COLUMNS:
         jobs_of(lab, column)
-    done = subprocess.run([sys.executable, memory_cost.__file__, lab.keep],
-                          capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, memory_cost.__file__, lab.keep],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     for row in ("memtrace=writes: a store", "naive: a store", "48 of 100: 9.505 %", "0.23 %"):
         assert row in done.stdout, done.stdout

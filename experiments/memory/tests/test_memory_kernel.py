@@ -9,13 +9,28 @@ from test_host import NOT_ISOLATED, PEBS
 CPUS = 4
 TSC = "tsc_hz 500000000"
 WRITES = ["memory-writes"]
-# Each mode, and how PEBS is there: isolated, switched by MSR lists, or with those of GLOBAL_CTRL too.
-MODES = {"writes": (1, PEBS), "reads": (2, NOT_ISOLATED),
-         "all": (3, NOT_ISOLATED + ["hide_control load_global_ctrl_at_entry"])}
+# Each mode, and how PEBS is there: isolated, switched by MSR lists, or with those of GLOBAL_CTRL
+# too.
+MODES = {
+    "writes": (1, PEBS),
+    "reads": (2, NOT_ISOLATED),
+    "all": (3, NOT_ISOLATED + ["hide_control load_global_ctrl_at_entry"]),
+}
 EVENTS = ["smp-memory-events"]
 STORM = ["smp-memory:3000"]
-WHOLE = ["pmi", "self", "blocked", "sti", "movss", "hlt", "delivery", "task",
-         "smp-interrupts:150", "smp-interrupts:150:3000:1", "fuzz:1:0:2048"]
+WHOLE = [
+    "pmi",
+    "self",
+    "blocked",
+    "sti",
+    "movss",
+    "hlt",
+    "delivery",
+    "task",
+    "smp-interrupts:150",
+    "smp-interrupts:150:3000:1",
+    "fuzz:1:0:2048",
+]
 EPT_VIOLATION = "48"
 CR_ACCESS = "28"
 STORM_ALL = ["smp-memory-shadows", "smp-memory:500:3:40000", "smp-x2apic", "smp-memory:500:1:20000"]
@@ -24,9 +39,16 @@ MILLION = ["smp-memory:45000"]
 MILLION_LIMIT = 20000
 # tests/kernel/test_memory_sweep.c: each exit with its reason, the first exit of its sweep, and how
 # many exits are from one position to the next. Exits before are of the same reasons.
-SWEEPS = {"violation": (48, 101, 1), "trap": (37, 1001, 1), "last-violation": (48, 2001, 1),
-          "last-trap": (37, 3001, 1), "chunk-violation": (48, 4001, 1), "chunk": (37, 5001, 1),
-          "event-violation": (48, 6001, 16), "event-trap": (37, 18001, 16)}
+SWEEPS = {
+    "violation": (48, 101, 1),
+    "trap": (37, 1001, 1),
+    "last-violation": (48, 2001, 1),
+    "last-trap": (37, 3001, 1),
+    "chunk-violation": (48, 4001, 1),
+    "chunk": (37, 5001, 1),
+    "event-violation": (48, 6001, 16),
+    "event-trap": (37, 18001, 16),
+}
 REGION_SWEEP = 1720
 POSITIONS = 640  # more than any of these exits has instructions
 
@@ -34,13 +56,24 @@ LIMIT = 4000  # millions of instructions
 
 
 def writes(lab, entry="msr+nmi", config=""):
-    return kernel.run(lab, f"memory-writes-{entry}", Plan().add(*WRITES), entry=entry,
-                      config=f"memtrace=writes {config}")
+    return kernel.run(
+        lab,
+        f"memory-writes-{entry}",
+        Plan().add(*WRITES),
+        entry=entry,
+        config=f"memtrace=writes {config}",
+    )
 
 
 def storm(lab, cpus, words, config="memtrace=writes"):
-    return kernel.run(lab, f"memory-storm-{cpus}", Plan(TSC).add(*words, "smp-x2apic", *words),
-                      config=config, cpus=cpus, limit=LIMIT)
+    return kernel.run(
+        lab,
+        f"memory-storm-{cpus}",
+        Plan(TSC).add(*words, "smp-x2apic", *words),
+        config=config,
+        cpus=cpus,
+        limit=LIMIT,
+    )
 
 
 def test_writes(lab):
@@ -50,8 +83,12 @@ def test_writes(lab):
 
 def test_no_counter(lab):
     """A processor of version 6 with IA32_FIXED_CTR0 by its newer name alone: it counts nothing."""
-    boot = kernel.run(lab, "memory-no-counter", Plan("pmu_version 6", "hide_msr 0x309").add(*WRITES),
-                      config="memtrace=writes")
+    boot = kernel.run(
+        lab,
+        "memory-no-counter",
+        Plan("pmu_version 6", "hide_msr 0x309").add(*WRITES),
+        config="memtrace=writes",
+    )
     assert "# retired: 0, and 0 at the next instruction" in boot.console, kernel.notes(boot)
     kernel.tap(boot)  # it went on to its end
 
@@ -77,8 +114,13 @@ def test_storm(lab, cpus):
 @pytest.mark.full
 def test_storm_million(lab):
     """More than a million accesses of one processor."""
-    boot = kernel.run(lab, "memory-storm-million", Plan(TSC).add(*MILLION), limit=MILLION_LIMIT,
-                      config="memtrace=writes")
+    boot = kernel.run(
+        lab,
+        "memory-storm-million",
+        Plan(TSC).add(*MILLION),
+        limit=MILLION_LIMIT,
+        config="memtrace=writes",
+    )
     expect_ok(boot, MILLION)
     assert int(boot.lines("storm")[0]["records"]) > 1000000, boot.lines("storm")
     return total(boot)
@@ -87,8 +129,14 @@ def test_storm_million(lab):
 @pytest.mark.parametrize("cpus", [1, CPUS], ids=["storm_all_1", "storm_all_4"])
 def test_storm_all(lab, cpus):
     """The same where reads are recorded as well."""
-    boot = kernel.run(lab, f"memory-storm-all-{cpus}", Plan(TSC).add(*STORM_ALL), cpus=cpus,
-                      config="memtrace=all", limit=LIMIT)
+    boot = kernel.run(
+        lab,
+        f"memory-storm-all-{cpus}",
+        Plan(TSC).add(*STORM_ALL),
+        cpus=cpus,
+        config="memtrace=all",
+        limit=LIMIT,
+    )
     expect_ok(boot, STORM_ALL)
     return total(boot)
 
@@ -96,16 +144,29 @@ def test_storm_all(lab, cpus):
 @pytest.mark.parametrize("cpus", [1, CPUS])
 def test_storm_exits(lab, cpus):
     """The same where events exit in the step instead of being blocked by MOV SS."""
-    boot = kernel.run(lab, f"memory-storm-exits-{cpus}", Plan(TSC).add(*STORM_EXITS), limit=LIMIT,
-                      cpus=cpus, config="memtrace=writes memtrace_step=exits")
+    boot = kernel.run(
+        lab,
+        f"memory-storm-exits-{cpus}",
+        Plan(TSC).add(*STORM_EXITS),
+        limit=LIMIT,
+        cpus=cpus,
+        config="memtrace=writes memtrace_step=exits",
+    )
     expect_ok(boot, STORM_EXITS)
     return total(boot)
 
 
 def test_events(lab):
     """Frames, debug exceptions, faults, page walks, code that writes itself: at traced memory."""
-    expect_ok(kernel.run(lab, "memory-events", Plan(TSC).add(*EVENTS, "smp-x2apic", *EVENTS),
-                         config="memtrace=writes"), EVENTS)
+    expect_ok(
+        kernel.run(
+            lab,
+            "memory-events",
+            Plan(TSC).add(*EVENTS, "smp-x2apic", *EVENTS),
+            config="memtrace=writes",
+        ),
+        EVENTS,
+    )
 
 
 @pytest.mark.parametrize("mode", MODES, ids=[f"calls_{mode}" for mode in MODES])
@@ -113,11 +174,25 @@ def test_calls(lab, mode):
     """What the hypercall refuses, and what it gives; a store that is not traced has no exit. String
     instructions over pages that lie apart, and what the guest may not read."""
     most, pebs = MODES[mode]
-    words = ["memory-pebs", "memory-lent", f"memory-calls:{most}", "smp-memory-ranges",
-             "smp-memory-rights", "smp-memory-init",
-             *(f"memory-pages:{number + 1}" for number in range(most))]
-    expect_ok(kernel.run(lab, f"memory-calls-{mode}", Plan(TSC, *pebs).add(*words),
-                         config=f"memtrace={mode}", cpus=2), words)
+    words = [
+        "memory-pebs",
+        "memory-lent",
+        f"memory-calls:{most}",
+        "smp-memory-ranges",
+        "smp-memory-rights",
+        "smp-memory-init",
+        *(f"memory-pages:{number + 1}" for number in range(most)),
+    ]
+    expect_ok(
+        kernel.run(
+            lab,
+            f"memory-calls-{mode}",
+            Plan(TSC, *pebs).add(*words),
+            config=f"memtrace={mode}",
+            cpus=2,
+        ),
+        words,
+    )
 
 
 def test_loads_of_cr3(lab):
@@ -126,11 +201,16 @@ def test_loads_of_cr3(lab):
     found = []
     for entry, word in (("native", "instruction"), ("msr+nmi", "memory-instruction")):
         words = [f"{word}:cr3", f"{word}:cr3-refused"]
-        boot = kernel.run(lab, f"memory-cr3-{entry}", Plan(TSC).add(*words), entry=entry,
-                          config="memtrace=writes")
+        boot = kernel.run(
+            lab, f"memory-cr3-{entry}", Plan(TSC).add(*words), entry=entry, config="memtrace=writes"
+        )
         expect_ok(boot, words)
-        found.append([{key: row[key] for key in ("subject", "way", "at", "after", "events")}
-                      for row in boot.lines("instruction")])
+        found.append(
+            [
+                {key: row[key] for key in ("subject", "way", "at", "after", "events")}
+                for row in boot.lines("instruction")
+            ]
+        )
     wrong = [f"{row}, natively {wanted}" for wanted, row in zip(*found) if row != wanted]
     assert not wrong, f"{len(wrong)} differ; {'; '.join(wrong[:3])}"
     assert len(found[0]) == len(found[1]) > 20, found
@@ -150,8 +230,10 @@ def test_no_large_pages(lab):
 
 def test_refused_loads_of_cr3(lab):
     """A MOV to CR3 that faults neither ends nor begins what is traced of one CR3."""
-    expect_ok(kernel.run(lab, "memory-cr3-faults", Plan(TSC).add("memory-cr3"),
-                         config="memtrace=writes"), ["memory-cr3"])
+    expect_ok(
+        kernel.run(lab, "memory-cr3-faults", Plan(TSC).add("memory-cr3"), config="memtrace=writes"),
+        ["memory-cr3"],
+    )
 
 
 def test_believed_loads_of_cr3(lab):
@@ -161,8 +243,11 @@ def test_believed_loads_of_cr3(lab):
     return said[0]
 
 
-@pytest.mark.parametrize("mode, word", [("writes", "memory-pt"), ("pages", "memory-pt:5")],
-                         ids=["processor_trace", "processor_trace_pages"])
+@pytest.mark.parametrize(
+    "mode, word",
+    [("writes", "memory-pt"), ("pages", "memory-pt:5")],
+    ids=["processor_trace", "processor_trace_pages"],
+)
 def test_processor_trace(lab, mode, word):
     """Intel PT keeps a trace from beginning. One that begins later is whole, or ends in its own
     error, and is never taken for the guest's store."""
@@ -172,15 +257,24 @@ def test_processor_trace(lab, mode, word):
 
 def test_pebs_begun(lab):
     """A record of PEBS in the step of a load is not taken for a write of that instruction's."""
-    expect_ok(kernel.run(lab, "memory-pebs-begun", Plan("pebs 3").add("memory-pebs-begun"),
-                         config="memtrace=all"), ["memory-pebs-begun"])
+    expect_ok(
+        kernel.run(
+            lab, "memory-pebs-begun", Plan("pebs 3").add("memory-pebs-begun"), config="memtrace=all"
+        ),
+        ["memory-pebs-begun"],
+    )
 
 
 def test_processor_trace_mutant(lab):
     """Its output, taken for the guest's access: found out."""
-    boot = kernel.run(lab, "memory-pt-mutant", Plan("pt on").add("memory-pt"),
-                      config="memtrace=writes",
-                      efi=path("build", "mutants", "output_taken_for_walk.efi"), limit=LIMIT)
+    boot = kernel.run(
+        lab,
+        "memory-pt-mutant",
+        Plan("pt on").add("memory-pt"),
+        config="memtrace=writes",
+        efi=path("build", "mutants", "output_taken_for_walk.efi"),
+        limit=LIMIT,
+    )
     said = [line for line in boot.console.splitlines() if line.startswith("# a closed buffer")]
     assert said and "wanted an error" in said[0], boot.console[-2000:]
     return said[0]
@@ -194,8 +288,15 @@ TOLD = {"told": [], "not_told": ["hide_control prematurely_busy_shadow_stack"]}
 def cet(lab, mode, entry="msr+nmi", knobs=(), **more):
     name, number = mode
     word = f"smp-memory-cet:{number}"
-    return kernel.run(lab, f"memory-cet-{entry}-{name}", Plan(*knobs).add(word), model=CET,
-                      entry=entry, config=f"memtrace={name}", **more), [word]
+    return kernel.run(
+        lab,
+        f"memory-cet-{entry}-{name}",
+        Plan(*knobs).add(word),
+        model=CET,
+        entry=entry,
+        config=f"memtrace={name}",
+        **more,
+    ), [word]
 
 
 def test_cet_native(lab):
@@ -203,12 +304,13 @@ def test_cet_native(lab):
     expect_ok(*cet(lab, ("off", 0), entry="native"))
 
 
-@pytest.mark.parametrize("mode", [("writes", 1), ("reads", 2), ("all", 3)],
-                         ids=lambda mode: f"cet_{mode[0]}")
+@pytest.mark.parametrize(
+    "mode", [("writes", 1), ("reads", 2), ("all", 3)], ids=lambda mode: f"cet_{mode[0]}"
+)
 @pytest.mark.parametrize("knobs", TOLD.values(), ids=TOLD)
 def test_cet(lab, mode, knobs):
-    """An event's delivery that goes on in a closed page with the token of its shadow stack busy. The
-    statistics have each such exit as an EPT violation."""
+    """An event's delivery that goes on in a closed page with the token of its shadow stack busy.
+    The statistics have each such exit as an EPT violation."""
     boot, words = cet(lab, mode, knobs=knobs)
     expect_ok(boot, words)
     said = int(boot.lines("memory-cet")[0]["violations"])
@@ -226,8 +328,13 @@ def test_cet_mutant(lab, knobs):
 
 def test_cet_pages(lab):
     """memtrace=pages needs to be told: else a line says so, and there is no trace."""
-    boot = kernel.run(lab, "memory-cet-pages", Plan(*TOLD["not_told"]).add("memory-none"),
-                      model=CET, config="memtrace=pages")
+    boot = kernel.run(
+        lab,
+        "memory-cet-pages",
+        Plan(*TOLD["not_told"]).add("memory-none"),
+        model=CET,
+        config="memtrace=pages",
+    )
     expect_ok(boot, ["memory-none"])
     said = 'memtrace: found CET without "prematurely busy shadow stack"'
     assert said in boot.console, boot.console[-2000:]
@@ -241,36 +348,64 @@ def test_off(lab):
 def test_timed(lab):
     """memtrace_ms=: a processor that an INIT parks has come to its end, and keeps out no other."""
     words = ["smp-memory-timed"]
-    expect_ok(kernel.run(lab, "memory-timed", Plan(TSC).add(*words), cpus=2,
-                         config="memtrace=writes memtrace_ms=10000"), words)
+    expect_ok(
+        kernel.run(
+            lab,
+            "memory-timed",
+            Plan(TSC).add(*words),
+            cpus=2,
+            config="memtrace=writes memtrace_ms=10000",
+        ),
+        words,
+    )
 
 
 def test_whole(lab):
     """All memory traced from the start: NMIs, PMIs, interrupts in order, and the fuzzer goes on."""
-    boot = kernel.run(lab, "memory-whole", Plan(TSC).add(*WHOLE), limit=LIMIT,
-                      config="memtrace=writes memtrace_ms=10000")
+    boot = kernel.run(
+        lab,
+        "memory-whole",
+        Plan(TSC).add(*WHOLE),
+        limit=LIMIT,
+        config="memtrace=writes memtrace_ms=10000",
+    )
     expect_ok(boot, WHOLE)
     violations = boot.ledger["exits"][EPT_VIOLATION]["count"]
     assert violations > 100000, violations
     return f"{violations} violations"
 
 
-@pytest.mark.parametrize("entry, config", [("msr", ""), ("intercept", ""), ("msr+nmi", "apic=trap"),
-                                           ("msr+nmi", "mitigations=auto")])
+@pytest.mark.parametrize(
+    "entry, config",
+    [("msr", ""), ("intercept", ""), ("msr+nmi", "apic=trap"), ("msr+nmi", "mitigations=auto")],
+)
 def test_other_ways_in(lab, entry, config):
     """The same where NMIs are trapped, the PMU or the local APIC, or root mode is guarded."""
     words = ["memory-writes", "smp-memory:200:1:20000"]
-    boot = kernel.run(lab, f"memory-{entry}-{config[:4]}", Plan(TSC).add(*words), entry=entry,
-                      config=f"memtrace=writes {config}", limit=LIMIT)
+    boot = kernel.run(
+        lab,
+        f"memory-{entry}-{config[:4]}",
+        Plan(TSC).add(*words),
+        entry=entry,
+        config=f"memtrace=writes {config}",
+        limit=LIMIT,
+    )
     expect_ok(boot, words)
 
 
 def test_same_guest(lab):
-    """The fuzzer's results are those without a trace. (With a PMU the guest sees the lent counter.)"""
+    """The fuzzer's results are those without a trace. (With a PMU the guest sees the lent
+    counter.)"""
     hashes = []
     for trace, entry in (("10000", "msr+nmi"), ("10000", "msr"), ("0", "msr+nmi")):
-        boot = kernel.run(lab, f"memory-fuzz-{trace}-{entry}", Plan(TSC).add(WHOLE[-1]), limit=LIMIT,
-                          entry=entry, config=f"pmu=off memtrace=writes memtrace_ms={trace}")
+        boot = kernel.run(
+            lab,
+            f"memory-fuzz-{trace}-{entry}",
+            Plan(TSC).add(WHOLE[-1]),
+            limit=LIMIT,
+            entry=entry,
+            config=f"pmu=off memtrace=writes memtrace_ms={trace}",
+        )
         expect_ok(boot, WHOLE[-1:])
         hashes.append([row["hash"] for row in boot.lines("fuzz-hash")])
     assert hashes[0] == hashes[1] == hashes[2] != [], hashes
@@ -279,8 +414,14 @@ def test_same_guest(lab):
 
 def mutant(lab, name, word=STORM[0], start="# record "):
     """What the test found, which has to fail, on a hypervisor with one thing broken."""
-    boot = kernel.run(lab, f"memory-mutant-{name}", Plan(TSC).add(word), config="memtrace=writes",
-                      efi=path("build", "mutants", f"{name}.efi"), limit=LIMIT)
+    boot = kernel.run(
+        lab,
+        f"memory-mutant-{name}",
+        Plan(TSC).add(word),
+        config="memtrace=writes",
+        efi=path("build", "mutants", f"{name}.efi"),
+        limit=LIMIT,
+    )
     found = [line for test, good, _, line in kernel.tap(boot) if test == word and not good]
     assert found, f"{name} passed {word}"
     return [line for line in boot.console.splitlines() if line.startswith(start)]
@@ -288,8 +429,11 @@ def mutant(lab, name, word=STORM[0], start="# record "):
 
 # With each what it must be found out by: a frame pushed while the page is open leaves no record, so
 # that the handler's own pushes come in its place.
-BROKEN = {"open_to_events": "a push's place", "first_word": "a frame's place",
-          "naive_memory": "a push"}
+BROKEN = {
+    "open_to_events": "a push's place",
+    "first_word": "a frame's place",
+    "naive_memory": "a push",
+}
 
 
 @pytest.mark.parametrize("name", BROKEN, ids=[f"mutant_{name}" for name in BROKEN])
@@ -302,26 +446,43 @@ def test_mutant(lab, name):
 
 def test_halted_step(lab):
     """A step that begins in HLT, which the processor refuses: the store is tried again."""
-    boot = kernel.run(lab, "memory-halted-step", Plan(TSC).add("memory-writes"),
-                      config="memtrace=writes", limit=LIMIT,
-                      efi=path("build", "mutants", "halted_step.efi"))
+    boot = kernel.run(
+        lab,
+        "memory-halted-step",
+        Plan(TSC).add("memory-writes"),
+        config="memtrace=writes",
+        limit=LIMIT,
+        efi=path("build", "mutants", "halted_step.efi"),
+    )
     expect_ok(boot, ["memory-writes"])
 
 
 def test_unsaid_step(lab):
     """A store behind MOV SS whose exit saves no single step: it is stepped once, not for ever."""
-    boot = kernel.run(lab, "memory-unsaid-step", Plan(TSC).add(*EVENTS), config="memtrace=writes",
-                      limit=LIMIT, efi=path("build", "mutants", "unsaid_step.efi"))
+    boot = kernel.run(
+        lab,
+        "memory-unsaid-step",
+        Plan(TSC).add(*EVENTS),
+        config="memtrace=writes",
+        limit=LIMIT,
+        efi=path("build", "mutants", "unsaid_step.efi"),
+    )
     expect_ok(boot, EVENTS)
 
 
 @pytest.mark.parametrize("step", ["blocked", "exits"], ids=lambda step: f"exceptions_{step}")
 def test_exceptions(lab, step):
-    """Exceptions that another experiment lets exit do so during a trace too, in its steps and between."""
+    """Exceptions that another experiment lets exit do so during a trace too, in its steps and
+    between."""
     word = "smp-memory-exceptions"
-    boot = kernel.run(lab, f"memory-exceptions-{step}", Plan(TSC).add(word), limit=LIMIT,
-                      config=f"memtrace=writes memtrace_step={step}",
-                      efi=path("build", "mutants", "exceptions_exit.efi"))
+    boot = kernel.run(
+        lab,
+        f"memory-exceptions-{step}",
+        Plan(TSC).add(word),
+        limit=LIMIT,
+        config=f"memtrace=writes memtrace_step={step}",
+        efi=path("build", "mutants", "exceptions_exit.efi"),
+    )
     expect_ok(boot, [word])
 
 
@@ -329,13 +490,21 @@ def sweeps(lab, efi=None, name=""):
     knobs = []
     for reason, first, stride in SWEEPS.values():
         if stride == 1:
-            knobs.append(f"nmi_root reason={reason} exits={first}-{first + POSITIONS - 1} "
-                         "position=sweep")
+            knobs.append(
+                f"nmi_root reason={reason} exits={first}-{first + POSITIONS - 1} " "position=sweep"
+            )
         else:
-            knobs += [f"nmi_root reason={reason} exits={first + position * stride} "
-                      f"position={position + 1}" for position in range(POSITIONS)]
-    plan = Plan(*knobs).add(*(f"sweep-memory:{kind}:{first}:{POSITIONS}:{stride}"
-                              for kind, (_, first, stride) in SWEEPS.items()))
+            knobs += [
+                f"nmi_root reason={reason} exits={first + position * stride} "
+                f"position={position + 1}"
+                for position in range(POSITIONS)
+            ]
+    plan = Plan(*knobs).add(
+        *(
+            f"sweep-memory:{kind}:{first}:{POSITIONS}:{stride}"
+            for kind, (_, first, stride) in SWEEPS.items()
+        )
+    )
     return kernel.run(lab, name or "memory-sweep", plan, config="memtrace=writes", efi=efi)
 
 

@@ -26,13 +26,20 @@ BUILT = os.path.join(TOP, "build", "translate")
 LINE = re.compile(r"# memory-cost (\S+) t=(\d+) u=(\d+) rounds=(\d+) writes=(\d+) .*?ticks=(\d+)")
 # t of u turns write, as in the paper: Fig. 5.1's line, and Table 5.2 beside the same loop without a
 # write. Rounds so that a loop takes some tenths of a second under the slowest.
-LOOPS = ((0, 10000, 2000), (25, 10000, 2000), (50, 10000, 2000), (75, 10000, 2000),
-         (100, 10000, 2000), (0, 100, 200000), (48, 100, 200000))
+LOOPS = (
+    (0, 10000, 2000),
+    (25, 10000, 2000),
+    (50, 10000, 2000),
+    (75, 10000, 2000),
+    (100, 10000, 2000),
+    (0, 100, 200000),
+    (48, 100, 200000),
+)
 MODES = {"tcg": None, "tcg hook": "hook", "tcg record": "record"}
 # Callgrind is some 50 times slower. The difference of two lengths is free of the translation
 # itself.
 COUNTED = ((0, 100, 2000), (0, 100, 22000), (48, 100, 2000), (48, 100, 22000))
-TOLERANCE = 0.01 # of a count: the guest's own start waits for the clock, and writes while it does
+TOLERANCE = 0.01  # of a count: the guest's own start waits for the clock, and writes while it does
 TIME_LIMIT = 600
 
 
@@ -45,13 +52,30 @@ def qemu(loops, plugin=None, before=()):
     """Console and errors of one boot of the test kernel."""
     # The job's T counts from 1.
     jobs = ",".join(f"memory-cost:none:{t + 1}:{u}:{rounds}" for t, u, rounds in loops)
-    command = [*before, "qemu-system-x86_64", "-accel", "tcg", "-display", "none",
-               "-serial", "stdio", "-monitor", "none", "-m", "128", "-no-reboot", "-kernel", KERNEL,
-               "-append", f"tests={jobs}"]
+    command = [
+        *before,
+        "qemu-system-x86_64",
+        "-accel",
+        "tcg",
+        "-display",
+        "none",
+        "-serial",
+        "stdio",
+        "-monitor",
+        "none",
+        "-m",
+        "128",
+        "-no-reboot",
+        "-kernel",
+        KERNEL,
+        "-append",
+        f"tests={jobs}",
+    ]
     if plugin:
         command += ["-plugin", f"{BUILT}/plugin.so,{plugin}"]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace",
-                          timeout=TIME_LIMIT)
+    done = subprocess.run(
+        command, capture_output=True, text=True, errors="replace", timeout=TIME_LIMIT
+    )
     if done.returncode != 0 or "failed=0" not in done.stdout:
         raise RuntimeError(f"{' '.join(command)}: {(done.stdout + done.stderr)[-400:]}")
     return done.stdout, done.stderr
@@ -59,14 +83,22 @@ def qemu(loops, plugin=None, before=()):
 
 def measured(text):
     """Ticks by (t, u, rounds) of a console."""
-    return {tuple(int(n) for n in found.group(2, 3, 4)): int(found[6])
-            for found in LINE.finditer(text)}
+    return {
+        tuple(int(n) for n in found.group(2, 3, 4)): int(found[6]) for found in LINE.finditer(text)
+    }
 
 
 def native(loops):
-    return "\n".join(subprocess.run([f"{BUILT}/native", *map(str, loop)], check=True, text=True,
-                                    capture_output=True, timeout=TIME_LIMIT).stdout
-                     for loop in loops)
+    return "\n".join(
+        subprocess.run(
+            [f"{BUILT}/native", *map(str, loop)],
+            check=True,
+            text=True,
+            capture_output=True,
+            timeout=TIME_LIMIT,
+        ).stdout
+        for loop in loops
+    )
 
 
 def calls(loops, accesses):
@@ -89,8 +121,17 @@ def counted(plugin):
     """Host instructions by loop, of all of QEMU's threads. The guest reads its TSC right before and
     right after the loop, and callgrind writes out what it has whenever QEMU answers that."""
     with tempfile.TemporaryDirectory() as folder:
-        qemu(COUNTED, plugin, ("valgrind", "--tool=callgrind", "--smc-check=all",
-                               "--dump-before=cpu_get_tsc", f"--callgrind-out-file={folder}/out"))
+        qemu(
+            COUNTED,
+            plugin,
+            (
+                "valgrind",
+                "--tool=callgrind",
+                "--smc-check=all",
+                "--dump-before=cpu_get_tsc",
+                f"--callgrind-out-file={folder}/out",
+            ),
+        )
         parts = sorted(glob.glob(f"{folder}/out.*"), key=lambda name: int(name.rsplit(".", 1)[1]))
         totals = []
         for part in parts:
@@ -122,20 +163,37 @@ def run(repeat, with_instructions):
     found = {}
     # In turns, so that what else runs here meets all alike.
     for _ in range(repeat):
-        for mode, text in [("native", native(LOOPS)),
-                           *((mode, qemu(LOOPS, plugin)[0]) for mode, plugin in plugins.items())]:
+        for mode, text in [
+            ("native", native(LOOPS)),
+            *((mode, qemu(LOOPS, plugin)[0]) for mode, plugin in plugins.items()),
+        ]:
             for loop, ticks in measured(text).items():
                 found.setdefault((mode, loop), []).append(ticks)
     processor = re.search(r"Model name: *(.*)", text_of(["lscpu"]))
-    out = {"processor": processor[1] if processor else "not known", "repeat": repeat,
-           "qemu": text_of(["qemu-system-x86_64", "--version"]).splitlines()[0],
-           "accesses": accesses, "proof": proof,
-           "loops": [{"mode": mode, "t": t, "u": u, "rounds": rounds, "writes": t * rounds,
-                      "instructions": instructions(u, rounds), "ticks": min(ticks)}
-                     for (mode, (t, u, rounds)), ticks in found.items()]}
+    out = {
+        "processor": processor[1] if processor else "not known",
+        "repeat": repeat,
+        "qemu": text_of(["qemu-system-x86_64", "--version"]).splitlines()[0],
+        "accesses": accesses,
+        "proof": proof,
+        "loops": [
+            {
+                "mode": mode,
+                "t": t,
+                "u": u,
+                "rounds": rounds,
+                "writes": t * rounds,
+                "instructions": instructions(u, rounds),
+                "ticks": min(ticks),
+            }
+            for (mode, (t, u, rounds)), ticks in found.items()
+        ],
+    }
     if with_instructions:
-        out["host"] = {mode: dict(zip(("instruction", "write"), per_unit(counted(plugin))))
-                       for mode, plugin in plugins.items()}
+        out["host"] = {
+            mode: dict(zip(("instruction", "write"), per_unit(counted(plugin))))
+            for mode, plugin in plugins.items()
+        }
     return out
 
 
@@ -146,8 +204,11 @@ def main():
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("out", nargs="?", default=OUT)
     asked = parser.parse_args()
-    for tool, package in (("qemu-system-x86_64", "qemu-system-x86"), ("nasm", "nasm"),
-                          *((("valgrind", "valgrind"),) if asked.instructions else ())):
+    for tool, package in (
+        ("qemu-system-x86_64", "qemu-system-x86"),
+        ("nasm", "nasm"),
+        *((("valgrind", "valgrind"),) if asked.instructions else ()),
+    ):
         if shutil.which(tool) is None:
             sys.exit(f"measure.py: {tool} is missing; install {package}")
     if not os.path.exists(KERNEL):

@@ -54,14 +54,17 @@ class Peers(unittest.TestCase):
         table = peer_table.peer_table(machine())
         row = self.row(table, "nginx, per request")
         self.assertEqual(row.cells[0].kind, "missing")
-        self.assertEqual(table.notes[row.cells[0].note - 1], "these results have no experiment nginx")
+        self.assertEqual(
+            table.notes[row.cells[0].note - 1], "these results have no experiment nginx"
+        )
 
     def test_nginx_is_judged_by_its_runs(self):
         for least, most, runs, requests, reason in (
-                (90, 110, 5, 80000, peer_table.SAME),   # a median within the other's range
-                (99, 101, 5, 80000, peer_table.AHEAD),
-                (99, 101, 5, 800, peer_table.SAME),     # a batch is a tenth of a run
-                (99, 101, 4, 80000, peer_table.FEW)):
+            (90, 110, 5, 80000, peer_table.SAME),  # a median within the other's range
+            (99, 101, 5, 80000, peer_table.AHEAD),
+            (99, 101, 5, 800, peer_table.SAME),  # a batch is a tenth of a run
+            (99, 101, 4, 80000, peer_table.FEW),
+        ):
             maker = test_report.emulator()
             for name, value in (("msr+nmi", 105), ("kvm-mediated", 100)):
                 maker.region(name, "nginx", "plain", 0, value)
@@ -69,8 +72,10 @@ class Peers(unittest.TestCase):
             for entry in maker.made["measurements"]:
                 if entry["experiment"] == "nginx" and entry["metric"] == "instructions":
                     ours = entry["column"] == "msr+nmi"
-                    entry.update(n=runs, **({"min": 104, "p95": 106} if ours else
-                                            {"min": least, "p95": most}))
+                    entry.update(
+                        n=runs,
+                        **({"min": 104, "p95": 106} if ours else {"min": least, "p95": most})
+                    )
             table = peer_table.peer_table(maker.machine())
             self.assertEqual(self.reason(table, "nginx, per request"), reason)
 

@@ -17,7 +17,7 @@ NO_MITIGATIONS = "spec-ctrl=no"
 A1_PMIS = {"m200000": 0, "m10000": 10, "m1000": 100}
 SAMPLES_MIN = 990  # of 1,250,000 iterations with 40 cycles each, every 50,021 cycles: 1,000
 SHARES = {"share_c": 30, "share_b": 40, "share_a": 30}
-SHARE_WITHIN = 1   # percent
+SHARE_WITHIN = 1  # percent
 
 
 def default(lab):
@@ -29,8 +29,11 @@ def fast(lab):
 
 
 def rows_of(boot, experiment, metric):
-    return {row["item"]: float(row["value"]) for row in boot.lines("bench")
-            if row["experiment"] == experiment and row.get("metric") == metric and "value" in row}
+    return {
+        row["item"]: float(row["value"])
+        for row in boot.lines("bench")
+        if row["experiment"] == experiment and row.get("metric") == metric and "value" in row
+    }
 
 
 def expect_measured(boot):
@@ -79,7 +82,9 @@ def test_bitvisor(lab):
     """BitVisor passes the PMU's registers through; NMIs and the local APIC exit."""
     folder = os.environ.get("BITVISOR")
     if not folder:
-        raise Skip("BITVISOR= names no folder in which BitVisor was built (experiments/peers/README.md)")
+        raise Skip(
+            "BITVISOR= names no folder in which BitVisor was built (experiments/peers/README.md)"
+        )
     boot = peers.bitvisor(lab, folder)
     said = expect_measured(boot)
     assert "Starting BitVisor" in boot.console and exits_of(boot, "cpuid") == 1
@@ -99,8 +104,13 @@ def test_table(lab):
     """The table has a figure for each operation that Xen's virtual PMU has."""
     for boot in peers.plain(lab, "native"), peers.plain(lab, "msr+nmi"), fast(lab), default(lab):
         expect_measured(boot)
-    done = subprocess.run([sys.executable, "-B", path("experiments", "peers", "analysis", "peer_costs.py"), lab.keep],
-                          stdout=subprocess.PIPE, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-B", path("experiments", "peers", "analysis", "peer_costs.py"), lab.keep],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=60,
+    )
     rows = [line for line in done.stdout.splitlines() if "one PMI, Linux" in line]
     assert len(rows) == 1 and " - " not in rows[0], done.stdout
     return rows[0]

@@ -4,5 +4,13 @@ import kept
 import xu_published
 from added import Section
 
-SECTIONS = (Section("precise-of", "PEBS in the guest", "validity", kept.parts("precise"), short="PEBS",
-                    sources=(xu_published.PAPER,)),)
+SECTIONS = (
+    Section(
+        "precise-of",
+        "PEBS in the guest",
+        "validity",
+        kept.parts("precise"),
+        short="PEBS",
+        sources=(xu_published.PAPER,),
+    ),
+)

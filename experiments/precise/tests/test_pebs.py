@@ -11,8 +11,8 @@ EXIT_CPUID = "10"
 LARGE_SHARE, SHARE_POINTS = 5, 1  # percent; of a hundred, between two runs: the kernel has timers
 FIXED_COUNTER_0 = "0x0000000100000000"  # of IA32_PEBS_ENABLE
 LIMIT = 60_000  # millions of instructions
-# In points. Sampled by the full buffer the program ends before the kernel's next tick, sampled one by
-# one it does not; a tick alone is some 0.08.
+# In points. Sampled by the full buffer the program ends before the kernel's next tick, sampled one
+# by one it does not; a tick alone is some 0.08.
 MAX_OVERHEAD_LARGE, MAX_OVERHEAD_EACH = 0.02, 0.3
 # Addresses in programs/payload/loop.asm and access.asm do not move: "dec" and the branch of a loop.
 LOOP_RECORDS = {"instructions": 199, "cycles": 199, "branches": 99}
@@ -27,9 +27,17 @@ CASES_ALL = CASES | {"brstack", "prec_dist", "callgraph", "weight", "registers",
 
 
 def sampled(lab, entry, knobs=("pebs 3",), model=None, how="some", name="", more=""):
-    boot = lab.emulator(f"pebs-{entry}{name}-{how}", entry=entry, initrd=path("build/payload/precise-cloud.img"), jobs="pebs",
-                        knobs="\n".join(knobs) + "\n", model=model, limit=LIMIT,
-                        config="console=none", append=f"norandmaps pmv.pebs={how}{more}")
+    boot = lab.emulator(
+        f"pebs-{entry}{name}-{how}",
+        entry=entry,
+        initrd=path("build/payload/precise-cloud.img"),
+        jobs="pebs",
+        knobs="\n".join(knobs) + "\n",
+        model=model,
+        limit=LIMIT,
+        config="console=none",
+        append=f"norandmaps pmv.pebs={how}{more}",
+    )
     boot.expect_status(STATUS_POWEROFF)
     assert boot.job_status("pebs") == 0, boot.lines("pebs")
     return boot
@@ -109,9 +117,11 @@ def test_no_exit(lab):
     return f"{stored['pebs']} records; {exits[EXIT_CPUID]['count']} CPUIDs in perf record"
 
 
-@pytest.mark.parametrize(("region", "limit"),
-                         [(REGION_LARGE, MAX_OVERHEAD_LARGE), (REGION_EACH, MAX_OVERHEAD_EACH)],
-                         ids=["overhead_large", "overhead_each"])
+@pytest.mark.parametrize(
+    ("region", "limit"),
+    [(REGION_LARGE, MAX_OVERHEAD_LARGE), (REGION_EACH, MAX_OVERHEAD_EACH)],
+    ids=["overhead_large", "overhead_each"],
+)
 def test_overhead(lab, region, limit):
     native, guest = (overhead(sampled(lab, entry), region) for entry in ("native", "msr+nmi"))
     assert native > 0 and abs(native - guest) <= limit, (native, guest)
@@ -120,8 +130,14 @@ def test_overhead(lab, region, limit):
 
 def test_shares(lab):
     """The cover letter's comparison: shares of two hot functions, guest and native."""
-    found = [{row["function"]: row["share"] for row in sampled(lab, entry).lines("pebs")
-              if "function" in row} for entry in ("native", "msr+nmi")]
+    found = [
+        {
+            row["function"]: row["share"]
+            for row in sampled(lab, entry).lines("pebs")
+            if "function" in row
+        }
+        for entry in ("native", "msr+nmi")
+    ]
     assert found[0] == found[1] and set(found[0]) == set(FUNCTIONS), found
     return ", ".join(f"{name} {share} %" for name, share in found[1].items())
 
@@ -129,38 +145,54 @@ def test_shares(lab):
 @pytest.mark.full
 def test_all_ways(lab):
     """Branch stacks, call chains, weights, registers, precise distribution, perf mem, BTS."""
-    return same_records(*(sampled(lab, entry, how="all") for entry in ("native", "msr+nmi")),
-                        CASES_ALL)
+    return same_records(
+        *(sampled(lab, entry, how="all") for entry in ("native", "msr+nmi")), CASES_ALL
+    )
 
 
 @pytest.mark.full
 def test_kernel_symbols(lab):
     """Shares of the kernel's functions, by name: those natively."""
-    native, guest = ({(row["mode"], row["function"]): float(row["share"])
-                      for row in sampled(lab, entry, how="all").lines("pebs") if row.get("case") == "kernel"}
-                     for entry in ("native", "msr+nmi"))
-    large = {name for found in (native, guest) for name, share in found.items() if share >= LARGE_SHARE}
+    native, guest = (
+        {
+            (row["mode"], row["function"]): float(row["share"])
+            for row in sampled(lab, entry, how="all").lines("pebs")
+            if row.get("case") == "kernel"
+        }
+        for entry in ("native", "msr+nmi")
+    )
+    large = {
+        name for found in (native, guest) for name, share in found.items() if share >= LARGE_SHARE
+    }
     assert len([name for name in large if name[0] == "k"]) >= 3, native
-    far = {name: (native.get(name), guest.get(name)) for name in large
-           if abs(native.get(name, 0) - guest.get(name, 0)) > SHARE_POINTS}
+    far = {
+        name: (native.get(name), guest.get(name))
+        for name in large
+        if abs(native.get(name, 0) - guest.get(name, 0)) > SHARE_POINTS
+    }
     assert not far, far
-    return ", ".join(f"{name} {guest[mode, name]} % ({native[mode, name]} %)"
-                     for mode, name in sorted(large, key=lambda one: -native[one])[:5])
+    return ", ".join(
+        f"{name} {guest[mode, name]} % ({native[mode, name]} %)"
+        for mode, name in sorted(large, key=lambda one: -native[one])[:5]
+    )
 
 
 @pytest.mark.full
 def test_adaptive(lab):
     """Record format 4 with its groups."""
-    boots = [sampled(lab, entry, ADAPTIVE, ICE_LAKE, "all", "-adaptive")
-             for entry in ("native", "msr+nmi")]
+    boots = [
+        sampled(lab, entry, ADAPTIVE, ICE_LAKE, "all", "-adaptive")
+        for entry in ("native", "msr+nmi")
+    ]
     driver = [row["driver"] for row in boots[1].lines("pebs") if "driver" in row]
     assert driver and driver[0].startswith("PEBS fmt4+-baseline, Icelake events"), driver
     return same_records(*boots, CASES_ALL)
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("policy", ["msr", "intercept"],
-                         ids=["other_policy_msr", "other_policy_intercept"])
+@pytest.mark.parametrize(
+    "policy", ["msr", "intercept"], ids=["other_policy_msr", "other_policy_intercept"]
+)
 def test_other_policies(lab, policy):
     """The same records at more exits."""
     boot = sampled(lab, policy)
@@ -168,13 +200,18 @@ def test_other_policies(lab, policy):
     account = boot.region(REGION_EACH)
     pmis = int(cases(boot)["each"]["pmis"])
     assert exit_count(account) >= pmis, account["exits"]
-    return f"{exit_count(account) / pmis:.1f} exits for a PMI, " \
-           f"overhead {overhead(boot, REGION_EACH):.2f} %"
+    return (
+        f"{exit_count(account) / pmis:.1f} exits for a PMI, "
+        f"overhead {overhead(boot, REGION_EACH):.2f} %"
+    )
 
 
 # Of the suite whose kernel is the host's; of the newest one also with its mediated vPMU.
-KVMS = {"kvm": ("", ""), "kvm-new": ("trixie-backports", ""),
-        "kvm-mediated": ("trixie-backports", "pmv.mediated=1 ")}
+KVMS = {
+    "kvm": ("", ""),
+    "kvm-new": ("trixie-backports", ""),
+    "kvm-mediated": ("trixie-backports", "pmv.mediated=1 "),
+}
 
 
 @pytest.mark.full
@@ -183,54 +220,88 @@ def test_kvm_offers_none(lab, column):
     """KVM offers PEBS on a processor whose PEBS copes with EPT, and on no other."""
     suite, words = KVMS[column]
     host = f"{suite}-" if suite else ""
-    boot = lab.emulator(f"pebs-{column}", entry="native", jobs="cpuinfo,kvm", memory=1024,
-                        kernel=lab.kernel("cloud", suite),
-                        initrd=path(f"build/payload/kvm-small-{host}cloud.img"),
-                        knobs="pebs 3\n", append=f"{words}pmv.kvm=cpuinfo", limit=LIMIT)
+    boot = lab.emulator(
+        f"pebs-{column}",
+        entry="native",
+        jobs="cpuinfo,kvm",
+        memory=1024,
+        kernel=lab.kernel("cloud", suite),
+        initrd=path(f"build/payload/kvm-small-{host}cloud.img"),
+        knobs="pebs 3\n",
+        append=f"{words}pmv.kvm=cpuinfo",
+        limit=LIMIT,
+    )
     boot.expect_status(STATUS_POWEROFF)
     drivers = [line for line in boot.console.splitlines() if "Performance Events:" in line]
     assert len(drivers) == 2 and "PEBS fmt3+" in drivers[0] and "PEBS" not in drivers[1], drivers
 
 
 def on_sapphire_rapids(lab, column, around=""):
-    """The boot of the job with the few cases, on the model whose PEBS KVM offers to its guest. `around`: what its
-    host does meanwhile."""
+    """The boot of the job with the few cases, on the model whose PEBS KVM offers to its guest.
+    `around`: what its host does meanwhile."""
     if column not in KVMS:
         return sampled(lab, column, ADAPTIVE, SAPPHIRE_RAPIDS, "few", "-sapphire", " no5lvl")
     suite, words = KVMS[column]
-    boot = lab.emulator(f"pebs-own-{column}{around and '-'}{around}", entry="native", jobs="kvm", memory=1024,
-                        kernel=lab.kernel("cloud", suite), model=SAPPHIRE_RAPIDS,
-                        initrd=path(f"build/payload/kvm-precise-{suite}{'-' if suite else ''}cloud.img"),
-                        knobs="\n".join(ADAPTIVE) + "\n", limit=LIMIT,
-                        append=f"{words}norandmaps no5lvl pmv.kvm=pebs pmv.pebs=few{around and ' pmv.kvm_around='}{around}")
+    boot = lab.emulator(
+        f"pebs-own-{column}{around and '-'}{around}",
+        entry="native",
+        jobs="kvm",
+        memory=1024,
+        kernel=lab.kernel("cloud", suite),
+        model=SAPPHIRE_RAPIDS,
+        initrd=path(f"build/payload/kvm-precise-{suite}{'-' if suite else ''}cloud.img"),
+        knobs="\n".join(ADAPTIVE) + "\n",
+        limit=LIMIT,
+        append=f"{words}norandmaps no5lvl pmv.kvm=pebs "
+        f"pmv.pebs=few{around and ' pmv.kvm_around='}{around}",
+    )
     boot.expect_status(STATUS_POWEROFF)
     return boot
 
 
 @pytest.mark.full
 def test_kvm_own(lab):
-    """KVM's own guest PEBS. Linux 7.3 has it where the vPMU is not mediated, and without adaptive PEBS: then
-    fixed counters have none, and the guest's write of one is refused. On a general counter its records are the
-    machine's, at a PMI, and exits, for each. Under PMUvisor both are the machine's, without an exit for the PMU."""
-    native, ours, *kvms = (on_sapphire_rapids(lab, column) for column in ("native", "msr+nmi", *KVMS))
+    """KVM's own guest PEBS. Linux 7.3 has it where the vPMU is not mediated, and without adaptive
+    PEBS: then fixed counters have none, and the guest's write of one is refused. On a general
+    counter its records are the machine's, at a PMI, and exits, for each. Under PMUvisor both are
+    the machine's, without an exit for the PMU.
+    """
+    native, ours, *kvms = (
+        on_sapphire_rapids(lab, column) for column in ("native", "msr+nmi", *KVMS)
+    )
     same_records(native, ours, FEW)
-    assert set(ours.region(REGION_RECORD)["exits"]) == {EXIT_CPUID}, ours.region(REGION_RECORD)["exits"]
-    offered = {column: " PEBS" in f" {boot.lines('pebs')[0]['driver']}" for column, boot in zip(KVMS, kvms)}
+    assert set(ours.region(REGION_RECORD)["exits"]) == {EXIT_CPUID}, ours.region(REGION_RECORD)[
+        "exits"
+    ]
+    offered = {
+        column: " PEBS" in f" {boot.lines('pebs')[0]['driver']}" for column, boot in zip(KVMS, kvms)
+    }
     assert offered == {"kvm": False, "kvm-new": True, "kvm-mediated": False}, offered
     theirs = kvms[1]
-    assert [row["refused"] for row in theirs.lines("pebs") if "refused" in row] == [FIXED_COUNTER_0], theirs.lines("pebs")
+    assert [row["refused"] for row in theirs.lines("pebs") if "refused" in row] == [
+        FIXED_COUNTER_0
+    ], theirs.lines("pebs")
     own, machines = cases(theirs), cases(native)
-    assert own["loop"]["records"] == "0" and own["br_instr"]["digest"] == machines["br_instr"]["digest"], own
+    assert (
+        own["loop"]["records"] == "0"
+        and own["br_instr"]["digest"] == machines["br_instr"]["digest"]
+    ), own
     records, exits = int(own["br_instr"]["pmis"]), exit_count(theirs.region(REGION_RECORD))
     assert records == int(machines["br_instr"]["records"]) and exits > 5 * records, (records, exits)
-    return f"{records} records, each a PMI, {exits} exits; fixed counter: {machines['loop']['records']} natively, 0"
+    return (
+        f"{records} records, each a PMI, {exits} exits; fixed counter: "
+        f"{machines['loop']['records']} natively, 0"
+    )
 
 
 @pytest.mark.full
 def test_kvm_host_too(lab):
-    """Host and guest exclude each other: while KVM's host samples precisely, its guest has no record."""
+    """Host and guest exclude each other: while KVM's host samples precisely, its guest has no
+    record."""
     alone, both = (on_sapphire_rapids(lab, "kvm-new", around) for around in ("", "pebs_host"))
     own = int(cases(alone)["br_instr"]["records"])
-    guest, host = int(cases(both)["br_instr"]["records"]), int(both.lines("pebs_host")[0]["records"])
+    guest, host = int(cases(both)["br_instr"]["records"]), int(
+        both.lines("pebs_host")[0]["records"]
+    )
     assert own > 0 and guest == 0 and host > 0, (own, guest, host)
     return f"guest alone {own} records; with the host's {host} the guest has {guest}"

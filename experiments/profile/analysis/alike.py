@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# alike.py: whether two runs of the whole answer are the same: to the digit for programs in user mode; where the
-# kernel's own work and its clock have a part, within an interval.
+# alike.py: whether two runs of the whole answer are the same: to the digit for programs in user
+# mode; where the kernel's own work and its clock have a part, within an interval.
 EXACT = ("listing2", "shorts", "sqlite3", "glpsol")
-APART = 0.02      # of distances and of shares
-COUNTS = 0.01     # of samples and overflows
-MEDIANS = 1       # instructions
+APART = 0.02  # of distances and of shares
+COUNTS = 0.01  # of samples and overflows
+MEDIANS = 1  # instructions
 AS_IT_COMES = ("skid_largest", "handler_largest", "curve", "outside")  # one interrupt in thousands
 
 
@@ -26,7 +26,14 @@ def unlike(one, other):
             found.append(f"{part}: {len(one[part])} and {len(other[part])}")
         for first, second in zip(one[part], other[part]):
             exact = first.get("load") in EXACT
-            found += [f"{first['label']}, {first.get('load', 'all')}, {key}: {first[key]} and {second.get(key)}"
-                      for key in first
-                      if not (first[key] == second.get(key) if exact else near(key, first[key], second.get(key)))]
+            found += [
+                f"{first['label']}, {first.get('load', 'all')}, {key}: {first[key]} and "
+                f"{second.get(key)}"
+                for key in first
+                if not (
+                    first[key] == second.get(key)
+                    if exact
+                    else near(key, first[key], second.get(key))
+                )
+            ]
     return found

@@ -3,4 +3,8 @@
 import kept
 from added import Section
 
-SECTIONS = (Section("profile-of", "How true is a profile?", "costs-of", kept.parts("profile"), short="Profiles"),)
+SECTIONS = (
+    Section(
+        "profile-of", "How true is a profile?", "costs-of", kept.parts("profile"), short="Profiles"
+    ),
+)

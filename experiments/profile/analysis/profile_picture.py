@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# profile_picture.py: draws distance.svg of results/answers/profile.json: of one real program the distance from the
-# truth by the number of samples; of all loads that of the whole run. Usage: profile_picture.py
+# profile_picture.py: draws distance.svg of results/answers/profile.json: of one real program the
+# distance from the truth by the number of samples; of all loads that of the whole run. Usage:
+# profile_picture.py
 import os
 import sys
 
@@ -20,8 +21,10 @@ KEY = "profile-distance"
 
 def described(rows):
     """What the picture says, in words."""
-    return "; ".join(f"{row['label']}, {row['load']}: {row['by_function']:.3f} at {row['samples']} samples"
-                     for row in rows)
+    return "; ".join(
+        f"{row['label']}, {row['load']}: {row['by_function']:.3f} at {row['samples']} samples"
+        for row in rows
+    )
 
 
 def draw(answer):
@@ -31,8 +34,20 @@ def draw(answer):
     figure, (lines, bars) = pyplot.subplots(1, 2, figsize=(plots.WIDTH * 1.2, 3.4))
     one = [row for row in rows if row["load"] == SHOWN]
     for mark, row in enumerate(one):
-        lines.plot(*zip(*row["curve"]), marker=MARKS[mark % len(MARKS)], markersize=3, linewidth=1, label=row["label"])
-    lines.plot(*zip(*answer["chance"]), color=plots.INK, linestyle="--", linewidth=1, label="samples at random")
+        lines.plot(
+            *zip(*row["curve"]),
+            marker=MARKS[mark % len(MARKS)],
+            markersize=3,
+            linewidth=1,
+            label=row["label"],
+        )
+    lines.plot(
+        *zip(*answer["chance"]),
+        color=plots.INK,
+        linestyle="--",
+        linewidth=1,
+        label="samples at random",
+    )
     lines.set_xscale("log", base=2)
     lines.set_yscale("log")
     lines.set_title(f"{SHOWN}, by function", loc="left")
@@ -40,7 +55,9 @@ def draw(answer):
     lines.set_ylabel("total variation from the truth")
     labels = list(dict.fromkeys(row["label"] for row in rows))
     for place, load in enumerate(LOADS):
-        points = [(row["by_function"], labels.index(row["label"])) for row in rows if row["load"] == load]
+        points = [
+            (row["by_function"], labels.index(row["label"])) for row in rows if row["load"] == load
+        ]
         bars.scatter(*zip(*points), marker=MARKS[place], s=16, label=load)
     bars.set_yticks(range(len(labels)), labels)
     bars.invert_yaxis()

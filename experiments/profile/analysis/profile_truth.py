@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# profile_truth.py: reads the file of the emulator's knob profile_truth (emulator/README.md): what a profile of a
-# region should be, and where each overflow and its interrupt were.
+# profile_truth.py: reads the file of the emulator's knob profile_truth (emulator/README.md): what a
+# profile of a region should be, and where each overflow and its interrupt were.
 import collections
 from dataclasses import dataclass, field
 
@@ -18,11 +18,15 @@ class Region:
     events: list = field(default_factory=list)  # Overflow and Interrupt, in their order
 
     def by_vector(self, vector):
-        return [event for event in self.events if isinstance(event, Interrupt) and event.vector == vector]
+        return [
+            event
+            for event in self.events
+            if isinstance(event, Interrupt) and event.vector == vector
+        ]
 
     def space_of(self, addresses):
-        """The address space that has executed most of these addresses: the program that was sampled. Not by the
-        overflows: with PEBS there are none."""
+        """The address space that has executed most of these addresses: the program that was
+        sampled. Not by the overflows: with PEBS there are none."""
         found = collections.Counter()
         for place in self.counts:
             found[place.space] += addresses.get(place.rip, 0)
@@ -58,15 +62,33 @@ def read(lines):
             found[number] = now
         elif what == "overflow":
             space, rip, user, interrupts, retired, outside = words
-            now.events.append(Overflow(int(space, 16), int(rip, 16), user == "1", interrupts == "1", int(retired),
-                                       int(outside)))
+            now.events.append(
+                Overflow(
+                    int(space, 16),
+                    int(rip, 16),
+                    user == "1",
+                    interrupts == "1",
+                    int(retired),
+                    int(outside),
+                )
+            )
         elif what == "interrupt":
             vector, space, rip, user, retired, outside = words
-            now.events.append(Interrupt(int(vector), int(space, 16), int(rip, 16), user == "1", int(retired),
-                                        int(outside)))
+            now.events.append(
+                Interrupt(
+                    int(vector),
+                    int(space, 16),
+                    int(rip, 16),
+                    user == "1",
+                    int(retired),
+                    int(outside),
+                )
+            )
         elif what == "count":
             space, rip, user, interrupts, count = words
-            now.counts[Place(int(space, 16), int(rip, 16), user == "1", interrupts == "1")] = int(count)
+            now.counts[Place(int(space, 16), int(rip, 16), user == "1", interrupts == "1")] = int(
+                count
+            )
         else:
             raise AssertionError(f"unknown line: {line}")
     return found
@@ -75,11 +97,12 @@ def read(lines):
 @dataclass
 class Ways:
     """From overflows to interrupts."""
-    skids: list = field(default_factory=list)      # instructions outside root mode in between
+
+    skids: list = field(default_factory=list)  # instructions outside root mode in between
     distances: list = field(default_factory=list)  # of all modes
-    merged: int = 0                                # overflows whose interrupt was another's too
-    lost: int = 0                                  # that no interrupt followed
-    unasked: int = 0                               # interrupts without an overflow
+    merged: int = 0  # overflows whose interrupt was another's too
+    lost: int = 0  # that no interrupt followed
+    unasked: int = 0  # interrupts without an overflow
 
 
 def pairs(region, vector=NMI):
@@ -97,11 +120,15 @@ def pairs(region, vector=NMI):
 def ways(region, vector=NMI):
     """How the overflows became interrupts with this vector."""
     matched = pairs(region, vector)
-    events = [event for event in region.events if isinstance(event, Overflow) or event.vector == vector]
+    events = [
+        event for event in region.events if isinstance(event, Overflow) or event.vector == vector
+    ]
     overflows = sum(isinstance(event, Overflow) for event in events)
-    found = Ways(skids=[after.outside_root - overflow.outside_root for overflow, after in matched],
-                 distances=[after.retired - overflow.retired for overflow, after in matched],
-                 unasked=len(events) - overflows - len(matched))
+    found = Ways(
+        skids=[after.outside_root - overflow.outside_root for overflow, after in matched],
+        distances=[after.retired - overflow.retired for overflow, after in matched],
+        unasked=len(events) - overflows - len(matched),
+    )
     for event in reversed(events):
         if isinstance(event, Interrupt):
             break

@@ -13,7 +13,8 @@ def share(counts):
 
 
 def distance(one, other):
-    """Total variation: half the sum of all differences of shares. 0: the same profile; 1: nothing in common."""
+    """Total variation: half the sum of all differences of shares. 0: the same profile; 1: nothing
+    in common."""
     return sum(abs(one.get(name, 0) - other.get(name, 0)) for name in one.keys() | other.keys()) / 2
 
 
@@ -23,7 +24,9 @@ class Functions:
     def __init__(self, symbols, wanted=None):
         """`symbols`: [(first, end, name)]; `wanted`: the names that a profile is of, or all."""
         self.ranges = sorted(one for one in symbols if wanted is None or one[2] in wanted)
-        assert not wanted or {name for _, _, name in self.ranges} == set(wanted), f"of {wanted} there are {self.ranges}"
+        assert not wanted or {name for _, _, name in self.ranges} == set(
+            wanted
+        ), f"of {wanted} there are {self.ranges}"
 
     def of(self, address):
         """Its name; None: it is in none of those that are wanted."""
@@ -40,18 +43,21 @@ class Functions:
 
     def within(self, addresses):
         """The same by instruction."""
-        return collections.Counter({address: count for address, count in addresses.items()
-                                    if self.of(address) is not None})
+        return collections.Counter(
+            {address: count for address, count in addresses.items() if self.of(address) is not None}
+        )
 
 
 def of_stacks(stacks, instructions):
-    """{address: count} by branch records: the code between a branch's target and the next branch has run from its
-    begin to its end. `stacks`: of each sample [(from, to)], the newest first; `instructions`: all addresses of the
-    program's, in order."""
+    """{address: count} by branch records: the code between a branch's target and the next branch
+    has run from its begin to its end. `stacks`: of each sample [(from, to)], the newest first;
+    `instructions`: all addresses of the program's, in order."""
     found = collections.Counter()
     for stack in stacks:
         for (end, _), (_, start) in zip(stack, stack[1:]):
-            first, last = bisect.bisect_left(instructions, start), bisect.bisect_right(instructions, end)
+            first, last = bisect.bisect_left(instructions, start), bisect.bisect_right(
+                instructions, end
+            )
             # From one privilege level to another the code between is not straight.
             if start <= end:
                 found.update(instructions[first:last])
@@ -73,23 +79,34 @@ def by_samples(samples, profile, true):
     found, step = [], 1
     while len(samples) // step >= 8:
         parts = thinned(samples, step)
-        found.append((len(samples) / step, sum(distance(profile(part), true) for part in parts) / len(parts)))
+        found.append(
+            (len(samples) / step, sum(distance(profile(part), true) for part in parts) / len(parts))
+        )
         step *= 2
     return found
 
 
 def by_chance(true, samples):
-    """The mean distance of so many samples that are drawn at random: of each share the mean deviation of a binomial
-    distribution (de Moivre's sum)."""
+    """The mean distance of so many samples that are drawn at random: of each share the mean
+    deviation of a binomial distribution (de Moivre's sum)."""
     total = 0.0
     for part in true.values():
         if 0 < part < 1:
             over = math.floor(part * samples) + 1
-            ways = math.lgamma(samples + 1) - math.lgamma(over + 1) - math.lgamma(samples - over + 1)
-            total += 2 * over * math.exp(ways + over * math.log(part) + (samples - over + 1) * math.log(1 - part))
+            ways = (
+                math.lgamma(samples + 1) - math.lgamma(over + 1) - math.lgamma(samples - over + 1)
+            )
+            total += (
+                2
+                * over
+                * math.exp(ways + over * math.log(part) + (samples - over + 1) * math.log(1 - part))
+            )
     return total / samples / 2
 
 
 def part_masked(addresses, masked):
-    """Of {address: count} the part that was with interrupts off, where {address: part} of the truth has it."""
-    return sum(count * masked.get(address, 0) for address, count in addresses.items()) / sum(addresses.values())
+    """Of {address: count} the part that was with interrupts off, where {address: part} of the truth
+    has it."""
+    return sum(count * masked.get(address, 0) for address, count in addresses.items()) / sum(
+        addresses.values()
+    )

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_profile_page.py: page, picture and the report's tables are of results/answers/profile.json; and when another run
-# is the same.
+# test_profile_page.py: page, picture and the report's tables are of results/answers/profile.json;
+# and when another run is the same.
 import copy
 
 import pytest
@@ -19,7 +19,9 @@ def test_page_and_picture():
     assert page == profile_tables.put(page, answer)
     with open(profile_picture.PICTURE, encoding="utf-8") as source:
         kept = plots.mark_of(source.read())
-    assert kept and kept == plots.mark_of(profile_picture.draw(answer)), "profile_picture.py draws another one"
+    assert kept and kept == plots.mark_of(
+        profile_picture.draw(answer)
+    ), "profile_picture.py draws another one"
     answer["rows"][0]["by_function"] *= 2
     assert kept != plots.mark_of(profile_picture.draw(answer))
 
@@ -42,9 +44,17 @@ def test_alike():
     assert not alike.unlike(answer, copy.deepcopy(answer))
 
 
-@pytest.mark.parametrize("load, key, by", [
-    ("listing2", "by_function", 1e-6), ("closed", "by_function", 0.03), ("nginx", "samples", 100),
-    (None, "merged", 1), (None, "handler_median", 2), (None, "masked", 0.03)])
+@pytest.mark.parametrize(
+    "load, key, by",
+    [
+        ("listing2", "by_function", 1e-6),
+        ("closed", "by_function", 0.03),
+        ("nginx", "samples", 100),
+        (None, "merged", 1),
+        (None, "handler_median", 2),
+        (None, "masked", 0.03),
+    ],
+)
 def test_other_runs_are_found(load, key, by):
     """A figure that moved by more than its interval, and a row that is missing."""
     answer = answers.kept("profile")

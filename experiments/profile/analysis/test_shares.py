@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_shares.py: shares.py, mapped.py and profile_truth.py on profiles made by hand, and mutants of the method.
+# test_shares.py: shares.py, mapped.py and profile_truth.py on profiles made by hand, and mutants of
+# the method.
 import collections
 import os
 import random
@@ -39,18 +40,28 @@ def test_distance():
 
 def test_functions():
     functions = shares.Functions(SYMBOLS, ("a", "b", "c"))
-    assert [functions.of(at) for at in (0xff, 0x100, 0x10f, 0x110, 0x130, 0x200, 0x210)] == \
-        [None, "a", "a", "b", None, "c", None]
-    assert functions.counts({0x100: 2, 0x12f: 3, 0x130: 9}) == {"a": 2, "b": 3}
+    assert [functions.of(at) for at in (0xFF, 0x100, 0x10F, 0x110, 0x130, 0x200, 0x210)] == [
+        None,
+        "a",
+        "a",
+        "b",
+        None,
+        "c",
+        None,
+    ]
+    assert functions.counts({0x100: 2, 0x12F: 3, 0x130: 9}) == {"a": 2, "b": 3}
     with pytest.raises(AssertionError):
         shares.Functions(SYMBOLS, ("a", "d"))
 
 
 def test_file():
     region = truth.read(FILE.splitlines())[7]
-    assert region.space_of({0x118: 2}) == SPACE and region.space_of({0xffffffff81000000: 1}) == truth.KERNEL
+    assert (
+        region.space_of({0x118: 2}) == SPACE
+        and region.space_of({0xFFFFFFFF81000000: 1}) == truth.KERNEL
+    )
     assert region.instructions(SPACE) == {0x104: 30, 0x118: 70}
-    assert region.masked(truth.KERNEL) == {0xffffffff81000000: 0.25}
+    assert region.masked(truth.KERNEL) == {0xFFFFFFFF81000000: 0.25}
     found = truth.ways(region)
     assert (found.skids, found.distances) == ([5, 4], [40, 10])
     assert (found.merged, found.lost, found.unasked) == (1, 1, 1)
@@ -78,7 +89,8 @@ def test_stacks():
 
 
 def test_by_samples():
-    """Random samples come as near as chance says; those that all went to one function are as far as that says."""
+    """Random samples come as near as chance says; those that all went to one function are as far as
+    that says."""
     true = {"a": 0.25, "b": 0.75}
     rng = random.Random(1)
 
@@ -101,16 +113,28 @@ def test_masked():
 
 def test_mappings():
     """perf's records, and this Python's own file for one."""
-    line = "python3 123 0.0: PERF_RECORD_MMAP2 123/123: [0x555555557000({size}) @ {offset} 08:01 12 0]: r-xp {file}"
+    line = (
+        "python3 123 0.0: PERF_RECORD_MMAP2 123/123: [0x555555557000({size}) @ {offset} 08:01 12 "
+        "0]: r-xp {file}"
+    )
     path = os.path.realpath(sys.executable)
-    (offset, address, size), = mapped.segments(path)
-    lines = [line.format(size=hex(size), offset=hex(offset), file=path), "55555555", lines_of_data(path)]
+    ((offset, address, size),) = mapped.segments(path)
+    lines = [
+        line.format(size=hex(size), offset=hex(offset), file=path),
+        "55555555",
+        lines_of_data(path),
+    ]
     (found,) = mapped.mappings(lines)
     assert found == (0x555555557000, size, offset, path)
     (added, first, end), symbols = mapped.placed(found, path), mapped.symbols([found], [""])
     assert (added, first, end) == (0x555555557000 - address, address, address + size)
-    assert len(symbols) > 100 and all(found.start <= at < found.start + size for at, _, _ in symbols)
+    assert len(symbols) > 100 and all(
+        found.start <= at < found.start + size for at, _, _ in symbols
+    )
 
 
 def lines_of_data(path):
-    return f"python3 123 0.0: PERF_RECORD_MMAP2 123/123: [0x7000(0x1000) @ 0x9000 08:01 12 0]: r--p {path}"
+    return (
+        f"python3 123 0.0: PERF_RECORD_MMAP2 123/123: [0x7000(0x1000) @ 0x9000 08:01 12 0]: r--p "
+        f"{path}"
+    )

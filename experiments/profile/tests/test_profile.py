@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_profile.py: how true is a profile? Each load by each way to sample, against the emulator's count of each
-# instruction of the same run. FULL=1: all loads, policies and KVMs; with DRAW=1 the answer, its page and its
-# picture are made anew.
+# test_profile.py: how true is a profile? Each load by each way to sample, against the emulator's
+# count of each instruction of the same run. FULL=1: all loads, policies and KVMs; with DRAW=1 the
+# answer, its page and its picture are made anew.
 import os
 
 import pytest
@@ -16,7 +16,14 @@ from sampling_answer import whole, with_skid
 import shares
 
 # By function; with so many samples as there are, chance alone is nearer.
-MAX_APART = {"listing2": 0.02, "shorts": 0.02, "sqlite3": 0.1, "glpsol": 0.1, "nginx": 0.1, sampling.KERNEL: 0.06}
+MAX_APART = {
+    "listing2": 0.02,
+    "shorts": 0.02,
+    "sqlite3": 0.1,
+    "glpsol": 0.1,
+    "nginx": 0.1,
+    sampling.KERNEL: 0.06,
+}
 MAX_CORRECTED = 0.2
 REAL = ("sqlite3", "glpsol", "nginx")
 ENTRIES = sampling.ENTRIES
@@ -24,20 +31,34 @@ LOADS = tuple(sampling.LOADS)
 
 
 def told(found):
-    return f"{found.samples} samples, {found.by_function:.4f} by function ({found.chance:.4f} by chance), " \
-           f"{found.by_instruction:.4f} by instruction ({found.chance_by_instruction:.4f})"
+    return (
+        f"{found.samples} samples, {found.by_function:.4f} by function ({found.chance:.4f} by "
+        f"chance), "
+        f"{found.by_instruction:.4f} by instruction ({found.chance_by_instruction:.4f})"
+    )
 
 
 def as_it_was(found):
-    """Each overflow in the work has its interrupt, and perf's addresses are those that these came at."""
-    assert found.same_addresses and found.ways.unasked == found.ways.merged == 0 and found.ways.lost <= 1, found.ways
+    """Each overflow in the work has its interrupt, and perf's addresses are those that these came
+    at."""
+    assert (
+        found.same_addresses
+        and found.ways.unasked == found.ways.merged == 0
+        and found.ways.lost <= 1
+    ), found.ways
     return told(found)
 
 
 def test_cheap(lab):
     """Listing 2 natively, without skid: each NMI comes at the instruction after the overflow."""
-    found = sampling.answer(sampling.boot(lab, "native", "cheap", {"listing2": ("nmi",)}), "listing2", "nmi")
-    assert found.samples > 500 and found.by_function < MAX_APART["listing2"] and set(found.ways.skids) == {0}, found
+    found = sampling.answer(
+        sampling.boot(lab, "native", "cheap", {"listing2": ("nmi",)}), "listing2", "nmi"
+    )
+    assert (
+        found.samples > 500
+        and found.by_function < MAX_APART["listing2"]
+        and set(found.ways.skids) == {0}
+    ), found
     return as_it_was(found)
 
 
@@ -59,7 +80,8 @@ def test_nmi(lab, entry, load):
 def test_other_ways(lab, way, load):
     found, nmi = (sampling.answer(whole(lab, "native"), load, each) for each in (way, "nmi"))
     assert found.by_function < MAX_CORRECTED, found
-    # Records of branches say more of each instruction; a last branch's target of one in a block alone.
+    # Records of branches say more of each instruction; a last branch's target of one in a block
+    # alone.
     if load in REAL and way == "lbr-blocks":
         assert found.by_instruction < nmi.by_instruction / 2, found
     if way == "lbr-target":
@@ -88,7 +110,8 @@ def test_kvm(lab, entry, load):
 @pytest.mark.full
 @pytest.mark.parametrize("entry", [*ENTRIES, *sampling.KVMS])
 def test_vector(lab, entry):
-    """A PMI with a vector waits for the end of a stretch with interrupts off: no sample is there."""
+    """A PMI with a vector waits for the end of a stretch with interrupts off: no sample is
+    there."""
     found = sampling.answer(whole(lab, entry), sampling.KERNEL, "vector")
     assert found.truly_masked > 0.5 and found.masked == 0 and found.by_function > 0.5, found
     return f"{told(found)}; masked {found.masked:.3f} of {found.truly_masked:.3f}"
@@ -98,10 +121,12 @@ def test_vector(lab, entry):
 @pytest.mark.parametrize("load", ["listing2", "shorts"])
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_skid(lab, entry, load):
-    """The policy adds nothing to the processor's skid. It moves samples to other functions; as it is the same at
-    each instruction, the shares stay."""
+    """The policy adds nothing to the processor's skid. It moves samples to other functions; as it
+    is the same at each instruction, the shares stay."""
     found = sampling.answer(with_skid(lab, entry), load, "nmi")
-    assert set(found.ways.skids) == set(range(sampling.SKIDS)) and found.by_function < MAX_APART[load], found
+    assert (
+        set(found.ways.skids) == set(range(sampling.SKIDS)) and found.by_function < MAX_APART[load]
+    ), found
     assert load != "shorts" or found.elsewhere > 0.2, found
     return f"{as_it_was(found)}; {found.elsewhere:.2f} elsewhere"
 
@@ -110,7 +135,9 @@ def test_skid(lab, entry, load):
 def test_round_period(lab):
     """A period of a multiple of the loop's instructions finds one of them alone."""
     prime = sampling.answer(whole(lab, "native"), "listing2", "nmi")
-    done = sampling.boot(lab, "native", "round", {"listing2": ("nmi",)}, periods={"listing2": sampling.ROUND})
+    done = sampling.boot(
+        lab, "native", "round", {"listing2": ("nmi",)}, periods={"listing2": sampling.ROUND}
+    )
     even = sampling.answer(done, "listing2", "nmi")
     assert even.by_instruction > 0.5 > prime.by_instruction, (prime, even)
     return f"{prime.by_instruction:.3f} and {even.by_instruction:.3f} by instruction"

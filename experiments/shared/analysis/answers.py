@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# answers.py: what an experiment found out, kept as results/answers/NAME.json: the environment in words, and data of
-# which its page, its table and its picture are made without a boot.
+# answers.py: what an experiment found out, kept as results/answers/NAME.json: the environment in
+# words, and data of which its page, its table and its picture are made without a boot.
 import json
 import os
 import subprocess
@@ -14,8 +14,12 @@ def file_of(name):
 
 def commit():
     """That of the boots; and whether there is more than it has, results apart."""
+
     def said(*words):
-        return subprocess.run(["git", "-C", TOP, *words], capture_output=True, text=True, check=True).stdout.strip()
+        return subprocess.run(
+            ["git", "-C", TOP, *words], capture_output=True, text=True, check=True
+        ).stdout.strip()
+
     changed = said("status", "--porcelain", "--", ".", ":!results", ":!docs", ":!*.svg", ":!*.md")
     return said("rev-parse", "--short", "HEAD") + (" and changes" if changed else "")
 

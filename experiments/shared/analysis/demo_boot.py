@@ -22,8 +22,13 @@ class DemoFailed(Exception):
 
 def backend_of(wanted):
     """Where run-qemu.sh runs it: of "auto" what works here."""
-    done = subprocess.run([TOP / "run-qemu.sh", "--backend", wanted, "--probe"], text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+    done = subprocess.run(
+        [TOP / "run-qemu.sh", "--backend", wanted, "--probe"],
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
     if done.returncode != 0:
         raise DemoFailed(done.stderr.strip())
     return done.stdout.strip()
@@ -45,12 +50,29 @@ def boot(folder, job, config, cpus, seconds, backend):
     (folder / "knobs").write_text(f"guest_files {handed}\n", encoding="utf-8")
     with open(folder / "run.log", "wb") as log:
         done = subprocess.run(
-            [TOP / "run-qemu.sh", "--backend", backend, "--cpus", str(cpus),
-             "--timeout", str(seconds), "--initrd", image, "--serial", console, *own,
-             "--config", f"{config} user_hypercalls=1",
-             # The watchdog's NMIs would come between, and are none of the load.
-             "--append", f"nmi_watchdog=0 pmv.run={job} pmv.print={0 if own else 1}"],
-            stdout=subprocess.DEVNULL, stderr=log, check=False)
+            [
+                TOP / "run-qemu.sh",
+                "--backend",
+                backend,
+                "--cpus",
+                str(cpus),
+                "--timeout",
+                str(seconds),
+                "--initrd",
+                image,
+                "--serial",
+                console,
+                *own,
+                "--config",
+                f"{config} user_hypercalls=1",
+                # The watchdog's NMIs would come between, and are none of the load.
+                "--append",
+                f"nmi_watchdog=0 pmv.run={job} pmv.print={0 if own else 1}",
+            ],
+            stdout=subprocess.DEVNULL,
+            stderr=log,
+            check=False,
+        )
     if done.returncode != 0:
         said = (folder / "run.log").read_text(encoding="utf-8", errors="replace").strip()
         raise DemoFailed(f"the boot ended with {done.returncode}: {said[-300:]} (see {console})")

@@ -21,6 +21,7 @@ class MonitorError(Exception):
 
 class Monitor:
     """A connection to QMP. Raises OSError where there is none, or no answer in time."""
+
     def __init__(self, path):
         self.socket = socket.socket(socket.AF_UNIX)
         self.socket.settimeout(SECONDS)
@@ -46,14 +47,16 @@ class Monitor:
 
 
 def save(path, out):
-    """Takes the monitor's socket, and the file to write: all of the machine's memory, from address 0.
-    The machine stands still meanwhile. Gives the bytes. Raises MonitorError, OSError."""
+    """Takes the monitor's socket, and the file to write: all of the machine's memory, from address
+    0. The machine stands still meanwhile. Gives the bytes. Raises MonitorError, OSError."""
     monitor = Monitor(path)
     try:
         size = monitor.ask("query-memory-size-summary")["base-memory"]
         if size > BYTES_MAX:
-            raise MonitorError(f"found a machine of {size >> 20} MiB, wanted at most "
-                               f"{BYTES_MAX >> 20}; give it less (run-qemu.sh --memory)")
+            raise MonitorError(
+                f"found a machine of {size >> 20} MiB, wanted at most "
+                f"{BYTES_MAX >> 20}; give it less (run-qemu.sh --memory)"
+            )
         runs = monitor.ask("query-status")["running"]
         if runs:
             monitor.ask("stop")

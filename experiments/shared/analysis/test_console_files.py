@@ -24,9 +24,23 @@ int main(int argc, char **argv)
 def make_printer(tmp_path_factory):
     folder = tmp_path_factory.mktemp("printer")
     (folder / "main.c").write_text(MAIN)
-    subprocess.run(["gcc", "-std=gnu11", "-Wall", "-Wextra", "-Werror",
-                    "-fsanitize=address,undefined", "-I", GUEST, "-o", folder / "printer",
-                    folder / "main.c", GUEST / "print_file.c"], check=True)
+    subprocess.run(
+        [
+            "gcc",
+            "-std=gnu11",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-fsanitize=address,undefined",
+            "-I",
+            GUEST,
+            "-o",
+            folder / "printer",
+            folder / "main.c",
+            GUEST / "print_file.c",
+        ],
+        check=True,
+    )
     return folder / "printer"
 
 
@@ -51,16 +65,19 @@ def test_damage_is_refused(printer, tmp_path):
     """A line lost, a kernel's message between, the end cut off: each is said, none is guessed."""
     lines = printed(printer, tmp_path, one=os.urandom(500)).splitlines()
     assert list(files("\n".join(lines))) == ["one"]
-    for damaged, words in ((lines[:3] + lines[4:], "the guest printed 500"),
-                           (lines[:3] + ["[ 1.0] usb: a message"] + lines[3:], "not base64"),
-                           (lines[:-1], "its end is not on the console")):
+    for damaged, words in (
+        (lines[:3] + lines[4:], "the guest printed 500"),
+        (lines[:3] + ["[ 1.0] usb: a message"] + lines[3:], "not base64"),
+        (lines[:-1], "its end is not on the console"),
+    ):
         with pytest.raises(BadFile, match=words):
             files("\n".join(damaged))
 
 
 def test_missing_file(printer, tmp_path):
-    done = subprocess.run([printer, "one", tmp_path / "none"], stdout=subprocess.PIPE, text=True,
-                          check=False)
+    done = subprocess.run(
+        [printer, "one", tmp_path / "none"], stdout=subprocess.PIPE, text=True, check=False
+    )
     assert done.returncode == 1 and "No such file" in done.stdout
     with pytest.raises(BadFile):
         files(done.stdout)

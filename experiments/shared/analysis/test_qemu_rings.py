@@ -15,19 +15,35 @@ FOUND = [(100 + n, 200 + n, 300 + n, 10, 400 + n, 500 + n) for n in range(5)]
 
 def ring():
     """One of 128 records, 5 of them written, as processor 3's."""
-    header = records.RING.pack(records.RING_MAGIC, records.VERSION, records.RECORD.size, 128,
-                               len(FOUND), 3, 2, 50000)
-    body = b"".join(records.RECORD.pack(tsc, rip, cr3 | reason << 48, detail, root)
-                    for tsc, rip, cr3, reason, detail, root in FOUND)
+    header = records.RING.pack(
+        records.RING_MAGIC, records.VERSION, records.RECORD.size, 128, len(FOUND), 3, 2, 50000
+    )
+    body = b"".join(
+        records.RECORD.pack(tsc, rip, cr3 | reason << 48, detail, root)
+        for tsc, rip, cr3, reason, detail, root in FOUND
+    )
     return header.ljust(records.PAGE, b"\0") + body.ljust(128 * records.RECORD.size, b"\0")
 
 
 def machine(folder, mebibytes):
     (folder / "ring").write_bytes(ring())
     return subprocess.Popen(
-        ["qemu-system-x86_64", "-machine", "q35,accel=tcg", "-m", str(mebibytes), "-S",
-         "-nodefaults", "-display", "none", "-qmp", f"unix:{folder}/qmp,server=on,wait=off",
-         "-device", f"loader,file={folder}/ring,addr={ADDRESS:#x},force-raw=on"])
+        [
+            "qemu-system-x86_64",
+            "-machine",
+            "q35,accel=tcg",
+            "-m",
+            str(mebibytes),
+            "-S",
+            "-nodefaults",
+            "-display",
+            "none",
+            "-qmp",
+            f"unix:{folder}/qmp,server=on,wait=off",
+            "-device",
+            f"loader,file={folder}/ring,addr={ADDRESS:#x},force-raw=on",
+        ]
+    )
 
 
 def saved(folder, mebibytes):
@@ -49,8 +65,10 @@ def test_ring(tmp_path):
     assert saved(tmp_path, 32) == 32 << 20
     trace = records.read(tmp_path / "memory")
     assert not trace.complaints and trace.lost == 0 and list(trace.processors) == [3]
-    assert [(one.tsc, one.rip, one.cr3, one.reason, one.detail, one.root_time)
-            for one in trace.processors[3]] == FOUND
+    assert [
+        (one.tsc, one.rip, one.cr3, one.reason, one.detail, one.root_time)
+        for one in trace.processors[3]
+    ] == FOUND
 
 
 def test_too_large(tmp_path):

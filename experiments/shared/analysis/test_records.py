@@ -13,14 +13,21 @@ CAPACITY = 8
 
 def made(number, processor=0):
     """A record whose fields all say which it is."""
-    return records.Record(tsc=1000 + 10 * number, rip=0xffffffff81000000 + number,
-                          cr3=0x123000 + processor, reason=number % 60, flags=number % 16,
-                          detail=number * 3, root_time=number + 1)
+    return records.Record(
+        tsc=1000 + 10 * number,
+        rip=0xFFFFFFFF81000000 + number,
+        cr3=0x123000 + processor,
+        reason=number % 60,
+        flags=number % 16,
+        detail=number * 3,
+        root_time=number + 1,
+    )
 
 
 def packed(one):
-    return records.RECORD.pack(one.tsc, one.rip, one.cr3 | one.reason << 48 | one.flags << 56,
-                               one.detail, one.root_time)
+    return records.RECORD.pack(
+        one.tsc, one.rip, one.cr3 | one.reason << 48 | one.flags << 56, one.detail, one.root_time
+    )
 
 
 def header(level=2, khz=50_000):
@@ -28,8 +35,9 @@ def header(level=2, khz=50_000):
 
 
 def chunk(first, count, lost=0, processor=0):
-    return records.CHUNK.pack(records.CHUNK_MAGIC, processor, count, first, lost) + \
-        b"".join(packed(made(n, processor)) for n in range(first, first + count))
+    return records.CHUNK.pack(records.CHUNK_MAGIC, processor, count, first, lost) + b"".join(
+        packed(made(n, processor)) for n in range(first, first + count)
+    )
 
 
 def ring(written, processor=0, capacity=CAPACITY, version=1):
@@ -37,9 +45,9 @@ def ring(written, processor=0, capacity=CAPACITY, version=1):
     body = bytearray(capacity * 32)
     for number in range(written):
         at = number % capacity * 32
-        body[at:at + 32] = packed(made(number, processor))
+        body[at : at + 32] = packed(made(number, processor))
     at = written % capacity * 32
-    body[at:at + 16] = os.urandom(16)
+    body[at : at + 16] = os.urandom(16)
     page = records.RING.pack(records.RING_MAGIC, version, 32, capacity, written, processor, 1, 7)
     return page.ljust(records.PAGE, b"\0") + bytes(body)
 
@@ -83,7 +91,8 @@ def test_file_damaged(tmp_path):
 
 
 def test_file_with_wrong_count(tmp_path):
-    """A chunk's count that is damaged: no head is taken for a record, and what is missing is counted."""
+    """A chunk's count that is damaged: no head is taken for a record, and what is missing is
+    counted."""
     for count in (0, 1, 3, 4, 1 << 31):
         data = bytearray(header() + chunk(0, 2) + chunk(2, 2) + chunk(0, 2, processor=1))
         struct.pack_into("<I", data, records.FILE.size + 12, count)
@@ -104,16 +113,19 @@ def test_file_with_wrong_number(tmp_path):
 
 def test_refused(tmp_path):
     """One line each: an empty file, a head that is cut off, another version, something else."""
-    for data, words in ((b"", "neither a trace file nor a ring"),
-                        (header()[:20], "wanted a header"),
-                        (header().replace(b"\1\0\0\0", b"\2\0\0\0", 1), "found version 2"),
-                        (b"x" * 9000, "neither a trace file nor a ring")):
+    for data, words in (
+        (b"", "neither a trace file nor a ring"),
+        (header()[:20], "wanted a header"),
+        (header().replace(b"\1\0\0\0", b"\2\0\0\0", 1), "found version 2"),
+        (b"x" * 9000, "neither a trace file nor a ring"),
+    ):
         with pytest.raises(records.BadRecords, match=words):
             read(tmp_path, data)
 
 
 def test_ring(tmp_path):
-    """Whatever was written: the last capacity - 1, in order; never the half one; the rest is lost."""
+    """Whatever was written: the last capacity - 1, in order; never the half one; the rest is
+    lost."""
     for written in range(3 * CAPACITY + 1):
         trace = read(tmp_path, ring(written))
         first = max(0, written - (CAPACITY - 1))
@@ -138,7 +150,7 @@ def test_ring_cut_off(tmp_path):
     """What lies after the end is lost, and said to be."""
     whole = ring(6)
     for there in range(CAPACITY + 1):
-        trace = read(tmp_path, whole[:records.PAGE + there * 32])
+        trace = read(tmp_path, whole[: records.PAGE + there * 32])
         assert trace.processors[0] == [made(n) for n in range(min(there, 6))]
         assert trace.lost == max(0, 6 - there)
         assert bool(trace.complaints) == (there < 6)
@@ -152,6 +164,7 @@ def test_ring_of_another_version(tmp_path):
 
 def test_backwards(tmp_path):
     """A TSC that goes back is told."""
-    swapped = records.CHUNK.pack(records.CHUNK_MAGIC, 0, 3, 0, 0) + \
-        b"".join(packed(made(n)) for n in (0, 5, 2))
+    swapped = records.CHUNK.pack(records.CHUNK_MAGIC, 0, 3, 0, 0) + b"".join(
+        packed(made(n)) for n in (0, 5, 2)
+    )
     assert "older than the one before" in read(tmp_path, header() + swapped).complaints[0]

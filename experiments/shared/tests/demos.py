@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# demos.py: the demo of an experiment, as its make target runs it, in the emulator. What it wrote is kept
-# as long as all that goes in is the same.
+# demos.py: the demo of an experiment, as its make target runs it, in the emulator. What it wrote is
+# kept as long as all that goes in is the same.
 import os
 import subprocess
 import sys
@@ -12,19 +12,36 @@ from store import digest, digest_any
 
 
 def demo(lab, name, script, job):
-    """Gives the folder that it filled and what it said. `script`: of experiments/; `job`: whose image it
-    boots."""
+    """Gives the folder that it filled and what it said. `script`: of experiments/; `job`: whose
+    image it boots."""
     image, efi = boots.initrd(name=job), path("build", "pmuvisor-lab.efi")
-    parts = [os.path.dirname(path("experiments", script)), path("experiments", "shared", "analysis"),
-             path("run-qemu.sh"), path("testbed", "ledger.py"), image, efi, boots.kernel()]
+    parts = [
+        os.path.dirname(path("experiments", script)),
+        path("experiments", "shared", "analysis"),
+        path("run-qemu.sh"),
+        path("testbed", "ledger.py"),
+        image,
+        efi,
+        boots.kernel(),
+    ]
 
     def make(folder):
         out = os.path.join(folder, "out")
-        done = subprocess.run([sys.executable, path("experiments", script), "--backend", "emulator", out],
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                              timeout=BACKSTOP_SECONDS, check=False)
+        done = subprocess.run(
+            [sys.executable, path("experiments", script), "--backend", "emulator", out],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=BACKSTOP_SECONDS,
+            check=False,
+        )
         assert done.returncode == 0, done.stdout
         return done.stdout
-    return lab.value(name, lambda: [boots.bed(), digest(__file__), *map(digest_any, parts)], make,
-                     lambda folder, said: SimpleNamespace(folder=os.path.join(folder, "out"), said=said),
-                     targets=[image, efi])
+
+    return lab.value(
+        name,
+        lambda: [boots.bed(), digest(__file__), *map(digest_any, parts)],
+        make,
+        lambda folder, said: SimpleNamespace(folder=os.path.join(folder, "out"), said=said),
+        targets=[image, efi],
+    )

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# handed_over.py: boots in which a job hands files over to the emulator (testbed/README.md, "Files from
-# the guest").
+# handed_over.py: boots in which a job hands files over to the emulator (testbed/README.md, "Files
+# from the guest").
 import os
 
 import boots
@@ -14,8 +14,14 @@ def boot(lab, name, job, append, config, cpus=1, status=0, knobs=""):
     """One boot with the job, of the image of that name, which has to end with that status. `knobs`:
     lines of more knobs. Gives it and {name: path} of the files that it handed over."""
     done = lab.emulator(
-        name, jobs=job, cpus=cpus, append=append, config=config, initrd=boots.initrd(name=job),
-        knobs=f"tsc_hz {TSC_HZ}\nguest_files {FOLDER}\n{knobs}")
+        name,
+        jobs=job,
+        cpus=cpus,
+        append=append,
+        config=config,
+        initrd=boots.initrd(name=job),
+        knobs=f"tsc_hz {TSC_HZ}\nguest_files {FOLDER}\n{knobs}",
+    )
     done.expect_status(STATUS_POWEROFF)
     assert done.job_status(job) == status, done.last_line()
     folder = done.path(FOLDER)

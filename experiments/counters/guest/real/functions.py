@@ -15,16 +15,18 @@ import tempfile
 
 def said(*command):
     """What it printed. readelf's status is not 0 where it warns, of the loader's frames for one."""
-    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-                          check=False).stdout
+    return subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False
+    ).stdout
 
 
 def sections(binary):
     """[(name, first, end)] of those with code."""
     found = []
     for line in said("readelf", "--wide", "--section-headers", binary).splitlines():
-        match = re.match(r"\s*\[\s*\d+\] (\S+)\s+PROGBITS\s+([0-9a-f]+) [0-9a-f]+ ([0-9a-f]+) "
-                         r"\S+ +AX", line)
+        match = re.match(
+            r"\s*\[\s*\d+\] (\S+)\s+PROGBITS\s+([0-9a-f]+) [0-9a-f]+ ([0-9a-f]+) " r"\S+ +AX", line
+        )
         if match:
             first = int(match[2], 16)
             found.append((match[1], first, first + int(match[3], 16)))
@@ -71,8 +73,9 @@ def main():
     with tempfile.NamedTemporaryFile("w", suffix=".options") as options:
         options.write("\n".join(lines) + "\n")
         options.flush()
-        subprocess.run(["objcopy", "--only-keep-debug", f"@{options.name}", binary, out],
-                       check=True)
+        subprocess.run(
+            ["objcopy", "--only-keep-debug", f"@{options.name}", binary, out], check=True
+        )
 
 
 if __name__ == "__main__":

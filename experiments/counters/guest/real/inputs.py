@@ -7,11 +7,11 @@ import sys
 
 LETTERS = "etaoinshrdlucmfw"
 WORDS, WORD_LETTERS = 600, (2, 9)
-TEXT_WORDS = 5000          # of a scale of 1, some 30 KB
+TEXT_WORDS = 5000  # of a scale of 1, some 30 KB
 NODES, ARCS_PER_NODE = 40, 6
 ROWS = 400
 FUNCTIONS = 8
-SUPPLIES = 5               # a fifth of the nodes supply, a fifth demand
+SUPPLIES = 5  # a fifth of the nodes supply, a fifth demand
 
 
 class Numbers:
@@ -28,9 +28,13 @@ class Numbers:
 def text(scale):
     """Words of a small language, the first ones far more often than the last."""
     numbers = Numbers(1)
-    words = ["".join(LETTERS[min(numbers.below(16), numbers.below(16))]
-                     for _ in range(WORD_LETTERS[0] + numbers.below(WORD_LETTERS[1])))
-             for _ in range(WORDS)]
+    words = [
+        "".join(
+            LETTERS[min(numbers.below(16), numbers.below(16))]
+            for _ in range(WORD_LETTERS[0] + numbers.below(WORD_LETTERS[1]))
+        )
+        for _ in range(WORDS)
+    ]
     parts = []
     for at in range(TEXT_WORDS * scale):
         parts.append(words[min(numbers.below(WORDS), numbers.below(WORDS))])
@@ -63,22 +67,25 @@ def sql(scale):
     """Of the kind of SQLite's own speedtest1: inserts, an index, ranges, a join, updates."""
     rows = ROWS * scale
     each = f"WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < {rows})"
-    return "\n".join((
-        "CREATE TABLE t1(a INTEGER, b INTEGER, c TEXT);",
-        "CREATE TABLE t2(a INTEGER PRIMARY KEY, b INTEGER, c TEXT);",
-        "BEGIN;",
-        f"{each} INSERT INTO t1 SELECT x, (x * 7919) % 10007, printf('row %d of many', x * 31) "
-        "FROM c;",
-        f"{each} INSERT INTO t2 SELECT x, (x * 104729) % 10009, hex(x * x) FROM c;",
-        "COMMIT;",
-        "CREATE INDEX i1 ON t1(b);",
-        "SELECT count(*), avg(b), sum(length(c)) FROM t1 WHERE b BETWEEN 1000 AND 6000;",
-        "SELECT count(*) FROM t1 WHERE c LIKE '%9%of%';",
-        "SELECT count(*), sum(t1.a) FROM t1 JOIN t2 ON t1.b = t2.a;",
-        "UPDATE t1 SET b = b + 1 WHERE a % 3 = 0;",
-        "SELECT b % 100, count(*) FROM t1 GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 5;",
-        "DELETE FROM t2 WHERE b % 2 = 0;",
-        "SELECT count(*), max(c) FROM t2;\n"))
+    return "\n".join(
+        (
+            "CREATE TABLE t1(a INTEGER, b INTEGER, c TEXT);",
+            "CREATE TABLE t2(a INTEGER PRIMARY KEY, b INTEGER, c TEXT);",
+            "BEGIN;",
+            f"{each} INSERT INTO t1 SELECT x, (x * 7919) % 10007, printf('row %d of many', x * 31) "
+            "FROM c;",
+            f"{each} INSERT INTO t2 SELECT x, (x * 104729) % 10009, hex(x * x) FROM c;",
+            "COMMIT;",
+            "CREATE INDEX i1 ON t1(b);",
+            "SELECT count(*), avg(b), sum(length(c)) FROM t1 WHERE b BETWEEN 1000 AND 6000;",
+            "SELECT count(*) FROM t1 WHERE c LIKE '%9%of%';",
+            "SELECT count(*), sum(t1.a) FROM t1 JOIN t2 ON t1.b = t2.a;",
+            "UPDATE t1 SET b = b + 1 WHERE a % 3 = 0;",
+            "SELECT b % 100, count(*) FROM t1 GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 5;",
+            "DELETE FROM t2 WHERE b % 2 = 0;",
+            "SELECT count(*), max(c) FROM t2;\n",
+        )
+    )
 
 
 def source(scale):
@@ -87,7 +94,8 @@ def source(scale):
     parts = ["struct node { struct node *next; long key; double weight; };\n"]
     for at in range(FUNCTIONS * scale):
         one, two, three = (1 + numbers.below(60) for _ in range(3))
-        parts.append(f"""
+        parts.append(
+            f"""
 static long walk_{at}(const struct node *list, long limit)
 {{
     long sum = {one};
@@ -110,7 +118,8 @@ long fill_{at}(const struct node *list)
     }}
     return table_{at}[{one + 3}];
 }}
-""")
+"""
+        )
     return "".join(parts)
 
 
