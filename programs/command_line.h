@@ -9,9 +9,10 @@
 /* In the environment: words that count as if they stood at the end of the kernel's command line. */
 #define COMMAND_LINE_WORDS "PMV_WORDS"
 
-/* Puts the value of `key` in the environment, else of the last word KEY=VALUE of the kernel's command
- * line and the words after it, else `fallback`, in `value`, cut off after size - 1 characters. Words in quotes are not
- * understood. Linux, Documentation/admin-guide/kernel-parameters.rst. */
+/* Puts the value of `key` in the environment, else of the last word KEY=VALUE of the kernel's
+ * command line and the words after it, else `fallback`, in `value`, cut off after size - 1
+ * characters. Words in quotes are not understood. Linux,
+ * Documentation/admin-guide/kernel-parameters.rst. */
 /* The line, with those words: one line without its end, empty where it cannot be read; cut off
  * likewise. */
 void command_line_text(char *text, size_t size);

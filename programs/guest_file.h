@@ -21,7 +21,9 @@ static inline void guest_file(const char *name, const void *data, size_t bytes)
         uint32_t piece = bytes < GUEST_FILE_PIECE ? (uint32_t)bytes : GUEST_FILE_PIECE;
 
         __asm__ volatile("xchg %%bx, %%bx"
-                         : : "a"(piece), "c"(GUEST_FILE_MARKER), "d"(at), "S"(name) : "memory");
+                         :
+                         : "a"(piece), "c"(GUEST_FILE_MARKER), "d"(at), "S"(name)
+                         : "memory");
         at += piece;
         bytes -= piece;
     } while (bytes > 0);

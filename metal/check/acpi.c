@@ -19,8 +19,8 @@ static size_t kept_count;
 /* Zeroed memory below 4 GiB, where the FADT's older pointer can lead; its end is out of bounds. */
 static void *keep(size_t size)
 {
-    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT,
+                        -1, 0);
 
     if (memory == MAP_FAILED)
         out_of_memory();

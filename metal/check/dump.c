@@ -49,8 +49,10 @@ static void write_processor(FILE *out, const struct processor *p, const struct p
         const struct cpuid_line *c = &p->cpuid[i];
 
         if (p == first || !same_cpuid(c, find_cpuid(first, c->leaf, c->subleaf)))
-            fprintf(out, "cpuid %08" PRIx32 " %08" PRIx32 " %08" PRIx32 " %08" PRIx32 " %08" PRIx32
-                         " %08" PRIx32 "\n", c->leaf, c->subleaf, c->eax, c->ebx, c->ecx, c->edx);
+            fprintf(out,
+                    "cpuid %08" PRIx32 " %08" PRIx32 " %08" PRIx32 " %08" PRIx32 " %08" PRIx32
+                    " %08" PRIx32 "\n",
+                    c->leaf, c->subleaf, c->eax, c->ebx, c->ecx, c->edx);
     }
     for (size_t i = 0; i < p->msr_count; i++) {
         const struct msr_line *m = &p->msr[i];
@@ -110,16 +112,18 @@ struct reader {
     struct machine *m;
     const char *name;
     size_t line;
-    struct processor *cpu;   /* that the lines are of */
-    uint32_t table_left;     /* bytes of the last table that are still to come */
+    struct processor *cpu; /* that the lines are of */
+    uint32_t table_left;   /* bytes of the last table that are still to come */
     bool titled, ended;
     char *why;
 };
 
 static bool bad(const struct reader *r, const char *found, const char *wanted)
 {
-    snprintf(r->why, WHY_MAX, "%s:%zu: found '%.*s', wanted %s; make the dump again: "
-             "pmuvisor-check --dump", r->name, r->line, SHOWN, found, wanted);
+    snprintf(r->why, WHY_MAX,
+             "%s:%zu: found '%.*s', wanted %s; make the dump again: "
+             "pmuvisor-check --dump",
+             r->name, r->line, SHOWN, found, wanted);
     return false;
 }
 
@@ -327,8 +331,8 @@ static bool read_cpuid(struct reader *r, const char *rest)
         return bad(r, rest, "a line 'cpu N' before");
     if (!numbers(rest, 6, 8, n, &end) || *end != '\0')
         return bad(r, rest, "cpuid LEAF SUBLEAF EAX EBX ECX EDX");
-    struct cpuid_line *line =
-        (struct cpuid_line *)find_cpuid(r->cpu, (uint32_t)n[0], (uint32_t)n[1]);
+    struct cpuid_line *line = (struct cpuid_line *)find_cpuid(r->cpu, (uint32_t)n[0],
+                                                              (uint32_t)n[1]);
     if (line == NULL)
         line = &ADD(r->cpu->cpuid, r->cpu->cpuid_count);
     *line = (struct cpuid_line){(uint32_t)n[0], (uint32_t)n[1], (uint32_t)n[2],
@@ -368,13 +372,24 @@ static const struct {
     const char *word;
     bool (*read)(struct reader *r, const char *rest);
 } words[] = {
-    {"source", read_source},       {"fact", read_fact},           {"config", read_config},
-    {"secure_boot", read_secure_boot}, {"image_signed", read_image_signed},
-    {"x2apic", read_x2apic},       {"remapping", read_remapping},
-    {"offline", read_offline},     {"memory", read_memory},       {"vtd", read_unit},
-    {"framebuffer", read_screen},  {"tsc_khz", read_tsc},
-    {"table", read_table},         {"+", read_bytes},             {"tables", read_complete},
-    {"cpu", read_cpu},             {"cpuid", read_cpuid},         {"msr", read_msr},
+    {"source", read_source},
+    {"fact", read_fact},
+    {"config", read_config},
+    {"secure_boot", read_secure_boot},
+    {"image_signed", read_image_signed},
+    {"x2apic", read_x2apic},
+    {"remapping", read_remapping},
+    {"offline", read_offline},
+    {"memory", read_memory},
+    {"vtd", read_unit},
+    {"framebuffer", read_screen},
+    {"tsc_khz", read_tsc},
+    {"table", read_table},
+    {"+", read_bytes},
+    {"tables", read_complete},
+    {"cpu", read_cpu},
+    {"cpuid", read_cpuid},
+    {"msr", read_msr},
     {END, read_end},
 };
 

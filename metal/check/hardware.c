@@ -68,8 +68,9 @@ void hardware_is(const struct machine *m, const struct processor *p)
 
 struct cpuid_result machine_cpuid(uint32_t leaf, uint32_t subleaf)
 {
-    const uint32_t base = leaf >= EXTENDED_LEAVES ? EXTENDED_LEAVES
-                          : leaf >= HYPERVISOR_LEAVES ? HYPERVISOR_LEAVES : 0;
+    const uint32_t base = leaf >= EXTENDED_LEAVES     ? EXTENDED_LEAVES
+                          : leaf >= HYPERVISOR_LEAVES ? HYPERVISOR_LEAVES
+                                                      : 0;
     const struct cpuid_line *c = find_cpuid(now, leaf, subleaf), *last = find_cpuid(now, base, 0);
 
     /* A subleaf that is not listed is zero, where the leaf is. */
@@ -238,13 +239,20 @@ uint64_t machine_mmio_read(uint64_t address, unsigned bytes)
         return bytes == 4 ? *(const volatile uint32_t *)(uintptr_t)address
                           : *(const volatile uint64_t *)(uintptr_t)address;
     switch (address - unit->address) {
-    case VTD_CAP: return unit->cap;
-    case VTD_ECAP: return unit->ecap;
-    case VTD_GSTS: return s->status;
-    case VTD_RTADDR: return s->root;
-    case VTD_IQH: return s->tail;
-    case VTD_IQT: return s->tail;
-    default: return 0;
+    case VTD_CAP:
+        return unit->cap;
+    case VTD_ECAP:
+        return unit->ecap;
+    case VTD_GSTS:
+        return s->status;
+    case VTD_RTADDR:
+        return s->root;
+    case VTD_IQH:
+        return s->tail;
+    case VTD_IQT:
+        return s->tail;
+    default:
+        return 0;
     }
 }
 
@@ -271,9 +279,16 @@ void machine_mmio_write(uint64_t address, unsigned bytes, uint64_t value)
     case VTD_GCMD:
         s->status = (uint32_t)(value & ~(uint64_t)GLOBAL_WBF);
         break;
-    case VTD_RTADDR: s->root = value; break;
-    case VTD_IQA: s->queue = value; break;
-    case VTD_IQT: invalidate(s, value); break;
-    default: break;
+    case VTD_RTADDR:
+        s->root = value;
+        break;
+    case VTD_IQA:
+        s->queue = value;
+        break;
+    case VTD_IQT:
+        invalidate(s, value);
+        break;
+    default:
+        break;
     }
 }

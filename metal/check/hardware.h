@@ -12,7 +12,8 @@
 struct cpuid_result machine_cpuid(uint32_t leaf, uint32_t subleaf);
 uint64_t machine_rdmsr(uint32_t index);
 uint64_t machine_mmio_read(uint64_t address, unsigned bytes);
-/* Any port of 32 bits is taken for ACPI's PM timer: it goes with the TSC, and that with each read. */
+/* Any port of 32 bits is taken for ACPI's PM timer: it goes with the TSC, and that with each read.
+ */
 uint32_t machine_pm_timer(uint16_t port);
 uint64_t machine_rdtsc(void);
 void machine_mmio_write(uint64_t address, unsigned bytes, uint64_t value);

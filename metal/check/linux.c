@@ -158,8 +158,7 @@ static bool read_processors(struct machine *m, char why[WHY_MAX])
     size_t present = cpu_list("/sys/devices/system/cpu/present", NULL, 0);
 
     if (count == 0)
-        return fail(why, "found no processor in /sys/devices/system/cpu/online", "",
-                    "mount /sys");
+        return fail(why, "found no processor in /sys/devices/system/cpu/online", "", "mount /sys");
     if (access("/dev/cpu/0/msr", F_OK) != 0)
         run_program("modprobe", "msr");
     m->offline = present > count ? (uint32_t)(present - count) : 0;

@@ -187,8 +187,11 @@ void read_screen(struct machine *m)
         if (s.orig_video_isVGA == VIDEO_TYPE_EFI && s.lfb_depth == PIXEL_BITS)
             m->screen = (struct screen_line){
                 .base = s.lfb_base | (s.capabilities & VIDEO_CAPABILITY_64BIT_BASE
-                                          ? (uint64_t)s.ext_lfb_base << 32 : 0),
-                .size = s.lfb_size, .width = s.lfb_width, .height = s.lfb_height,
+                                          ? (uint64_t)s.ext_lfb_base << 32
+                                          : 0),
+                .size = s.lfb_size,
+                .width = s.lfb_width,
+                .height = s.lfb_height,
                 .pixels_per_line = s.lfb_linelength / (PIXEL_BITS / 8)};
     }
     free(parameters);
@@ -339,8 +342,10 @@ bool read_esp(struct machine *m, const char *esp, char why[WHY_MAX])
     if (esp == NULL)
         return true;
     if (!has_efi(esp)) {
-        snprintf(why, WHY_MAX, "--esp: found no folder EFI in '%.200s', wanted an EFI system "
-                 "partition; usual places: /boot/efi, /efi", esp);
+        snprintf(why, WHY_MAX,
+                 "--esp: found no folder EFI in '%.200s', wanted an EFI system "
+                 "partition; usual places: /boot/efi, /efi",
+                 esp);
         return false;
     }
     if (statvfs(esp, &space) == 0)

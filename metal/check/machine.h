@@ -59,22 +59,22 @@ struct screen_line {
 enum known { UNKNOWN, OFF, ON };
 
 struct machine {
-    char *source;             /* where a listing is from, NULL: this program wrote it */
+    char *source; /* where a listing is from, NULL: this program wrote it */
     struct processor *processors;
     struct memory_line *memory;
     struct table *tables;
     struct unit_line *units;
     size_t processor_count, memory_count, table_count, unit_count;
     struct screen_line screen;
-    bool tables_complete;     /* a table that is not there is not on the machine either */
-    uint32_t offline;         /* processors that Linux has, but not online */
-    uint32_t tsc_khz;         /* as Linux found it, 0: not told */
+    bool tables_complete; /* a table that is not there is not on the machine either */
+    uint32_t offline;     /* processors that Linux has, but not online */
+    uint32_t tsc_khz;     /* as Linux found it, 0: not told */
     enum known secure_boot;
-    enum known image_signed;  /* the installed image has a signature, of whomever */
-    enum known x2apic;        /* as firmware left it to Linux */
-    enum known remapping;     /* of interrupts, as firmware left it */
-    char *config;             /* the installed pmuvisor.cfg, NULL: there is none */
-    char *facts;              /* lines for the reader, which decide nothing */
+    enum known image_signed; /* the installed image has a signature, of whomever */
+    enum known x2apic;       /* as firmware left it to Linux */
+    enum known remapping;    /* of interrupts, as firmware left it */
+    char *config;            /* the installed pmuvisor.cfg, NULL: there is none */
+    char *facts;             /* lines for the reader, which decide nothing */
 };
 
 /* ---- machine.c ---- */

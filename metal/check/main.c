@@ -85,10 +85,18 @@ static void print_unknowns(const char *before, const struct verdict *v, const ch
 static void print_brief(const struct verdict *v)
 {
     switch (v->kind) {
-    case BOOTS: printf("PMUvisor boots"); break;
-    case REFUSES: printf("%s%s", v->how, v->refusal); break;
-    case BOOTS_WITHOUT: print_lines("PMUvisor boots, but: ", v, "; "); break;
-    case NOT_KNOWN: print_unknowns("not known whether PMUvisor boots: ", v, "; ", false); break;
+    case BOOTS:
+        printf("PMUvisor boots");
+        break;
+    case REFUSES:
+        printf("%s%s", v->how, v->refusal);
+        break;
+    case BOOTS_WITHOUT:
+        print_lines("PMUvisor boots, but: ", v, "; ");
+        break;
+    case NOT_KNOWN:
+        print_unknowns("not known whether PMUvisor boots: ", v, "; ", false);
+        break;
     }
     printf("\n");
 }
@@ -124,7 +132,8 @@ static void print_processors(const struct machine *m)
 static void print_verdict(const struct machine *m, const struct verdict *v)
 {
     static const char *const titles[] = {
-        [BOOTS] = "PMUvisor boots.\n", [BOOTS_WITHOUT] = "PMUvisor boots, but:\n",
+        [BOOTS] = "PMUvisor boots.\n",
+        [BOOTS_WITHOUT] = "PMUvisor boots, but:\n",
         [NOT_KNOWN] =
             "Not known whether PMUvisor boots: nothing that is known stands against it.\n"};
 
@@ -161,11 +170,11 @@ static void print_log(const struct verdict *v)
 int main(int argc, char *argv[])
 {
     static const struct option options[] = {
-        {"from", required_argument, NULL, 'f'},   {"dump", no_argument, NULL, 'd'},
-        {"esp", required_argument, NULL, 'e'},    {"config", required_argument, NULL, 'c'},
+        {"from", required_argument, NULL, 'f'},    {"dump", no_argument, NULL, 'd'},
+        {"esp", required_argument, NULL, 'e'},     {"config", required_argument, NULL, 'c'},
         {"options", required_argument, NULL, 'o'}, {"brief", no_argument, NULL, 'b'},
-        {"log", no_argument, NULL, 'l'},          {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'v'},      {NULL, 0, NULL, 0}};
+        {"log", no_argument, NULL, 'l'},           {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'v'},       {NULL, 0, NULL, 0}};
     const char *from = NULL, *esp = NULL, *config_file = NULL, *load_options = NULL;
     bool dump = false, brief = false, log = false;
     char why[WHY_MAX];
@@ -175,16 +184,36 @@ int main(int argc, char *argv[])
 
     for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;)
         switch (c) {
-        case 'f': from = optarg; break;
-        case 'd': dump = true; break;
-        case 'e': esp = optarg; break;
-        case 'c': config_file = optarg; break;
-        case 'o': load_options = optarg; break;
-        case 'b': brief = true; break;
-        case 'l': log = true; break;
-        case 'h': printf("%s", usage); return 0;
-        case 'v': printf("pmuvisor-check " PMUVISOR_VERSION_TEXT "\n"); return 0;
-        default: fprintf(stderr, "%s", usage); return STATUS_NOT_ASKED;
+        case 'f':
+            from = optarg;
+            break;
+        case 'd':
+            dump = true;
+            break;
+        case 'e':
+            esp = optarg;
+            break;
+        case 'c':
+            config_file = optarg;
+            break;
+        case 'o':
+            load_options = optarg;
+            break;
+        case 'b':
+            brief = true;
+            break;
+        case 'l':
+            log = true;
+            break;
+        case 'h':
+            printf("%s", usage);
+            return 0;
+        case 'v':
+            printf("pmuvisor-check " PMUVISOR_VERSION_TEXT "\n");
+            return 0;
+        default:
+            fprintf(stderr, "%s", usage);
+            return STATUS_NOT_ASKED;
         }
     if (optind < argc) {
         fprintf(stderr, "pmuvisor-check: found '%s', wanted an option; see --help\n", argv[optind]);

@@ -49,12 +49,12 @@ enum verdict_kind { BOOTS, BOOTS_WITHOUT, REFUSES, NOT_KNOWN };
 #define VERDICT_LINE 512
 struct verdict {
     enum verdict_kind kind;
-    char refusal[400];  /* the image's own sentence, or firmware's reason */
-    const char *how;    /* what comes before it */
+    char refusal[400]; /* the image's own sentence, or firmware's reason */
+    const char *how;   /* what comes before it */
     struct {
         char text[VERDICT_LINE];
-        bool lacks;     /* says that something is missing */
-    } *lines;           /* what the image logs, as far as it is known */
+        bool lacks; /* says that something is missing */
+    } *lines;       /* what the image logs, as far as it is known */
     size_t count;
     struct unknowns unknowns;
 };
@@ -69,8 +69,8 @@ void verdict_free(struct verdict *v);
 
 struct start_result {
     bool refused;
-    bool late;          /* firmware is gone by then: the image stops the machine */
-    char refusal[384];  /* as struct refusal has it */
+    bool late;         /* firmware is gone by then: the image stops the machine */
+    char refusal[384]; /* as struct refusal has it */
 };
 /* The lines go to the image's log. */
 void start_image(const struct machine *m, const char *config, const char *load_options,

@@ -56,7 +56,7 @@ static const struct processor *with_apic_id(uint32_t id)
 }
 
 void trampoline_write(UNUSED uint64_t page, UNUSED const struct start *s,
-                    UNUSED void (*entry)(struct start *s))
+                      UNUSED void (*entry)(struct start *s))
 {
 }
 
@@ -153,10 +153,11 @@ static bool prepare_start(struct boot_info *bi, const char *config, const char *
     if (!read_options(&bi->options, config, load_options, &r))
         return refused(&r);
     bi->memory_top = top_of_memory();
-    bi->framebuffer = (struct framebuffer){
-        .base = machine->screen.base, .size = machine->screen.size,
-        .width = machine->screen.width, .height = machine->screen.height,
-        .pixels_per_line = machine->screen.pixels_per_line};
+    bi->framebuffer = (struct framebuffer){.base = machine->screen.base,
+                                           .size = machine->screen.size,
+                                           .width = machine->screen.width,
+                                           .height = machine->screen.height,
+                                           .pixels_per_line = machine->screen.pixels_per_line};
     acpi_facts_read(acpi_make(machine), &bi->acpi);
     acpi_check(bi->acpi.rsdp);
     if (!machine->tables_complete && find_table(machine, "APIC") == NULL)
@@ -168,7 +169,8 @@ static bool prepare_start(struct boot_info *bi, const char *config, const char *
     if (machine->memory_count > 0 && size > room) {
         refuse(&r, REFUSE_NO_MEMORY,
                "memory for the hypervisor: found %lu KiB as the largest block below 4 GiB, wanted "
-               "%lu KiB; use a machine with more memory", room >> 10, size >> 10);
+               "%lu KiB; use a machine with more memory",
+               room >> 10, size >> 10);
         return refused(&r);
     }
     bi->pool = memory_of(size);

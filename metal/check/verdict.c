@@ -12,9 +12,11 @@
 
 /* Lines that take nothing away. */
 static const char *const informs[] = {
-    "VMX controls ", "EPT pages:", "pmuvisor: EPT maps ", "pmuvisor: DMA contained ",
-    "pmuvisor: mitigations:", "pmuvisor: starting the guest", "pmuvisor: tick every ",
-    "pmuvisor: TSC:", "CPUID has bits ",
+    "VMX controls ",          "EPT pages:",
+    "pmuvisor: EPT maps ",    "pmuvisor: DMA contained ",
+    "pmuvisor: mitigations:", "pmuvisor: starting the guest",
+    "pmuvisor: tick every ",  "pmuvisor: TSC:",
+    "CPUID has bits ",
 };
 
 static struct verdict *verdict;
@@ -92,8 +94,7 @@ static void note_missing_tables(const struct machine *m)
         }
 }
 
-void judge(const struct machine *m, const char *config, const char *load_options,
-           struct verdict *v)
+void judge(const struct machine *m, const char *config, const char *load_options, struct verdict *v)
 {
     struct start_result result;
 

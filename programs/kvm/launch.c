@@ -20,7 +20,7 @@
 
 /* As testbed/run.sh and run-qemu.sh have them. */
 enum status {
-    STATUS_DONE = 0,     /* the guest reset the machine, which is how it ends */
+    STATUS_DONE = 0, /* the guest reset the machine, which is how it ends */
     STATUS_ERROR = 1,
     STATUS_SHUTDOWN = 3, /* triple fault */
     STATUS_REFUSED = 4,  /* no KVM on VMX */
@@ -132,8 +132,8 @@ static int run(struct vm *vm, const struct launch_options *o)
 {
     struct refusal r;
 
-    printf("launch: memory=%lu cpus=%lu apic=%s pmu_version=%u perf_capabilities=0x%lx\n", o->memory,
-           o->cpus, o->x2apic ? "x2apic" : "xapic", vm->pmu_version,
+    printf("launch: memory=%lu cpus=%lu apic=%s pmu_version=%u perf_capabilities=0x%lx\n",
+           o->memory, o->cpus, o->x2apic ? "x2apic" : "xapic", vm->pmu_version,
            (unsigned long)vm->perf_capabilities);
     switch (vm_run(vm, (unsigned)o->seconds, &r)) {
     case VM_END_RESET:
@@ -150,9 +150,11 @@ static int run(struct vm *vm, const struct launch_options *o)
 
 int main(int count, char **words)
 {
-    struct launch_options o = {
-        .append = "", .memory = MEMORY_DEFAULT, .seconds = SECONDS_DEFAULT, .cpus = 1,
-        .x2apic = true};
+    struct launch_options o = {.append = "",
+                               .memory = MEMORY_DEFAULT,
+                               .seconds = SECONDS_DEFAULT,
+                               .cpus = 1,
+                               .x2apic = true};
     struct image_entry entry;
     struct kvm_host host;
     struct refusal r;

@@ -2,8 +2,8 @@
  *
  * Runs the virtual machine: COM1, the reset port, and an end after some time. All other ports and
  * addresses that KVM does not handle itself read as ones and swallow writes, as an empty bus does.
- * The first processor is the main thread's; each other one has a thread, which the program's end ends.
- * (Linux, Documentation/virt/kvm/api.rst, "The kvm_run structure".)
+ * The first processor is the main thread's; each other one has a thread, which the program's end
+ * ends. (Linux, Documentation/virt/kvm/api.rst, "The kvm_run structure".)
  */
 #include "vm.h"
 
@@ -108,7 +108,8 @@ static bool carry_interrupt(const struct vm *vm)
 
 static enum vm_end fail(const char *what, unsigned long long value)
 {
-    refuse(refusal, REFUSE_UNSUPPORTED, "KVM: %s 0x%lx; see the kernel log", what, (unsigned long)value);
+    refuse(refusal, REFUSE_UNSUPPORTED, "KVM: %s 0x%lx; see the kernel log", what,
+           (unsigned long)value);
     return VM_END_ERROR;
 }
 
@@ -132,7 +133,7 @@ static bool handle_exit(struct kvm_run *run)
         return true;
     case KVM_EXIT_FAIL_ENTRY:
         end = fail("the processor refused the VM entry with reason",
-                    run->fail_entry.hardware_entry_failure_reason);
+                   run->fail_entry.hardware_entry_failure_reason);
         return true;
     case KVM_EXIT_INTERNAL_ERROR:
         end = fail("internal error", run->internal.suberror);
@@ -202,8 +203,8 @@ static bool start_others(const struct vm *vm)
         error = pthread_create(&thread, NULL, other_thread, &others[i]);
     }
     pthread_sigmask(SIG_UNBLOCK, &alarm, NULL);
-    return error == 0 || refuse(refusal, REFUSE_NO_MEMORY, "a processor's thread does not start (%s)",
-                                strerror(error));
+    return error == 0 || refuse(refusal, REFUSE_NO_MEMORY,
+                                "a processor's thread does not start (%s)", strerror(error));
 }
 
 enum vm_end vm_run(struct vm *vm, unsigned seconds, struct refusal *r)

@@ -33,10 +33,7 @@
 #define REG_SCR 7
 #define NO_DATA 0
 
-bool uart_interrupt(const struct uart *uart)
-{
-    return uart->empty && (uart->ier & IER_THRE) != 0;
-}
+bool uart_interrupt(const struct uart *uart) { return uart->empty && (uart->ier & IER_THRE) != 0; }
 
 /* Reading it takes the transmitter's interrupt back. */
 static uint8_t interrupt_identification(struct uart *uart)

@@ -53,8 +53,8 @@ static bool ask(int fd, unsigned long request, const char *name, const void *arg
 
 static bool make_memory(struct vm *vm, uint64_t size, struct refusal *r)
 {
-    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS |
-                        MAP_POPULATE, -1, 0);
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 
     if (memory == MAP_FAILED)
         return refuse(r, REFUSE_NO_MEMORY,
@@ -103,7 +103,7 @@ static void edit_leaf(struct vm *vm, uint32_t id, struct kvm_cpuid_entry2 *leaf)
 static bool set_cpuid(struct vm *vm, uint32_t id, struct refusal *r)
 {
     struct kvm_cpuid2 *table = calloc(1, sizeof(*table) +
-                                      CPUID_ENTRIES_MAX * sizeof(table->entries[0]));
+                                             CPUID_ENTRIES_MAX * sizeof(table->entries[0]));
     bool done = false;
 
     if (table == NULL)
@@ -122,7 +122,7 @@ static bool set_cpuid(struct vm *vm, uint32_t id, struct refusal *r)
 static bool get_msr(int fd, uint32_t index, uint64_t *value)
 {
     _Alignas(struct kvm_msrs)
-    uint8_t storage[sizeof(struct kvm_msrs) + sizeof(struct kvm_msr_entry)] = {0};
+        uint8_t storage[sizeof(struct kvm_msrs) + sizeof(struct kvm_msr_entry)] = {0};
     struct kvm_msrs *msrs = (void *)storage;
 
     msrs->nmsrs = 1;
@@ -136,7 +136,7 @@ static bool get_msr(int fd, uint32_t index, uint64_t *value)
 static bool set_msr(int fd, uint32_t index, uint64_t value)
 {
     _Alignas(struct kvm_msrs)
-    uint8_t storage[sizeof(struct kvm_msrs) + sizeof(struct kvm_msr_entry)] = {0};
+        uint8_t storage[sizeof(struct kvm_msrs) + sizeof(struct kvm_msr_entry)] = {0};
     struct kvm_msrs *msrs = (void *)storage;
 
     msrs->nmsrs = 1;
@@ -158,8 +158,8 @@ static void set_perf_capabilities(struct vm *vm, int vcpu)
 }
 
 /* Without fast strings Linux gives REP MOVS up and copies word by word: a user of QEMU, which sets
- * the bit, does not pay that. And where KVM has PEBS for its guest, it leaves it to its user to say so.
- * (SDM Vol. 4, "IA32_MISC_ENABLE".) */
+ * the bit, does not pay that. And where KVM has PEBS for its guest, it leaves it to its user to say
+ * so. (SDM Vol. 4, "IA32_MISC_ENABLE".) */
 static bool set_misc_enable(const struct vm *vm, int vcpu, struct refusal *r)
 {
     uint64_t value = 0;
@@ -170,8 +170,10 @@ static bool set_misc_enable(const struct vm *vm, int vcpu, struct refusal *r)
         value &= ~MISC_ENABLE_PEBS_UNAVAILABLE;
     if (good && set_msr(vcpu, IA32_MISC_ENABLE, value))
         return true;
-    return refuse(r, REFUSE_UNSUPPORTED, "KVM: IA32_MISC_ENABLE cannot be set (%s); use a later "
-                  "kernel", strerror(errno));
+    return refuse(r, REFUSE_UNSUPPORTED,
+                  "KVM: IA32_MISC_ENABLE cannot be set (%s); use a later "
+                  "kernel",
+                  strerror(errno));
 }
 
 static bool make_vcpu(struct vm *vm, uint32_t id, struct refusal *r)
@@ -186,7 +188,8 @@ static bool make_vcpu(struct vm *vm, uint32_t id, struct refusal *r)
     if (size < (int)sizeof(*vcpu->run))
         return refuse(r, REFUSE_UNSUPPORTED,
                       "KVM: KVM_GET_VCPU_MMAP_SIZE: found %d, wanted at least %lu; use a later "
-                      "kernel", size, (unsigned long)sizeof(*vcpu->run));
+                      "kernel",
+                      size, (unsigned long)sizeof(*vcpu->run));
     vcpu->run = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_SHARED, vcpu->fd, 0);
     if (vcpu->run == MAP_FAILED)
         return refuse(r, REFUSE_NO_MEMORY, "KVM: the processor's run area cannot be mapped (%s)",
@@ -212,7 +215,8 @@ bool vm_make(struct vm *vm, uint64_t memory_size, unsigned cpus, struct refusal 
     if (vm->fd < 0)
         return refuse(r, REFUSE_UNSUPPORTED,
                       "KVM: KVM_CREATE_VM failed (%s); is another hypervisor using VMX? See the "
-                      "kernel log", strerror(errno));
+                      "kernel log",
+                      strerror(errno));
     /* KVM wants its devices before the first processor. */
     if (!make_memory(vm, memory_size, r) || !make_devices(vm, r))
         return false;
@@ -258,5 +262,6 @@ bool vm_x2apic(const struct vm *vm)
 {
     struct kvm_sregs sregs;
 
-    return ioctl(vm->vcpus[0].fd, KVM_GET_SREGS, &sregs) == 0 && (sregs.apic_base & APIC_BASE_EXTD) != 0;
+    return ioctl(vm->vcpus[0].fd, KVM_GET_SREGS, &sregs) == 0 &&
+           (sregs.apic_base & APIC_BASE_EXTD) != 0;
 }

@@ -23,7 +23,8 @@ struct vcpu {
 struct vm {
     int kvm, fd;
     unsigned cpus;
-    struct vcpu vcpus[VM_CPUS_MAX]; /* the first one starts; the others wait for its INIT and SIPI */
+    struct vcpu
+        vcpus[VM_CPUS_MAX]; /* the first one starts; the others wait for its INIT and SIPI */
     uint8_t *memory;
     uint64_t memory_size;
     unsigned pmu_version;       /* CPUID.0AH:EAX[7:0], as the guest sees it */
@@ -41,7 +42,7 @@ enum vm_end {
     VM_END_RESET,    /* the guest reset the machine: its orderly end */
     VM_END_SHUTDOWN, /* triple fault */
     VM_END_TIME,
-    VM_END_ERROR,    /* *r says what */
+    VM_END_ERROR, /* *r says what */
 };
 
 /* Runs the guest until one of these; its COM1 is written to stdout. */

@@ -14,7 +14,9 @@
 #define BEHIND 256 /* NOPs in which a PMI of the last branch arrives, where its skid is small */
 #define LATE_TSC 100000 /* after the program: more than the latest PMI takes */
 #define RUNS_AT_ONCE 16 /* before the host's interrupts are let in */
-#define FAR_OFF 16 /* so many times too few PMIs, or twice too many, are no measurement any more */
+#define FAR_OFF                                                                                    \
+    16 /* so many times too few PMIs, or twice too many, are no measurement any more               \
+        */
 
 static const struct {
     const char *name;
@@ -24,9 +26,9 @@ static const struct {
 
 static const struct pmu *pmu;
 static uint64_t period, handler_branches; /* of each PMI */
-static uint64_t pmis, late;                /* late: of them, those that found the counter stopped */
-static uint64_t counted, programmed;       /* counted: until the last time the counter was set */
-static volatile bool enabled;              /* Linux's cpuc->enabled */
+static uint64_t pmis, late;               /* late: of them, those that found the counter stopped */
+static uint64_t counted, programmed;      /* counted: until the last time the counter was set */
+static volatile bool enabled;             /* Linux's cpuc->enabled */
 
 static void handle_overflow(uint64_t status)
 {
@@ -64,22 +66,22 @@ static void handle_pmi(void)
  * PMI between the MOV and that WRMSR leaves the counter stopped. */
 static void run_branches(void)
 {
-    __asm__ volatile("mov %[start], %%eax\n\t"
-                     "xor %%edx, %%edx\n\t"
-                     "mov %[n], %%rsi\n\t"
-                     "wrmsr\n"
-                     "1:\n\t"
-                     "dec %%rsi\n\t"
-                     "jnz 1b\n\t"
-                     ".fill %c[behind], 1, 0x90\n\t"
-                     "movb $0, %[enabled]\n\t"
-                     "xor %%eax, %%eax\n\t"
-                     "xor %%edx, %%edx\n\t"
-                     "wrmsr"
-                     : [enabled] "+m"(enabled)
-                     : "c"(MSR_GLOBAL_CTRL), [start] "i"(COUNTER_0), [n] "r"(BRANCHES),
-                       [behind] "i"(BEHIND)
-                     : "rax", "rdx", "rsi", "memory", "cc");
+    __asm__ volatile(
+        "mov %[start], %%eax\n\t"
+        "xor %%edx, %%edx\n\t"
+        "mov %[n], %%rsi\n\t"
+        "wrmsr\n"
+        "1:\n\t"
+        "dec %%rsi\n\t"
+        "jnz 1b\n\t"
+        ".fill %c[behind], 1, 0x90\n\t"
+        "movb $0, %[enabled]\n\t"
+        "xor %%eax, %%eax\n\t"
+        "xor %%edx, %%edx\n\t"
+        "wrmsr"
+        : [enabled] "+m"(enabled)
+        : "c"(MSR_GLOBAL_CTRL), [start] "i"(COUNTER_0), [n] "r"(BRANCHES), [behind] "i"(BEHIND)
+        : "rax", "rdx", "rsi", "memory", "cc");
 }
 
 /* As A.1: set up, run, read. The counter is stopped before and after. */

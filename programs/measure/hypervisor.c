@@ -25,7 +25,8 @@ static enum measure_hypervisor hypervisor(void)
     if (!(cpuid_leaf(LEAF_FEATURES).ecx & LEAF_1_ECX_HYPERVISOR))
         return MEASURE_NATIVE;
     return l.ebx == KVM_SIGNATURE_EBX && l.ecx == KVM_SIGNATURE_ECX && l.edx == KVM_SIGNATURE_EDX
-               ? MEASURE_KVM : MEASURE_OTHER;
+               ? MEASURE_KVM
+               : MEASURE_OTHER;
 }
 
 void measure_platform(struct measure_environment *e, uint16_t pm1a_control)

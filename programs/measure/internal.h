@@ -13,7 +13,7 @@
 #define MSR_PMC0 0x0c1
 #define MSR_PERFEVTSEL0 0x186
 #define MSR_PERF_CAPABILITIES_INDEX 0x345
-#define PERF_CAPABILITIES_LBR_FMT 0x3fu /* all of it set: architectural */
+#define PERF_CAPABILITIES_LBR_FMT 0x3fu   /* all of it set: architectural */
 #define PERF_CAPABILITIES_LBR_FMT_INFO 5u /* Skylake's: LBR_PLACES, with INFO */
 #define PERF_CAPABILITIES_FW_WRITE (1u << 13)
 #define MSR_GLOBAL_STATUS 0x38e
@@ -28,7 +28,7 @@
 #define MSR_LBR_INFO (-0x400) /* INFO has the lowest indices */
 #define LBR_PLACES 32
 #define MSR_LBR_DEPTH 0x14cf
-#define COUNTER_0 1 /* in GLOBAL_CTRL, GLOBAL_STATUS and GLOBAL_OVF_CTRL */
+#define COUNTER_0 1         /* in GLOBAL_CTRL, GLOBAL_STATUS and GLOBAL_OVF_CTRL */
 #define EVENT_BRANCHES 0xc4 /* branch instructions retired, all; an architectural event */
 #define EVENTSEL_USR (1u << 16)
 #define EVENTSEL_OS (1u << 17)
@@ -57,7 +57,9 @@ static inline uint64_t msr_read(uint32_t index)
 static inline void msr_write(uint32_t index, uint64_t value)
 {
     __asm__ volatile("wrmsr"
-                     : : "c"(index), "a"((uint32_t)value), "d"((uint32_t)(value >> 32)) : "memory");
+                     :
+                     : "c"(index), "a"((uint32_t)value), "d"((uint32_t)(value >> 32))
+                     : "memory");
 }
 
 struct cpuid_leaf {
@@ -68,8 +70,9 @@ static inline struct cpuid_leaf cpuid_leaf(uint32_t number)
 {
     struct cpuid_leaf l;
 
-    __asm__ volatile("cpuid" : "=a"(l.eax), "=b"(l.ebx), "=c"(l.ecx), "=d"(l.edx)
-                             : "a"(number), "c"(0));
+    __asm__ volatile("cpuid"
+                     : "=a"(l.eax), "=b"(l.ebx), "=c"(l.ecx), "=d"(l.edx)
+                     : "a"(number), "c"(0));
     return l;
 }
 
@@ -139,7 +142,8 @@ void loop_wrmsr(struct loop *loop);
 void loop_empty_xor(struct loop *loop); /* EAX changes by RBX in each turn */
 void loop_wrmsr_xor(struct loop *loop);
 void loop_rdpmc(struct loop *loop);
-/* LBR_PLACES records: RCX is the first one's FROM, RBX what TO is away from FROM, RAX INFO from TO. */
+/* LBR_PLACES records: RCX is the first one's FROM, RBX what TO is away from FROM, RAX INFO from TO.
+ */
 void loop_records(struct loop *loop);
 void loop_store(struct loop *loop); /* EAX to the address in RDX */
 void loop_in_8(struct loop *loop);

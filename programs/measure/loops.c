@@ -8,9 +8,10 @@
 
 /* Offsets of struct loop's fields. */
 _Static_assert(offsetof(struct loop, rax) == 0 && offsetof(struct loop, rbx) == 8 &&
-               offsetof(struct loop, rcx) == 16 && offsetof(struct loop, rdx) == 24 &&
-               offsetof(struct loop, operations) == 32 && offsetof(struct loop, begin) == 40 &&
-               offsetof(struct loop, end) == 48, "the loops know these");
+                   offsetof(struct loop, rcx) == 16 && offsetof(struct loop, rdx) == 24 &&
+                   offsetof(struct loop, operations) == 32 && offsetof(struct loop, begin) == 40 &&
+                   offsetof(struct loop, end) == 48,
+               "the loops know these");
 
 #define STRING(text) #text
 #define STRINGIFY(value) STRING(value)
@@ -24,21 +25,18 @@ _Static_assert(offsetof(struct loop, rax) == 0 && offsetof(struct loop, rbx) == 
 #define DEFINE_LOOP(name, body)                                                                    \
     __attribute__((aligned(64))) void loop_##name(struct loop *loop)                               \
     {                                                                                              \
-        __asm__ volatile(STAMP("40")                                                               \
-                         "mov (%%rdi), %%rax\n\t"                                                  \
-                         "mov 8(%%rdi), %%rbx\n\t"                                                 \
-                         "mov 16(%%rdi), %%rcx\n\t"                                                \
-                         "mov 24(%%rdi), %%rdx\n\t"                                                \
-                         "mov 32(%%rdi), %%rsi\n\t"                                                \
-                         "mov %%rax, %%r8\n\t"                                                     \
-                         "mov %%rbx, %%r9\n\t"                                                     \
-                         ".p2align 6\n"                                                            \
-                         "1:\n\t"                                                                  \
-                         body                                                                      \
-                         "dec %%rsi\n\t"                                                           \
-                         "jnz 1b\n\t"                                                              \
-                         STAMP("48")                                                               \
-                         : : "D"(loop)                                                             \
+        __asm__ volatile(STAMP("40") "mov (%%rdi), %%rax\n\t"                                      \
+                                     "mov 8(%%rdi), %%rbx\n\t"                                     \
+                                     "mov 16(%%rdi), %%rcx\n\t"                                    \
+                                     "mov 24(%%rdi), %%rdx\n\t"                                    \
+                                     "mov 32(%%rdi), %%rsi\n\t"                                    \
+                                     "mov %%rax, %%r8\n\t"                                         \
+                                     "mov %%rbx, %%r9\n\t"                                         \
+                                     ".p2align 6\n"                                                \
+                                     "1:\n\t" body "dec %%rsi\n\t"                                 \
+                                     "jnz 1b\n\t" STAMP("48")                                      \
+                         :                                                                         \
+                         : "D"(loop)                                                               \
                          : "rax", "rbx", "rcx", "rdx", "rsi", "r8", "r9", "r10", "r11", "memory",  \
                            "cc");                                                                  \
     }
@@ -50,23 +48,23 @@ DEFINE_LOOP(empty, "")
 DEFINE_LOOP(rdmsr, "rdmsr\n\t")
 DEFINE_LOOP(wrmsr, "wrmsr\n\t")
 DEFINE_LOOP(empty_xor, "xor %%r9, %%rax\n\t")
-DEFINE_LOOP(wrmsr_xor, "xor %%r9, %%rax\n\t" "wrmsr\n\t")
+DEFINE_LOOP(wrmsr_xor, "xor %%r9, %%rax\n\t"
+                       "wrmsr\n\t")
 DEFINE_LOOP(rdpmc, "rdpmc\n\t")
 /* FROM, TO and INFO of each place, and back to the first. */
-DEFINE_LOOP(records,
-            "mov $" STRINGIFY(LBR_PLACES) ", %%r11d\n"
-            "2:\n\t"
-            "rdmsr\n\t"
-            "add %%r9d, %%ecx\n\t"
-            "rdmsr\n\t"
-            "add %%r8d, %%ecx\n\t"
-            "rdmsr\n\t"
-            "sub %%r8d, %%ecx\n\t"
-            "sub %%r9d, %%ecx\n\t"
-            "inc %%ecx\n\t"
-            "dec %%r11d\n\t"
-            "jnz 2b\n\t"
-            "sub $" STRINGIFY(LBR_PLACES) ", %%ecx\n\t")
+DEFINE_LOOP(records, "mov $" STRINGIFY(LBR_PLACES) ", %%r11d\n"
+                                                   "2:\n\t"
+                                                   "rdmsr\n\t"
+                                                   "add %%r9d, %%ecx\n\t"
+                                                   "rdmsr\n\t"
+                                                   "add %%r8d, %%ecx\n\t"
+                                                   "rdmsr\n\t"
+                                                   "sub %%r8d, %%ecx\n\t"
+                                                   "sub %%r9d, %%ecx\n\t"
+                                                   "inc %%ecx\n\t"
+                                                   "dec %%r11d\n\t"
+                                                   "jnz 2b\n\t"
+                                                   "sub $" STRINGIFY(LBR_PLACES) ", %%ecx\n\t")
 DEFINE_LOOP(store, "mov %%eax, (%%rdx)\n\t")
 DEFINE_LOOP(in_8, "inb %%dx, %%al\n\t")
 DEFINE_LOOP(in_16, "inw %%dx, %%ax\n\t")

@@ -15,7 +15,7 @@
 #include <stdint.h>
 #endif
 
-#define MEASURE_RUNS 101       /* timed runs of each item */
+#define MEASURE_RUNS 101        /* timed runs of each item */
 #define MEASURE_OPERATIONS 1000 /* of each run, and of the marked pass */
 #define MEASURE_RUNS_MAX 1023
 #define MEASURE_OPERATIONS_MAX 100000 /* also what runs at once inside an NMI handler */
@@ -54,7 +54,9 @@ struct measure_environment {
 void measure_platform(struct measure_environment *environment, uint16_t pm1a_control);
 
 #define MEASURE_PM1_CLEAR (1u << 13) /* SLP_EN must not be written */
-#define MEASURE_KVM_PORT 0x4d0 /* ELCR of KVM's interrupt controller; kvm-unit-tests uses it, too */
+#define MEASURE_KVM_PORT                                                                           \
+    0x4d0 /* ELCR of KVM's interrupt controller; kvm-unit-tests uses it, too                       \
+           */
 
 /* Runs an experiment: "msr", "exit", "pmi" or "a1k"; NULL: all. False: there is none of that name.
  * What cannot be run here is a line with skip="why". */

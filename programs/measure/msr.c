@@ -3,8 +3,8 @@
  * RDMSR and WRMSR of the PMU's registers, and RDPMC: the thesis's Table 4.1. EVTSEL and CTRL are
  * written 0 over 0, as there, which a hypervisor may find to be no change at all; so there are two
  * items more, in which each write changes an event that is set up, as a profiler does. And a
- * branch record, of either kind, and a readout of them all. SDM Vol. 3, "Architectural Performance Monitoring", "Last Branch
- * Records".
+ * branch record, of either kind, and a readout of them all. SDM Vol. 3, "Architectural Performance
+ * Monitoring", "Last Branch Records".
  */
 #include "internal.h"
 
@@ -22,14 +22,10 @@ static const struct {
     loop_function function;
     uint32_t index; /* ECX */
 } items[] = {
-    {"rdmsr_evtsel", loop_rdmsr, MSR_PERFEVTSEL0},
-    {"wrmsr_evtsel", loop_wrmsr, MSR_PERFEVTSEL0},
-    {"rdmsr_pmc", loop_rdmsr, MSR_A_PMC0},
-    {"wrmsr_pmc", loop_wrmsr, MSR_A_PMC0},
-    {"rdmsr_ctrl", loop_rdmsr, MSR_GLOBAL_CTRL},
-    {"wrmsr_ctrl", loop_wrmsr, MSR_GLOBAL_CTRL},
-    {"rdmsr_status", loop_rdmsr, MSR_GLOBAL_STATUS},
-    {"rdpmc", loop_rdpmc, 0},
+    {"rdmsr_evtsel", loop_rdmsr, MSR_PERFEVTSEL0},   {"wrmsr_evtsel", loop_wrmsr, MSR_PERFEVTSEL0},
+    {"rdmsr_pmc", loop_rdmsr, MSR_A_PMC0},           {"wrmsr_pmc", loop_wrmsr, MSR_A_PMC0},
+    {"rdmsr_ctrl", loop_rdmsr, MSR_GLOBAL_CTRL},     {"wrmsr_ctrl", loop_wrmsr, MSR_GLOBAL_CTRL},
+    {"rdmsr_status", loop_rdmsr, MSR_GLOBAL_STATUS}, {"rdpmc", loop_rdpmc, 0},
 };
 #define ITEMS (sizeof(items) / sizeof(items[0]))
 

@@ -24,8 +24,8 @@ uint64_t measure_nmi_strays;
 struct stamps measure_stamps;
 
 _Static_assert(offsetof(struct stamps, last) == 0 && offsetof(struct stamps, first) == 4 &&
-               offsetof(struct stamps, leave) == 8 && offsetof(struct stamps, back) == 12 &&
-               offsetof(struct stamps, events) == 16,
+                   offsetof(struct stamps, leave) == 8 && offsetof(struct stamps, back) == 12 &&
+                   offsetof(struct stamps, events) == 16,
                "the assembly knows these");
 
 void measure_nmi_handle(void);
@@ -56,8 +56,7 @@ void measure_nmi_handle(void)
     "1:\n\t"                                                                                       \
     "dec %rdi\n\t"                                                                                 \
     "jnz 1b\n\t"                                                                                   \
-    "xor %eax, %eax\n\t"                                                                           \
-    RETURN
+    "xor %eax, %eax\n\t" RETURN
 
 #define BEGIN_REGION                                                                               \
     "mov %r10d, %eax\n\t"                                                                          \
@@ -78,6 +77,7 @@ void measure_nmi_handle(void)
     "mov %eax, " register "\n\t"
 
 /* ENDBR64, because Linux may have indirect branch tracking on; a NOP otherwise. */
+/* clang-format off */
 __asm__(".text\n"
         ".p2align 6\n"
         ".type measure_nmi_code, @function\n"
@@ -248,6 +248,7 @@ __asm__(".text\n"
         "mov $1, %eax\n\t"
         RETURN
         ".size measure_nmi_code, . - measure_nmi_code\n");
+/* clang-format on */
 
 static void (*once_action)(void);
 

@@ -168,10 +168,10 @@ static void self_item(const struct item *item, uint32_t region_back)
 /* The base is the exit and the hypervisor's way to a hypercall that it does not have. */
 static void switch_items(const struct item *base, const struct item *item)
 {
-    const struct loop unknown = {.rax = NO_SUCH_HYPERCALL, .rbx = SWITCH_BRANCHES,
-                                 .rcx = SWITCH_PERIOD};
-    const struct loop registers = {.rax = HYPERCALL_HOST_WORK, .rbx = SWITCH_BRANCHES,
-                                   .rcx = SWITCH_PERIOD};
+    const struct loop unknown = {
+        .rax = NO_SUCH_HYPERCALL, .rbx = SWITCH_BRANCHES, .rcx = SWITCH_PERIOD};
+    const struct loop registers = {
+        .rax = HYPERCALL_HOST_WORK, .rbx = SWITCH_BRANCHES, .rcx = SWITCH_PERIOD};
     int64_t result;
     uint64_t branches = SWITCH_BRANCHES;
 
@@ -182,10 +182,10 @@ static void switch_items(const struct item *base, const struct item *item)
         item_skip(item, why);
         return;
     }
-    __asm__ volatile("vmcall" : "=a"(result), "+b"(branches)
-                              : "a"((uint64_t)HYPERCALL_HOST_WORK), "c"((uint64_t)SWITCH_PERIOD),
-                                "d"(0ul)
-                              : "memory");
+    __asm__ volatile("vmcall"
+                     : "=a"(result), "+b"(branches)
+                     : "a"((uint64_t)HYPERCALL_HOST_WORK), "c"((uint64_t)SWITCH_PERIOD), "d"(0ul)
+                     : "memory");
     measure_loop(base, loop_vmcall_rbx, &unknown);
     if (result < 0)
         item_skip(item, "hypercall 18 was refused");

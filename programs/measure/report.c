@@ -15,10 +15,7 @@ static uint32_t wanted(uint32_t asked, uint32_t usual, uint32_t most)
     return asked < most ? asked : most;
 }
 
-uint32_t runs_wanted(void)
-{
-    return wanted(measure_host->runs, MEASURE_RUNS, MEASURE_RUNS_MAX);
-}
+uint32_t runs_wanted(void) { return wanted(measure_host->runs, MEASURE_RUNS, MEASURE_RUNS_MAX); }
 
 uint32_t item_passes(void) { return 1 + runs_wanted() + 1; }
 

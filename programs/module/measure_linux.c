@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * measure_linux.c: the measurements of programs/measure/ inside Linux, for machines whose serial line
- * nobody reads: the module pmuvisor_measure. "EXPERIMENT [RUNS [OPERATIONS]]" written to
+ * measure_linux.c: the measurements of programs/measure/ inside Linux, for machines whose serial
+ * line nobody reads: the module pmuvisor_measure. "EXPERIMENT [RUNS [OPERATIONS]]" written to
  * /proc/pmuvisor_measure runs one, on the processor that writes, with interrupts off but for a
  * moment between two items; reading gives its lines. Meanwhile NMIs go to an IDT of its own, a copy
  * of Linux's with one gate changed, which works with and without page table isolation and branch
@@ -216,10 +216,7 @@ static int show(struct seq_file *file, void *unused)
     return 0;
 }
 
-static int open(struct inode *inode, struct file *file)
-{
-    return single_open(file, show, NULL);
-}
+static int open(struct inode *inode, struct file *file) { return single_open(file, show, NULL); }
 
 static const struct proc_ops operations = {
     .proc_open = open,
@@ -239,8 +236,7 @@ static int __init measure_init(void)
 {
     output = vmalloc(OUTPUT_BYTES);
     own_table = (gate_desc *)__get_free_page(GFP_KERNEL | __GFP_ZERO);
-    if (output == NULL || own_table == NULL ||
-        proc_create(NAME, 0600, NULL, &operations) == NULL) {
+    if (output == NULL || own_table == NULL || proc_create(NAME, 0600, NULL, &operations) == NULL) {
         release();
         return -ENOMEM;
     }

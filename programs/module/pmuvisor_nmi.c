@@ -30,10 +30,7 @@ static int counter_get(char *buffer, const struct kernel_param *parameter)
 }
 
 /* The kernel calls it without a check when a value is given at load time. */
-static int counter_set(const char *value, const struct kernel_param *parameter)
-{
-    return -EPERM;
-}
+static int counter_set(const char *value, const struct kernel_param *parameter) { return -EPERM; }
 
 static const struct kernel_param_ops counter_ops = {.set = counter_set, .get = counter_get};
 
@@ -97,10 +94,7 @@ static int __init pmuvisor_nmi_init(void)
     return error;
 }
 
-static void __exit pmuvisor_nmi_exit(void)
-{
-    unregister_nmi_handler(NMI_UNKNOWN, HANDLER_NAME);
-}
+static void __exit pmuvisor_nmi_exit(void) { unregister_nmi_handler(NMI_UNKNOWN, HANDLER_NAME); }
 
 module_init(pmuvisor_nmi_init);
 module_exit(pmuvisor_nmi_exit);

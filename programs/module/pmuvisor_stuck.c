@@ -25,10 +25,7 @@ static const struct kernel_param_ops stuck_ops = {.set = stuck_set};
 module_param_cb(stuck, &stuck_ops, NULL, 0200);
 MODULE_PARM_DESC(stuck, "all other processors loop for ever");
 
-static int __init stuck_init(void)
-{
-    return 0;
-}
+static int __init stuck_init(void) { return 0; }
 
 module_init(stuck_init);
 

@@ -9,7 +9,7 @@
 
 #define A1_BRANCHES 100000L /* N */
 #define A1_RUNS 4
-#define A1_AGAIN 125 /* runs of each M in the job a1again */
+#define A1_AGAIN 125                       /* runs of each M in the job a1again */
 extern const uint64_t a1_periods[A1_RUNS]; /* M */
 
 struct a1_plan {

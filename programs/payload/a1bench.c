@@ -54,8 +54,9 @@ static void print_outcome(struct outcome *o, unsigned runs)
     }
     struct distribution d = distribution_of(o->times, runs);
     printf("bench: experiment=a1 item=m%llu region=%u ops=1 metric=time unit=ns n=%u min=%llu "
-           "median=%llu p95=%llu\n", o->period, o->region, runs, (unsigned long long)d.min,
-           (unsigned long long)d.median, (unsigned long long)d.p95);
+           "median=%llu p95=%llu\n",
+           o->period, o->region, runs, (unsigned long long)d.min, (unsigned long long)d.median,
+           (unsigned long long)d.p95);
     print_value(o->period, "pmis", o->marked.pmis);
     print_value(o->period, "branches", o->marked.count);
     print_value(o->period, "pmis_deviation", o->deviation);

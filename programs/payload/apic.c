@@ -45,7 +45,8 @@ struct form {
 };
 
 #define FORM(function, text)                                                                       \
-    static void function(uint32_t *ecx, uint64_t *flags) {                                         \
+    static void function(uint32_t *ecx, uint64_t *flags)                                           \
+    {                                                                                              \
         uint32_t c = *ecx;                                                                         \
         uint64_t f = 0, a = 0;                                                                     \
         __asm__ volatile("lea -128(%%rsp), %%rsp\n\t" /* past the red zone */                      \

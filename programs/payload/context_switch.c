@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  * context_switch.c: the job `context_switch`: what it adds to a switch between two processes on one
  * processor that each of them counts for itself, four events, as PAPI has it (paper 001): at each
- * switch Linux stops and saves one's counters, and loads and starts the other's. Items: `plain` without
- * counters, and `counted`, whose base that is. They are not inherited: contexts that were inherited
- * Linux exchanges without touching the PMU.
+ * switch Linux stops and saves one's counters, and loads and starts the other's. Items: `plain`
+ * without counters, and `counted`, whose base that is. They are not inherited: contexts that were
+ * inherited Linux exchanges without touching the PMU.
  */
 #define _GNU_SOURCE
 #include "../measure/statistics.h"
@@ -31,8 +31,8 @@ static const uint64_t events[] = {PERF_COUNT_HW_CPU_CYCLES, PERF_COUNT_HW_INSTRU
 static int count_self(void)
 {
     for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++) {
-        struct perf_event_attr attr = {.type = PERF_TYPE_HARDWARE, .size = sizeof(attr),
-                                       .config = events[i]};
+        struct perf_event_attr attr = {
+            .type = PERF_TYPE_HARDWARE, .size = sizeof(attr), .config = events[i]};
 
         if (syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC) < 0) {
             return -errno;
@@ -111,8 +111,9 @@ static int measure(bool counted, const char *words, uint32_t region, unsigned ru
     }
     struct distribution d = distribution_of(times, runs);
     printf("bench: experiment=context_switch item=%s region=%u ops=%d metric=time unit=tsc n=%u "
-           "min=%llu median=%llu p95=%llu\n", words, region, 2 * TURNS, runs,
-           (unsigned long long)d.min, (unsigned long long)d.median, (unsigned long long)d.p95);
+           "min=%llu median=%llu p95=%llu\n",
+           words, region, 2 * TURNS, runs, (unsigned long long)d.min, (unsigned long long)d.median,
+           (unsigned long long)d.p95);
     return 0;
 }
 

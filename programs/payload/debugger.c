@@ -57,13 +57,15 @@ static const struct piece {
     {"mov-ss-int3", CODE(MOV_SS "\xcc\x90"), 4},
     {"mov-ss-syscall", CODE("\xb8\x27\x00\x00\x00" MOV_SS "\x0f\x05\x90"), 9}, /* getpid */
     {"mov-ss-int80", CODE("\xb8\x14\x00\x00\x00" MOV_SS "\xcd\x80\x90"), 9},   /* the same */
-    {"mov-ss-in", CODE(MOV_SS "\xe4\x61"), 4}, /* a fault */
+    {"mov-ss-in", CODE(MOV_SS "\xe4\x61"), 4},                                 /* a fault */
     {"mov-ss-twice", CODE(MOV_SS MOV_SS "\x0f\xa2\x90"), 8},
     /* pushfq; or dword [rsp], TF; popfq; nop; cpuid */
     {"popf-tf", CODE("\x9c\x81\x0c\x24\x00\x01\x00\x00\x9d\x90\x0f\xa2"), 10},
     /* mov rax, rsp; push SS, RSP, RFLAGS with TF, CS and the address behind; iretq; cpuid */
-    {"iret-tf", CODE("\x48\x89\xe0\x6a\x2b\x50\x9c\x81\x0c\x24\x00\x01\x00\x00\x6a\x33"
-                     "\x48\x8d\x0d\x03\x00\x00\x00\x51\x48\xcf\x0f\xa2"), 26},
+    {"iret-tf",
+     CODE("\x48\x89\xe0\x6a\x2b\x50\x9c\x81\x0c\x24\x00\x01\x00\x00\x6a\x33"
+          "\x48\x8d\x0d\x03\x00\x00\x00\x51\x48\xcf\x0f\xa2"),
+     26},
     {"syscall", CODE("\xb8\x27\x00\x00\x00\x0f\x05\x90"), 5},
     {"rdmsr", CODE("\x0f\x32"), 0},
 };

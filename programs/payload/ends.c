@@ -84,10 +84,7 @@ static bool fill_parameters(struct boot_params *p, const uint8_t *kernel, size_t
     return true;
 }
 
-static size_t whole_pages(size_t bytes)
-{
-    return (bytes + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
-}
+static size_t whole_pages(size_t bytes) { return (bytes + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1); }
 
 /* Not kexec_file_load(): that hashes the kernel three times, for minutes in an emulator. */
 static int load_next(void)
@@ -129,7 +126,9 @@ static int load_next(void)
     };
 
     return syscall(SYS_kexec_load, (unsigned long)START_AT, sizeof(segments) / sizeof(segments[0]),
-                   segments, (unsigned long)KEXEC_ARCH_X86_64) == 0 ? 0 : -errno;
+                   segments, (unsigned long)KEXEC_ARCH_X86_64) == 0
+               ? 0
+               : -errno;
 }
 
 int job_kexec(void)
@@ -208,8 +207,8 @@ int job_kdump(void)
 {
     int last = processors_online() - 1, error = load_crash_kernel("report");
     volatile uint32_t *lvtpc = map_lvtpc();
-    volatile uint32_t *icr =
-        lvtpc == NULL ? NULL : lvtpc - (APIC_LVT_PMI - APIC_ICR) / sizeof(*icr);
+    volatile uint32_t *icr = lvtpc == NULL ? NULL
+                                           : lvtpc - (APIC_LVT_PMI - APIC_ICR) / sizeof(*icr);
     long long pmis[2];
 
     if (error == 0 && icr == NULL) {

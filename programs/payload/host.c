@@ -14,8 +14,7 @@
 #define GUEST_BRANCHES 100000
 #define TICK_LOOPS 200
 
-static long host_work(uint64_t branches, uint64_t period, uint64_t when,
-                      uint64_t *counted)
+static long host_work(uint64_t branches, uint64_t period, uint64_t when, uint64_t *counted)
 {
     long result;
     uint64_t rbx = branches;

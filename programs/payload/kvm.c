@@ -3,13 +3,13 @@
  * (programs/kvm/): the test kernel, for which pmv.tests=TESTS says what it runs, or with
  * pmv.kvm=JOBS Linux, whose init runs these jobs and finds all other words of this kernel's command
  * line on its own; pmv.inner_mitigations=WORD is its mitigations=, where that is not this kernel's.
- * pmv.kvm=kvm runs this job in the guest, whose guest is the test kernel; pmv.kvm=kvm+JOBS runs these jobs
- * in the guest's guest, and so on.
- * pmv.kvm_cpus=N gives the guest N processors; pmv.apicv=0 leaves APIC virtualization out, pmv.ept=0 EPT,
- * pmv.mediated=1 mediates the vPMU, pmv.pt_mode=1 asks for Intel PT in the guest;
- * pmv.kvm_around=NAME runs the image's program /jobs/NAME with the word `begin` once KVM is there,
- * and with `end` after the guest. Only kvm-FLAVOUR.img or kvm-NAME-FLAVOUR.img have what it takes.
- * Linux, Documentation/admin-guide/kernel-parameters.txt, "kvm", "reboot=".
+ * pmv.kvm=kvm runs this job in the guest, whose guest is the test kernel; pmv.kvm=kvm+JOBS runs
+ * these jobs in the guest's guest, and so on. pmv.kvm_cpus=N gives the guest N processors;
+ * pmv.apicv=0 leaves APIC virtualization out, pmv.ept=0 EPT, pmv.mediated=1 mediates the vPMU,
+ * pmv.pt_mode=1 asks for Intel PT in the guest; pmv.kvm_around=NAME runs the image's program
+ * /jobs/NAME with the word `begin` once KVM is there, and with `end` after the guest. Only
+ * kvm-FLAVOUR.img or kvm-NAME-FLAVOUR.img have what it takes. Linux,
+ * Documentation/admin-guide/kernel-parameters.txt, "kvm", "reboot=".
  */
 #include "payload.h"
 
@@ -31,7 +31,7 @@
 #define WORD_MAX 512
 #define LINE_MAX_LENGTH 2048
 #define TEST_KERNEL_MEMORY "256" /* MiB */
-#define LINUX_MEMORY 512 /* as the other columns have it */
+#define LINUX_MEMORY 512         /* as the other columns have it */
 #define ITSELF "kvm"
 /* Linux goes to x2APIC mode itself; without ACPI tables it cannot find itself there. */
 #define LINUX_APIC "xapic"
@@ -133,9 +133,9 @@ static int run_around(char *when)
 static int launch_test_kernel(char *cpus, char *seconds)
 {
     char tests[WORD_MAX], append[WORD_MAX + sizeof("tests=")];
-    char *const arguments[] = {LAUNCHER, "--kernel", TEST_KERNEL, "--append", append,
-                               "--memory", TEST_KERNEL_MEMORY, "--cpus", cpus,
-                               "--timeout", seconds, NULL};
+    char *const arguments[] = {
+        LAUNCHER,           "--kernel", TEST_KERNEL, "--append",  append,  "--memory",
+        TEST_KERNEL_MEMORY, "--cpus",   cpus,        "--timeout", seconds, NULL};
 
     command_line_word("pmv.tests", "", tests, sizeof(tests));
     snprintf(append, sizeof(append), "%s%s", *tests != '\0' ? "tests=" : "", tests);
@@ -146,10 +146,12 @@ static int launch_test_kernel(char *cpus, char *seconds)
  * guest's to ask for. */
 static int launch_linux(const char *jobs, char *cpus, char *seconds)
 {
-    char line[LINE_MAX_LENGTH], append[2 * LINE_MAX_LENGTH], mitigations[WORD_MAX], memory[WORD_MAX];
-    char *const arguments[] = {LAUNCHER, "--kernel", LINUX_KERNEL, "--initrd", LINUX_INITRD,
-                               "--append", append, "--memory", memory, "--apic", LINUX_APIC,
-                               "--cpus", cpus, "--timeout", seconds, NULL};
+    char line[LINE_MAX_LENGTH], append[2 * LINE_MAX_LENGTH], mitigations[WORD_MAX],
+        memory[WORD_MAX];
+    char *const arguments[] = {LAUNCHER,     "--kernel",  LINUX_KERNEL, "--initrd",
+                               LINUX_INITRD, "--append",  append,       "--memory",
+                               memory,       "--apic",    LINUX_APIC,   "--cpus",
+                               cpus,         "--timeout", seconds,      NULL};
 
     /* Each machine has twice the memory of the one in it. */
     unsigned mib = LINUX_MEMORY;
@@ -166,8 +168,9 @@ static int launch_linux(const char *jobs, char *cpus, char *seconds)
     command_line_word("pmv.inner_mitigations", "", mitigations, sizeof(mitigations));
     command_line_text(line, sizeof(line));
     snprintf(append, sizeof(append), "%s " LINUX_WORDS "%s%s pmv.words=none pmv.run=%s%s%s", line,
-             *mitigations != '\0' ? " mitigations=" : "", mitigations, deeper != NULL ? ITSELF : jobs,
-             deeper != NULL ? " pmv.kvm=" : "", deeper != NULL ? deeper : "");
+             *mitigations != '\0' ? " mitigations=" : "", mitigations,
+             deeper != NULL ? ITSELF : jobs, deeper != NULL ? " pmv.kvm=" : "",
+             deeper != NULL ? deeper : "");
     return run(arguments);
 }
 
@@ -199,7 +202,8 @@ int job_kvm(void)
     kernel = *jobs != '\0' ? LINUX_KERNEL : TEST_KERNEL;
     if (access(LAUNCHER, X_OK) != 0 || access(kernel, R_OK) != 0) {
         printf("kvm: error=\"no " LAUNCHER " or no %s in this initramfs; make one with "
-               "make build/payload/kvm%s-cloud.img\"\n", kernel, *jobs != '\0' ? "-bench" : "");
+               "make build/payload/kvm%s-cloud.img\"\n",
+               kernel, *jobs != '\0' ? "-bench" : "");
         return 1;
     }
     set_parameters(parameters, sizeof(parameters));

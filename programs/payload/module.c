@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
- * module.c: the job `module`: loads pmuvisor_nmi.ko (programs/module/) and prints its counters. A job
- * list may name it twice, before and after what raises the NMIs. Without PMUvisor the module must
- * refuse. SDM Vol. 3, "VMCALL - Call to VM Monitor".
+ * module.c: the job `module`: loads pmuvisor_nmi.ko (programs/module/) and prints its counters. A
+ * job list may name it twice, before and after what raises the NMIs. Without PMUvisor the module
+ * must refuse. SDM Vol. 3, "VMCALL - Call to VM Monitor".
  */
 #include "payload.h"
 

@@ -20,10 +20,7 @@
 #define HOTPLUG_ROUNDS 5
 #define HOTPLUG_PERIOD 1000
 
-static bool is_exact(const struct counted *c)
-{
-    return c->instructions == LOOP_INSTRUCTIONS;
-}
+static bool is_exact(const struct counted *c) { return c->instructions == LOOP_INSTRUCTIONS; }
 
 int job_moves(void)
 {
@@ -114,14 +111,8 @@ static int unplug_all(int first, int last, int home)
     return failed || processors_online() != count;
 }
 
-int job_hotplug(void)
-{
-    return unplug_all(1, processors_online() - 1, 0);
-}
+int job_hotplug(void) { return unplug_all(1, processors_online() - 1, 0); }
 
 /* The first processor, where the kernel has the word cpu0_hotplug: it sleeps with interrupts
  * off, and comes back by an NMI, not by INIT and SIPI. */
-int job_hotplug0(void)
-{
-    return unplug_all(0, 0, 1);
-}
+int job_hotplug0(void) { return unplug_all(0, 0, 1); }

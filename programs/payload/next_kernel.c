@@ -43,5 +43,7 @@ int load_crash_kernel(const char *fallback)
     used = strlen(line);
     snprintf(line + used, sizeof(line) - used, " nr_cpus=1 reset_devices");
     return syscall(SYS_kexec_file_load, kernel, initrd, strlen(line) + 1, line,
-                   KEXEC_FILE_ON_CRASH) == 0 ? 0 : -errno;
+                   KEXEC_FILE_ON_CRASH) == 0
+               ? 0
+               : -errno;
 }

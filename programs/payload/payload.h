@@ -13,31 +13,25 @@
 
 /* Regions of the emulator's ledger. The marker costs nothing on hardware (see region_mark). */
 enum region {
-    REGION_A1_FIRST = 1,   /* 1, 2, 3, 4: the A.1 runs, in the order of a1_periods */
-    REGION_CPUID = 50,     /* CPUID_ROUNDS CPUID instructions in a row */
-    REGION_SKID = 60,      /* the job skid's load */
-    REGION_SWITCH = 61,    /* the job switch's load */
-    REGION_SPIN = 62,      /* the job spin's loop */
-    REGION_A1_SMP = 3000,  /* + 10 * cpu + number of the period: the job a1smp */
-    REGION_A1_AGAIN = 3300, /* to 3799: the job a1again, run by run, in each as a1_periods */
-    REGION_A1BENCH = 2300, /* to 2303: the job a1bench, the whole program, as a1_periods */
-    REGION_A1BENCH_INNER = 2310, /* to 2313: the same between the hypercalls */
+    REGION_A1_FIRST = 1,          /* 1, 2, 3, 4: the A.1 runs, in the order of a1_periods */
+    REGION_CPUID = 50,            /* CPUID_ROUNDS CPUID instructions in a row */
+    REGION_SKID = 60,             /* the job skid's load */
+    REGION_SWITCH = 61,           /* the job switch's load */
+    REGION_SPIN = 62,             /* the job spin's loop */
+    REGION_A1_SMP = 3000,         /* + 10 * cpu + number of the period: the job a1smp */
+    REGION_A1_AGAIN = 3300,       /* to 3799: the job a1again, run by run, in each as a1_periods */
+    REGION_A1BENCH = 2300,        /* to 2303: the job a1bench, the whole program, as a1_periods */
+    REGION_A1BENCH_INNER = 2310,  /* to 2313: the same between the hypercalls */
     REGION_CONTEXT_SWITCH = 2320, /* the job context_switch: without counters, and 2321 with */
-    REGION_USER = 100,     /* from the first line of init to the end of the run; never closed */
+    REGION_USER = 100, /* from the first line of init to the end of the run; never closed */
 };
 
 /* How many CPUID instructions REGION_CPUID holds. */
 #define CPUID_ROUNDS 100
 
-static inline void region_begin(uint32_t id)
-{
-    region_mark(id, true);
-}
+static inline void region_begin(uint32_t id) { region_mark(id, true); }
 
-static inline void region_end(uint32_t id)
-{
-    region_mark(id, false);
-}
+static inline void region_end(uint32_t id) { region_mark(id, false); }
 
 static inline uint64_t time_stamp(void)
 {
@@ -143,10 +137,12 @@ long long interrupt_count(const char *name);
 
 /* Loads /lib/modules/NAME.ko; 0 also when it is already there; -errno. */
 int load_module(const char *name);
-/* A time that was taken once, in ticks of the TSC, as a line of bench/README.md. In the emulator it is none. */
-void print_ticks(const char *experiment, const char *item, unsigned region, unsigned ops, uint64_t ticks);
-/* Those that the image's words disk:NAME brought, in their order (pack.sh). One that cannot be loaded is no
- * failure: the kernel may have it built in. */
+/* A time that was taken once, in ticks of the TSC, as a line of bench/README.md. In the emulator it
+ * is none. */
+void print_ticks(const char *experiment, const char *item, unsigned region, unsigned ops,
+                 uint64_t ticks);
+/* Those that the image's words disk:NAME brought, in their order (pack.sh). One that cannot be
+ * loaded is no failure: the kernel may have it built in. */
 void load_drivers(void);
 
 /* The files of a kernel that this one starts (next_kernel.c), and the size of its command line. */

@@ -59,8 +59,8 @@ static const struct known known[][GROUP] = {
 /* Runs perf stat with these events; its output, or NULL. */
 static char *perf_stat(const char *events, char *program, int *status)
 {
-    char *const command[] = {PERF, "stat", "-x", ";", "-o", OUTPUT, "-e", (char *)events, program,
-                             NULL};
+    char *const command[] = {PERF,   "stat", "-x",           ";",     "-o",
+                             OUTPUT, "-e",   (char *)events, program, NULL};
     pid_t child;
 
     *status = -1;
@@ -83,8 +83,8 @@ static int split(char *text, char *lines[], int most)
     char *rest = NULL;
     int count = 0;
 
-    for (char *line = text == NULL ? NULL : strtok_r(text, "\n", &rest); line != NULL && count < most;
-         line = strtok_r(NULL, "\n", &rest)) {
+    for (char *line = text == NULL ? NULL : strtok_r(text, "\n", &rest);
+         line != NULL && count < most; line = strtok_r(NULL, "\n", &rest)) {
         printf("perf: output=\"%s\"\n", line);
         lines[count++] = line;
     }

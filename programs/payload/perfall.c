@@ -61,8 +61,8 @@ static int run(const char *output, char *const command[])
 /* The lines of perf stat -x are "CPU2;2000004;;instructions:u;...". */
 int job_statall(void)
 {
-    char *const command[] = {PERF, "stat", "-a", "-A", "-x", ";", "-e", "instructions:u", "-o",
-                             COUNTS, "/init", "loops", NULL};
+    char *const command[] = {PERF, "stat", "-a",    "-A",    "-x", ";", "-e", "instructions:u",
+                             "-o", COUNTS, "/init", "loops", NULL};
     int status = run("/tmp/stat.out", command), seen = 0;
     char *text = read_text(COUNTS), *rest = NULL;
 
@@ -84,10 +84,10 @@ int job_statall(void)
 /* perf script prints one line a sample: "[002]". */
 int job_recordall(void)
 {
-    char *const record[] = {PERF, "record", "-a", "-e", "instructions:u", "-c", PERIOD, "-o",
-                            SAMPLES, "/init", "loops", NULL};
-    char *const script[] = {PERF, "script", "-i", SAMPLES, "-F", "cpu,comm", "--comms", "loop",
-                            NULL};
+    char *const record[] = {PERF,   "record", "-a",    "-e",    "instructions:u", "-c",
+                            PERIOD, "-o",     SAMPLES, "/init", "loops",          NULL};
+    char *const script[] = {PERF,       "script",  "-i",   SAMPLES, "-F",
+                            "cpu,comm", "--comms", "loop", NULL};
     long long samples[PROCESSORS_MAX] = {0}, none[PROCESSORS_MAX] = {0};
     long long wanted = LOOP_INSTRUCTIONS / atoi(PERIOD);
     int count = processors_online(), failed = perf_lift_limits() != 0;
@@ -134,8 +134,8 @@ static unsigned long long checked(unsigned long long sum, const char *record)
 /* perf script prints one line a sample: a blank and a record, for each record. */
 int job_recordbranches(void)
 {
-    char *const record[] = {PERF, "record", "-b", "-e", "branches:u", "-c", PERIOD, "-o", SAMPLES,
-                            "/loop", NULL};
+    char *const record[] = {PERF,   "record", "-b",    "-e",    "branches:u", "-c",
+                            PERIOD, "-o",     SAMPLES, "/loop", NULL};
     char *const script[] = {PERF, "script", "-i", SAMPLES, "-F", "brstack", NULL};
     unsigned long long sum = 0xcbf29ce484222325ull;
     long long samples = 0, records = 0, full = 0;

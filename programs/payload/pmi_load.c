@@ -24,7 +24,6 @@
 #define SWITCH_SPREAD 301u
 #define SPIN_BRANCHES 20000000ul
 
-
 static long vmcall(long number)
 {
     long result;
@@ -44,7 +43,9 @@ static unsigned long with_exits(void)
     unsigned long rounds = SKID_ROUNDS;
 
     __asm__ volatile("1: xor %%eax, %%eax\n\txor %%ecx, %%ecx\n\tcpuid\n\tdec %0\n\tjnz 1b"
-                     : "+S"(rounds) : : "rax", "rbx", "rcx", "rdx", "cc", "memory");
+                     : "+S"(rounds)
+                     :
+                     : "rax", "rbx", "rcx", "rdx", "cc", "memory");
     return 0;
 }
 
@@ -92,16 +93,13 @@ static int run(const char *name, uint32_t region, uint64_t period, unsigned long
     pmis = interrupt_count("PMI") - pmis;
     nmis = interrupt_count("NMI") - nmis;
     printf("%s: period=%llu count=%lld expected=%lld pmis=%lld nmis=%lld refused=%lu "
-           "masked=%d\n", name,
-           (unsigned long long)period, count, count / (long long)period, pmis, nmis,
-           refused, masked);
+           "masked=%d\n",
+           name, (unsigned long long)period, count, count / (long long)period, pmis, nmis, refused,
+           masked);
     return pmis != count / (long long)period || nmis != pmis || refused != 0;
 }
 
-int job_skid(void)
-{
-    return run("skid", REGION_SKID, SKID_PERIOD, with_exits);
-}
+int job_skid(void) { return run("skid", REGION_SKID, SKID_PERIOD, with_exits); }
 
 int job_switch(void)
 {

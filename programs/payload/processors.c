@@ -17,10 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-int processors_online(void)
-{
-    return (int)sysconf(_SC_NPROCESSORS_ONLN);
-}
+int processors_online(void) { return (int)sysconf(_SC_NPROCESSORS_ONLN); }
 
 bool processor_is_online(int cpu)
 {
@@ -132,10 +129,7 @@ int counted_make(struct counted *c, int cpu)
     return 0;
 }
 
-int counted_start(struct counted *c)
-{
-    return write(c->start, "", 1) == 1 ? 0 : -errno;
-}
+int counted_start(struct counted *c) { return write(c->start, "", 1) == 1 ? 0 : -errno; }
 
 int counted_finish(struct counted *c, bool ended)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
- * program.c: the job `program`: somebody's own program, as run-qemu.sh's --program has put it into the
- * image. Runs the commands of /program/commands, one after the other, in an empty folder, and hands
- * the files that they leave there over to the emulator; elsewhere nobody gets them. The word
+ * program.c: the job `program`: somebody's own program, as run-qemu.sh's --program has put it into
+ * the image. Runs the commands of /program/commands, one after the other, in an empty folder, and
+ * hands the files that they leave there over to the emulator; elsewhere nobody gets them. The word
  * pmv.args=A,B of the kernel's command line has more words for the first command.
  */
 #include "guest_file.h"
@@ -28,7 +28,8 @@ static size_t add_arguments(char *words[], size_t count)
     static char text[ARGUMENTS_SIZE];
 
     command_line_word("pmv.args", "", text, sizeof(text));
-    for (char *word = strtok(text, ","); word != NULL && count < WORDS_MAX; word = strtok(NULL, ",")) {
+    for (char *word = strtok(text, ","); word != NULL && count < WORDS_MAX;
+         word = strtok(NULL, ",")) {
         words[count++] = word;
     }
     return count;

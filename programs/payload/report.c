@@ -63,9 +63,13 @@ void print_mitigations(void)
 int job_cpuinfo(void)
 {
     static const char *const words[] = {
-        "Performance Events", "PMU driver", "... version", "... bit width", "... generic registers",
-        "... fixed-purpose events", "NMI watchdog", "... max period", "... event mask",
-        "clocksource:", "Hypervisor detected", "TSC deadline", "unchecked MSR",
+        "Performance Events",    "PMU driver",
+        "... version",           "... bit width",
+        "... generic registers", "... fixed-purpose events",
+        "NMI watchdog",          "... max period",
+        "... event mask",        "clocksource:",
+        "Hypervisor detected",   "TSC deadline",
+        "unchecked MSR",
     };
     struct cpuid_regs features = cpuid(CPUID_FEATURES, 0);
     struct cpuid_regs perfmon = cpuid(CPUID_PERFMON, 0);
@@ -135,8 +139,8 @@ int job_kernellog(void)
 
 int job_nmilog(void)
 {
-    static const char *const words[] = {"Uhhuh", "unknown reason", "Dazed and confused",
-                                        "took too long", "LOCKUP", "lockup"};
+    static const char *const words[] = {"Uhhuh",         "unknown reason", "Dazed and confused",
+                                        "took too long", "LOCKUP",         "lockup"};
 
     printf("nmilog: lines=%d\n",
            print_kernel_log("nmilog", words, sizeof(words) / sizeof(words[0])));

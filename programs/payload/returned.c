@@ -32,7 +32,9 @@ static struct answer vmcall(long number, uint64_t rbx)
 
 static void request_word(uint64_t address, uint32_t value)
 {
-    __asm__ volatile("xchg %%bx, %%bx" : : "a"(value), "c"(MARKER_REQUEST), "d"(address)
+    __asm__ volatile("xchg %%bx, %%bx"
+                     :
+                     : "a"(value), "c"(MARKER_REQUEST), "d"(address)
                      : "memory");
 }
 

@@ -40,9 +40,10 @@
 int job_smp(void)
 {
     static const char *const words[] = {
-        "unchecked MSR", "not responding", "lockup", "LOCKUP", "rcu: INFO", "stall", "Uhhuh",
-        "Dazed", "WARNING: CPU", "BUG:", "Marking TSC", "TSC sync", "warp", "perfevents:",
-        "took too long", "failed to", "Firmware Bug", "APIC error", "stuck",
+        "unchecked MSR", "not responding", "lockup",     "LOCKUP",       "rcu: INFO",
+        "stall",         "Uhhuh",          "Dazed",      "WARNING: CPU", "BUG:",
+        "Marking TSC",   "TSC sync",       "warp",       "perfevents:",  "took too long",
+        "failed to",     "Firmware Bug",   "APIC error", "stuck",
     };
     char *text = read_text("/sys/devices/system/cpu/online");
     int lines;
@@ -156,10 +157,7 @@ static int sample_all(const char *job, int switches)
     return failed;
 }
 
-int job_pmiall(void)
-{
-    return sample_all("pmiall", 0);
-}
+int job_pmiall(void) { return sample_all("pmiall", 0); }
 
 /* Natively, or where user space may not, there is nothing to switch. */
 int job_switchall(void)

@@ -131,11 +131,13 @@ int load_module(const char *name)
     return error;
 }
 
-void print_ticks(const char *experiment, const char *item, unsigned region, unsigned ops, uint64_t ticks)
+void print_ticks(const char *experiment, const char *item, unsigned region, unsigned ops,
+                 uint64_t ticks)
 {
     unsigned long once = ticks;
 
-    printf("bench: experiment=%s item=%s region=%u ops=%u metric=time unit=tsc n=1 min=%lu median=%lu p95=%lu\n",
+    printf("bench: experiment=%s item=%s region=%u ops=%u metric=time unit=tsc n=1 min=%lu "
+           "median=%lu p95=%lu\n",
            experiment, item, region, ops, once, once, once);
 }
 

@@ -53,9 +53,9 @@ static void run_on(const char *cpu)
 
 static int crash(void)
 {
-    uint64_t (*pages)[PAGE_BYTES / sizeof(uint64_t)] =
-        mmap(NULL, MARKED_PAGES * PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-             -1, 0);
+    uint64_t(*pages)[PAGE_BYTES / sizeof(uint64_t)] = mmap(NULL, MARKED_PAGES * PAGE_BYTES,
+                                                           PROT_READ | PROT_WRITE,
+                                                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     int error = load_crash_kernel("vmcore");
     char cpu[16];
 
@@ -137,8 +137,8 @@ static int vmcore(void)
 static int nmi(void)
 {
     int memory = open("/dev/mem", O_RDWR | O_CLOEXEC);
-    volatile uint32_t *apic =
-        mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, memory, APIC_PAGE);
+    volatile uint32_t *apic = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, memory,
+                                   APIC_PAGE);
     char target[16];
 
     if (apic == MAP_FAILED) {

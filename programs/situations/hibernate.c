@@ -110,8 +110,8 @@ static void count_on_each(const char *when)
 
 int main(void)
 {
-    uint32_t (*pages)[PAGE_BYTES / sizeof(uint32_t)] =
-        mmap(NULL, PAGES * PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint32_t(*pages)[PAGE_BYTES / sizeof(uint32_t)] = mmap(
+        NULL, PAGES * PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     unsigned wrong = 0;
     int error;
 

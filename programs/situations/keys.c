@@ -49,10 +49,7 @@ static void take_fault(int number, siginfo_t *info, void *context)
     siglongjmp(back, 1);
 }
 
-static int load(void)
-{
-    return *(volatile uint8_t *)page;
-}
+static int load(void) { return *(volatile uint8_t *)page; }
 
 static int store(void)
 {
@@ -73,10 +70,7 @@ static int fetch(void)
     return (int)(ebx & 0xff);
 }
 
-static int kernel_load(void)
-{
-    return write(pipes[1], page, 1) == 1 ? 0 : errno;
-}
+static int kernel_load(void) { return write(pipes[1], page, 1) == 1 ? 0 : errno; }
 
 static int kernel_store(void)
 {

@@ -3,7 +3,8 @@
  * traced.c: what Intel PT's test has traced: branches of all kinds, in a region of the emulator's
  * ledger. And it hands a file over to the emulator.
  * Usage: traced work|each|exec REGION ROUNDS | traced hand FILE NAME
- * `each`: on all processors at once, one process on each; `exec`: and each is started anew, as `work`.
+ * `each`: on all processors at once, one process on each; `exec`: and each is started anew, as
+ * `work`.
  */
 #define _GNU_SOURCE
 #include "programs/guest_file.h"
@@ -24,30 +25,15 @@
 
 static volatile unsigned caught;
 
-static void on_signal(int number)
-{
-    caught += (unsigned)number;
-}
+static void on_signal(int number) { caught += (unsigned)number; }
 
-static int by_value(const void *a, const void *b)
-{
-    return *(const int *)a - *(const int *)b;
-}
+static int by_value(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
 
-static __attribute__((noinline)) unsigned deep(unsigned n)
-{
-    return n == 0 ? 0 : 1 + deep(n - 1);
-}
+static __attribute__((noinline)) unsigned deep(unsigned n) { return n == 0 ? 0 : 1 + deep(n - 1); }
 
-static unsigned twice(unsigned n)
-{
-    return 2 * n;
-}
+static unsigned twice(unsigned n) { return 2 * n; }
 
-static unsigned half(unsigned n)
-{
-    return n / 2;
-}
+static unsigned half(unsigned n) { return n / 2; }
 
 static unsigned (*volatile choices[])(unsigned) = {twice, half, deep};
 
@@ -76,8 +62,8 @@ static unsigned work(unsigned rounds)
         sum += choices[numbers[0] % 3](DEEP);
         sum += (unsigned)syscall(SYS_getppid);
         if (round % 8 == 0) {
-            char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-                              -1, 0);
+            char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                              0);
             page[0] = 1;
             munmap(page, 4096);
             raise(SIGUSR1);
@@ -88,7 +74,10 @@ static unsigned work(unsigned rounds)
                          "pushq %%rax\n\t"
                          "ret\n"
                          "1:\n\t"
-                         "addq $128, %%rsp" : : : "rax", "memory", "cc");
+                         "addq $128, %%rsp"
+                         :
+                         :
+                         : "rax", "memory", "cc");
     }
     return sum;
 }
@@ -101,8 +90,8 @@ static unsigned work_in(unsigned region, unsigned rounds)
     return sum;
 }
 
-/* One process on each, which does what these say, in a program of its own with `exec`. Gives the number of
- * those that worked to their end. */
+/* One process on each, which does what these say, in a program of its own with `exec`. Gives the
+ * number of those that worked to their end. */
 static unsigned work_on_each(char *argv[], bool exec)
 {
     unsigned count = (unsigned)sysconf(_SC_NPROCESSORS_ONLN), done = 0;
@@ -150,7 +139,8 @@ int main(int argc, char *argv[])
         return 2;
     unsigned region = (unsigned)atoi(argv[2]);
     signal(SIGUSR1, on_signal);
-    unsigned sum = each || exec ? work_on_each(argv, exec) : work_in(region, (unsigned)atoi(argv[3]));
+    unsigned sum = each || exec ? work_on_each(argv, exec)
+                                : work_in(region, (unsigned)atoi(argv[3]));
     printf("pt: case=work region=%u sum=%u signals=%u\n", region, sum, caught);
     return 0;
 }

@@ -36,11 +36,11 @@ constexpr uint32_t LEAF_EXTENDED = 0x80000000;  // from here on they are not bas
 // EAX: a bit for each depth of 8, 16, 24, ... records.
 constexpr unsigned DEPTH_STEP = 8;
 constexpr uint32_t DEPTHS = 1u << 0 | 1u << 1 | 1u << 3;
-constexpr uint32_t ALL_THREE = 7; // EBX: CPL and branch filter, call stack; ECX: INFO's fields
+constexpr uint32_t ALL_THREE = 7;  // EBX: CPL and branch filter, call stack; ECX: INFO's fields
 
 struct Kind {
     uint64_t filter;
-    uint64_t type; // in INFO
+    uint64_t type;  // in INFO
 };
 
 Kind kind_of(BranchKind kind)
@@ -64,32 +64,17 @@ Kind kind_of(BranchKind kind)
     return {CTL_OTHER_BRANCH, 8};
 }
 
-bool within(uint32_t index, uint32_t first)
-{
-    return index >= first && index < first + LBR_DEPTH;
-}
+bool within(uint32_t index, uint32_t first) { return index >= first && index < first + LBR_DEPTH; }
 
 }  // namespace
 
-void ArchLbr::reset()
-{
-    *this = ArchLbr();
-}
+void ArchLbr::reset() { *this = ArchLbr(); }
 
-bool ArchLbr::ctl_valid(uint64_t value)
-{
-    return (value & ~CTL_VALID) == 0;
-}
+bool ArchLbr::ctl_valid(uint64_t value) { return (value & ~CTL_VALID) == 0; }
 
-bool ArchLbr::enabled() const
-{
-    return ctl_ & CTL_LBREN;
-}
+bool ArchLbr::enabled() const { return ctl_ & CTL_LBREN; }
 
-void ArchLbr::debug_exception()
-{
-    ctl_ &= ~CTL_LBREN;
-}
+void ArchLbr::debug_exception() { ctl_ &= ~CTL_LBREN; }
 
 // Null: not a record's, or one past the depth.
 uint64_t *ArchLbr::find(uint32_t index)
@@ -99,7 +84,8 @@ uint64_t *ArchLbr::find(uint32_t index)
             continue;
         LbrEntry &record = records_[index - first];
         return first == IA32_LBR_0_FROM_IP ? &record.from
-               : first == IA32_LBR_0_TO_IP ? &record.to : &record.info;
+               : first == IA32_LBR_0_TO_IP ? &record.to
+                                           : &record.info;
     }
     return nullptr;
 }
@@ -134,7 +120,7 @@ MsrResult ArchLbr::write_msr(uint32_t index, uint64_t value)
             record = LbrEntry();
     } else if (uint64_t *record = find(index)) {
         if (within(index, IA32_LBR_0_INFO))
-            value &= INFO_VALID; // bits 55:16 are undefined, and no fault
+            value &= INFO_VALID;  // bits 55:16 are undefined, and no fault
         else if (!canonical(value))
             return MSR_FAULT;
         *record = value;
@@ -165,10 +151,7 @@ void ArchLbr::pop()
     records_[depth_ - 1] = LbrEntry();
 }
 
-LbrEntry ArchLbr::newest(unsigned n) const
-{
-    return n < depth_ ? records_[n] : LbrEntry();
-}
+LbrEntry ArchLbr::newest(unsigned n) const { return n < depth_ ? records_[n] : LbrEntry(); }
 
 bool ArchLbr::record(const Branch &branch)
 {
@@ -183,7 +166,8 @@ bool ArchLbr::record(const Branch &branch)
     return true;
 }
 
-void arch_lbr_cpuid(uint32_t own, uint32_t extended, uint32_t leaf, uint32_t subleaf, CpuidResult *result)
+void arch_lbr_cpuid(uint32_t own, uint32_t extended, uint32_t leaf, uint32_t subleaf,
+                    CpuidResult *result)
 {
     if (leaf == 0 && result->eax < LEAF_ARCH_LBR)
         result->eax = LEAF_ARCH_LBR;

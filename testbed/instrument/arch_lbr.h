@@ -39,4 +39,5 @@ private:
 
 /* Writes the part of architectural LBRs into the result of a leaf, of a processor whose last leaf
  * is `own`. */
-void arch_lbr_cpuid(uint32_t own, uint32_t extended, uint32_t leaf, uint32_t subleaf, CpuidResult *result);
+void arch_lbr_cpuid(uint32_t own, uint32_t extended, uint32_t leaf, uint32_t subleaf,
+                    CpuidResult *result);

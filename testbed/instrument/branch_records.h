@@ -16,9 +16,9 @@ struct Branch {
     BranchKind kind;
     uint64_t from;
     uint64_t to;
-    bool user;          /* privilege at its target */
+    bool user; /* privilege at its target */
     bool mispredicted;
-    uint64_t cycles;    /* since the machine was made */
+    uint64_t cycles; /* since the machine was made */
 };
 
 /* As the MSRs have it. */

@@ -46,7 +46,7 @@ constexpr unsigned MARKER_HOST_NMI = 3;
 constexpr unsigned MARKER_PMI = 4;
 constexpr unsigned MARKER_WORDS = 6;
 constexpr unsigned MARKER_FILE = 7;
-constexpr unsigned WORDS_MAX = 4096; // bytes, with the end: no guest needs more room
+constexpr unsigned WORDS_MAX = 4096;  // bytes, with the end: no guest needs more room
 
 class Handlers : public BX_CPU_C {
 public:
@@ -115,8 +115,8 @@ void Handlers::region(bool begins)
 // instruction may have to be executed again.
 void Handlers::take_file()
 {
-    static std::vector<char> data; // no leak where a fault leaves this function
-    char name[GUEST_FILE_NAME_MAX + 2] = ""; // one more than is good, and the end
+    static std::vector<char> data;            // no leak where a fault leaves this function
+    char name[GUEST_FILE_NAME_MAX + 2] = "";  // one more than is good, and the end
 
     for (size_t at = 0; at <= GUEST_FILE_NAME_MAX; at++) {
         access_read_linear(RSI + at, 1, CPL, BX_READ, 0, &name[at]);

@@ -25,9 +25,9 @@ constexpr uint64_t DS_PEBS_RESET = 64;
 constexpr uint64_t DS_FIELD = 8;
 
 enum DsResult {
-    DS_FULL,      /* no room below the absolute maximum: nothing was written */
+    DS_FULL, /* no room below the absolute maximum: nothing was written */
     DS_STORED,
-    DS_THRESHOLD  /* stored, and the index has reached the interrupt threshold */
+    DS_THRESHOLD /* stored, and the index has reached the interrupt threshold */
 };
 
 /* Stores a record after the last one of the buffer `which` (DS_BTS, DS_PEBS) of the save area at

@@ -11,14 +11,11 @@
 
 namespace {
 
-constexpr unsigned only(BranchClass of)
-{
-    return 1u << of;
-}
+constexpr unsigned only(BranchClass of) { return 1u << of; }
 
 constexpr unsigned CONDITIONALS = only(CLASS_CONDITIONAL_TAKEN) | only(CLASS_CONDITIONAL_NOT_TAKEN);
-constexpr unsigned NEAR_TAKEN =
-    only(CLASS_CONDITIONAL_TAKEN) | only(CLASS_CALL) | only(CLASS_RET) | only(CLASS_JMP);
+constexpr unsigned NEAR_TAKEN = only(CLASS_CONDITIONAL_TAKEN) | only(CLASS_CALL) | only(CLASS_RET) |
+                                only(CLASS_JMP);
 constexpr unsigned ALL_BRANCHES = CONDITIONALS | NEAR_TAKEN | only(CLASS_FAR);
 
 struct EventCode {
@@ -75,15 +72,15 @@ constexpr unsigned NEAR_READ = 1u << NEAR_READ_HIT, NEAR_OWN = 1u << NEAR_OWN_HI
 
 constexpr MaskedCode masked_codes[] = {
     // L2_RQSTS
-    {0x24, 0x21, EVENT_OFFCORE, OFFCORE_READS},              // DEMAND_DATA_RD_MISS
-    {0x24, 0x22, EVENT_OFFCORE, OFFCORE_OWNS},               // DEMAND_RFO_MISS
-    {0x24, 0x27, EVENT_OFFCORE, OFFCORE_READS | OFFCORE_OWNS},  // ALL_DEMAND_MISS
-    {0x24, 0x3f, EVENT_OFFCORE, OFFCORE_READS | OFFCORE_OWNS},  // MISS
-    {0x24, 0x42, EVENT_OFFCORE, NEAR_OWN},                   // RFO_HIT
-    {0x24, 0xc1, EVENT_OFFCORE, NEAR_READ},                  // DEMAND_DATA_RD_HIT
-    {0x24, 0xc2, EVENT_OFFCORE, NEAR_OWN},                   // DEMAND_RFO_HIT
-    {0x24, 0xe1, EVENT_OFFCORE, OFFCORE_READS | NEAR_READ},  // ALL_DEMAND_DATA_RD
-    {0x24, 0xe2, EVENT_OFFCORE, OFFCORE_OWNS | NEAR_OWN},    // ALL_RFO
+    {0x24, 0x21, EVENT_OFFCORE, OFFCORE_READS},                             // DEMAND_DATA_RD_MISS
+    {0x24, 0x22, EVENT_OFFCORE, OFFCORE_OWNS},                              // DEMAND_RFO_MISS
+    {0x24, 0x27, EVENT_OFFCORE, OFFCORE_READS | OFFCORE_OWNS},              // ALL_DEMAND_MISS
+    {0x24, 0x3f, EVENT_OFFCORE, OFFCORE_READS | OFFCORE_OWNS},              // MISS
+    {0x24, 0x42, EVENT_OFFCORE, NEAR_OWN},                                  // RFO_HIT
+    {0x24, 0xc1, EVENT_OFFCORE, NEAR_READ},                                 // DEMAND_DATA_RD_HIT
+    {0x24, 0xc2, EVENT_OFFCORE, NEAR_OWN},                                  // DEMAND_RFO_HIT
+    {0x24, 0xe1, EVENT_OFFCORE, OFFCORE_READS | NEAR_READ},                 // ALL_DEMAND_DATA_RD
+    {0x24, 0xe2, EVENT_OFFCORE, OFFCORE_OWNS | NEAR_OWN},                   // ALL_RFO
     {0x24, 0xe7, EVENT_OFFCORE, OFFCORE_READS | OFFCORE_OWNS | NEAR_HITS},  // ..._REFERENCES
     {0x24, 0xff, EVENT_OFFCORE, OFFCORE_READS | OFFCORE_OWNS | NEAR_HITS},  // REFERENCES
     // OFFCORE_REQUESTS
@@ -101,18 +98,15 @@ constexpr MaskedCode masked_codes[] = {
     {0xd1, 0x20, EVENT_LOAD_SOURCES, 1u << LOAD_MEMORY},
 };
 
-constexpr unsigned FP_EVENT = 0xc7;         // FP_ARITH_INST_RETIRED
-constexpr unsigned HW_INTERRUPTS = 0xcb;    // .RECEIVED
-constexpr unsigned LLC_EVENT = 0x2e;  // LONGEST_LAT_CACHE
+constexpr unsigned FP_EVENT = 0xc7;       // FP_ARITH_INST_RETIRED
+constexpr unsigned HW_INTERRUPTS = 0xcb;  // .RECEIVED
+constexpr unsigned LLC_EVENT = 0x2e;      // LONGEST_LAT_CACHE
 constexpr unsigned LLC_REFERENCES = 0x4f;
 constexpr unsigned LLC_MISSES = 0x41;
 constexpr unsigned OFFCORE_EVENTS[OFFCORE_RSPS] = {0xb7, 0xbb};  // OFFCORE_RESPONSE
 constexpr unsigned OFFCORE_UMASK = 0x01;
 
-bool is_cycle_event(Event event)
-{
-    return event == EVENT_CYCLES || event == EVENT_REF_CYCLES;
-}
+bool is_cycle_event(Event event) { return event == EVENT_CYCLES || event == EVENT_REF_CYCLES; }
 
 // What an MSR_OFFCORE_RSP_x asks for. Requests of other kinds (prefetches, code) and remote memory
 // do not happen here, and snoops find nothing, but some snoop result has to be asked for.
@@ -158,7 +152,7 @@ void select_event(unsigned event, unsigned umask, const uint64_t (&offcore_rsp)[
         }
 }
 
-template <unsigned CLASSES>
+template<unsigned CLASSES>
 uint64_t of_classes(const uint64_t (&counts)[CLASSES][MODE_COUNT], unsigned classes, unsigned mode)
 {
     uint64_t sum = 0;
@@ -178,7 +172,8 @@ bool Selector::per_instruction() const
 
 unsigned Selector::per_occasion() const
 {
-    if (shape != SHAPE_PLAIN || event == EVENT_INSTRUCTIONS || is_cycle_event(event) || event == EVENT_NONE)
+    if (shape != SHAPE_PLAIN || event == EVENT_INSTRUCTIONS || is_cycle_event(event) ||
+        event == EVENT_NONE)
         return 0;
     if (event == EVENT_UOPS_ISSUED || event == EVENT_FETCH_BUBBLES)
         return SLOTS - 1;

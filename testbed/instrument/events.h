@@ -18,15 +18,15 @@ enum Event {
     EVENT_BRANCHES,      /* of the classes that Selector names */
     EVENT_BRANCH_MISSES, /* likewise */
     EVENT_LBR_INSERTS,   /* changes of the branch records */
-    EVENT_LOADS,       /* instructions that load, and that store */
+    EVENT_LOADS,         /* instructions that load, and that store */
     EVENT_STORES,
-    EVENT_L1_MISSES,   /* lines brought into L1 */
+    EVENT_L1_MISSES,    /* lines brought into L1 */
     EVENT_LOAD_LATENCY, /* loads that took longer than MSR_PEBS_LD_LAT */
-    EVENT_OFFCORE,     /* requests for lines that are not in L1; Selector says which */
+    EVENT_OFFCORE,      /* requests for lines that are not in L1; Selector says which */
     EVENT_LOAD_SOURCES, /* instructions that load, by where the data was; Selector says where */
-    EVENT_FP,          /* floating-point arithmetic of the classes that Selector names */
-    EVENT_INTERRUPTS,  /* external interrupts */
-    EVENT_UOPS_ISSUED, /* of slots: topdown.h */
+    EVENT_FP,           /* floating-point arithmetic of the classes that Selector names */
+    EVENT_INTERRUPTS,   /* external interrupts */
+    EVENT_UOPS_ISSUED,  /* of slots: topdown.h */
     EVENT_FETCH_BUBBLES,
     EVENT_REDIRECTS,
     EVENT_NONE
@@ -44,13 +44,7 @@ enum Offcore {
 };
 
 /* Where the data of a load was: of several lines, of that which was furthest away. */
-enum LoadSource {
-    LOAD_L1,
-    LOAD_NEAR,
-    LOAD_LLC,
-    LOAD_MEMORY,
-    LOAD_SOURCES
-};
+enum LoadSource { LOAD_L1, LOAD_NEAR, LOAD_LLC, LOAD_MEMORY, LOAD_SOURCES };
 
 /* As TB_MODES: bit 0 is user mode, bit 1 VMX root operation. */
 constexpr unsigned MODE_USER_BIT = 1;
@@ -59,9 +53,9 @@ constexpr unsigned MODE_COUNT = 4;
 
 /* What CMASK and INV make of an event. */
 enum Shape {
-    SHAPE_PLAIN,       /* occurrences */
-    SHAPE_COMPLEMENT,  /* cycles without an occurrence */
-    SHAPE_CYCLES,      /* all cycles */
+    SHAPE_PLAIN,      /* occurrences */
+    SHAPE_COMPLEMENT, /* cycles without an occurrence */
+    SHAPE_CYCLES,     /* all cycles */
     SHAPE_NOTHING
 };
 
@@ -96,8 +90,8 @@ Selector selector_of_fixed(unsigned n, uint64_t field);
 
 /* Occurrences since the machine was made, by the mode they happened in. */
 struct EventCounts {
-    const uint64_t *retired = nullptr;     /* instructions: the hot state's own */
-    const uint64_t *iterations = nullptr;  /* REP iterations after the first */
+    const uint64_t *retired = nullptr;    /* instructions: the hot state's own */
+    const uint64_t *iterations = nullptr; /* REP iterations after the first */
     uint64_t branches[BRANCH_CLASSES][MODE_COUNT] = {};
     uint64_t branch_misses[BRANCH_CLASSES][MODE_COUNT] = {};
     uint64_t lbr_inserts[MODE_COUNT] = {};

@@ -20,8 +20,9 @@ constexpr size_t PATH_STEPS_MAX = 1u << 20;
 class PathLog {
 public:
     void exit();
-    /* Before each instruction: its address, the instructions that root mode has retired, and the VMCS
-     * accesses so far. One that faulted or was interrupted has not retired and is forgotten. */
+    /* Before each instruction: its address, the instructions that root mode has retired, and the
+     * VMCS accesses so far. One that faulted or was interrupted has not retired and is forgotten.
+     */
     void step(uint64_t rip, uint64_t retired, uint64_t accesses);
     /* VMLAUNCH or VMRESUME is in flight and is the last step. Empty: there is nothing to keep. */
     Path entry();

@@ -16,12 +16,12 @@ struct Operation {
 };
 
 constexpr Operation operations[] = {
-    {"ADD", 1, false},     {"SUB", 1, false},       {"MUL", 1, false},   {"DIV", 1, false},
-    {"MIN", 1, false},     {"MAX", 1, false},       {"SQRT", 1, false},  {"HADD", 1, false},
-    {"HSUB", 1, false},    {"ADDSUB", 1, false},    {"RCP", 1, true},    {"RSQRT", 1, true},
-    {"RCP14", 1, false},   {"RSQRT14", 1, false},   {"DP", 2, false},    {"FMADD", 2, false},
-    {"FMSUB", 2, false},   {"FNMADD", 2, false},    {"FNMSUB", 2, false},
-    {"FMADDSUB", 2, false}, {"FMSUBADD", 2, false},
+    {"ADD", 1, false},      {"SUB", 1, false},     {"MUL", 1, false},    {"DIV", 1, false},
+    {"MIN", 1, false},      {"MAX", 1, false},     {"SQRT", 1, false},   {"HADD", 1, false},
+    {"HSUB", 1, false},     {"ADDSUB", 1, false},  {"RCP", 1, true},     {"RSQRT", 1, true},
+    {"RCP14", 1, false},    {"RSQRT14", 1, false}, {"DP", 2, false},     {"FMADD", 2, false},
+    {"FMSUB", 2, false},    {"FNMADD", 2, false},  {"FNMSUB", 2, false}, {"FMADDSUB", 2, false},
+    {"FMSUBADD", 2, false},
 };
 
 // Takes it away, if the text begins so.

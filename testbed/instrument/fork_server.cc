@@ -50,10 +50,7 @@ bool done;
 uint64_t forked_at;
 
 // The server waits for the guest's question, and not at the disk.
-bool at_init()
-{
-    return std::getenv("TB_SERVER_AT") != nullptr;
-}
+bool at_init() { return std::getenv("TB_SERVER_AT") != nullptr; }
 
 [[noreturn]] void fail(const char *format, ...)
 {
@@ -128,14 +125,15 @@ bool reads_own(unsigned command)
     if (registers[DEVICE].now & DEVICE_SECOND)
         return false;
     switch (command) {
-    case 0x24: // READ SECTORS EXT
-    case 0x25: // READ DMA EXT
-    case 0x29: // READ MULTIPLE EXT
+    case 0x24:  // READ SECTORS EXT
+    case 0x25:  // READ DMA EXT
+    case 0x29:  // READ MULTIPLE EXT
         wide = true;
         break;
-    case 0x20: case 0x21: // READ SECTORS
-    case 0xc4:            // READ MULTIPLE
-    case 0xc8:            // READ DMA
+    case 0x20:
+    case 0x21:  // READ SECTORS
+    case 0xc4:  // READ MULTIPLE
+    case 0xc8:  // READ DMA
         break;
     default:
         return false;
@@ -144,7 +142,7 @@ bool reads_own(unsigned command)
 }
 
 struct Job {
-    std::string settings; // lines NAME=VALUE for the environment
+    std::string settings;  // lines NAME=VALUE for the environment
     int serial = -1;
 };
 
@@ -385,8 +383,7 @@ void become(const Job &job)
     const char *disk = std::getenv("TB_DISK"), *servers = std::getenv("TB_SERVER_DISK");
     take_disk(servers, disk);
     replace_file(servers, disk, O_RDWR);
-    replace_file(std::getenv("TB_SERVER_LOG"), std::getenv("TB_LOG"),
-                 O_WRONLY | O_CREAT | O_TRUNC);
+    replace_file(std::getenv("TB_SERVER_LOG"), std::getenv("TB_LOG"), O_WRONLY | O_CREAT | O_TRUNC);
     forked_at = bx_pc_system.time_ticks();
     unsetenv("TB_SERVER");
     knobs_reread(at_init());
@@ -407,10 +404,7 @@ void become(const Job &job)
 
 }  // namespace
 
-bool fork_server_wanted()
-{
-    return std::getenv("TB_SERVER") != nullptr;
-}
+bool fork_server_wanted() { return std::getenv("TB_SERVER") != nullptr; }
 
 void fork_server_disk_port(unsigned number, unsigned value)
 {
@@ -443,7 +437,4 @@ const char *fork_server_words()
     return words ? words : "";
 }
 
-uint64_t fork_server_forked_at()
-{
-    return forked_at;
-}
+uint64_t fork_server_forked_at() { return forked_at; }

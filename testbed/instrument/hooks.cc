@@ -206,10 +206,7 @@ void tb_init_env(void)
     machine_init();
 }
 
-void tb_exit_env(void)
-{
-    machine_exit();
-}
+void tb_exit_env(void) { machine_exit(); }
 
 void tb_initialize(unsigned cpu)
 {
@@ -268,10 +265,7 @@ void tb_on_split(unsigned cpu)
     processor_untouched(processor(cpu));
 }
 
-void tb_on_opcode(unsigned, bxInstruction_c *i)
-{
-    decode_instruction(i);
-}
+void tb_on_opcode(unsigned, bxInstruction_c *i) { decode_instruction(i); }
 
 void tb_on_branch(unsigned cpu, unsigned what, Bit64u from, Bit64u to, unsigned taken,
                   unsigned length)
@@ -338,15 +332,9 @@ void tb_on_hwinterrupt(unsigned cpu, unsigned vector, Bit64u rip)
     event_from(p, rip, vector);
 }
 
-void tb_on_outp(Bit16u port, unsigned len, unsigned value)
-{
-    machine_outp(port, len, value);
-}
+void tb_on_outp(Bit16u port, unsigned len, unsigned value) { machine_outp(port, len, value); }
 
-void tb_on_committed(unsigned cpu)
-{
-    tell_parts(&Part::complete, processor(cpu));
-}
+void tb_on_committed(unsigned cpu) { tell_parts(&Part::complete, processor(cpu)); }
 
 void tb_on_event_delivered(unsigned cpu)
 {
@@ -360,15 +348,9 @@ void tb_on_event_delivered(unsigned cpu)
     }
 }
 
-bool tb_on_init_signal(unsigned cpu)
-{
-    return mwait_wake_delays(cpu);
-}
+bool tb_on_init_signal(unsigned cpu) { return mwait_wake_delays(cpu); }
 
-void tb_on_wrmsr(unsigned, unsigned index, Bit64u)
-{
-    model_wrmsr_seen(index);
-}
+void tb_on_wrmsr(unsigned, unsigned index, Bit64u) { model_wrmsr_seen(index); }
 
 bool tb_on_ptwrite(unsigned cpu, Bit64u value, unsigned bytes)
 {
@@ -377,10 +359,7 @@ bool tb_on_ptwrite(unsigned cpu, Bit64u value, unsigned bytes)
     return knobs().pt == PT_WITH_PTWRITE;
 }
 
-void tb_on_vmentry(unsigned cpu)
-{
-    pt_entered(processor(cpu));
-}
+void tb_on_vmentry(unsigned cpu) { pt_entered(processor(cpu)); }
 
 void tb_on_vmexit(unsigned cpu, Bit32u reason, Bit64u)
 {

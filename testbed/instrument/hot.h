@@ -8,10 +8,7 @@
 #include "bochs.h"
 #include "cpu.h"
 
-inline struct tb_hot &hot_of(unsigned cpu)
-{
-    return BX_CPU(cpu)->tb;
-}
+inline struct tb_hot &hot_of(unsigned cpu) { return BX_CPU(cpu)->tb; }
 
 /* The next instruction is told of. */
 inline void hot_watch_next(struct tb_hot &hot)

@@ -11,13 +11,13 @@
 /* The knobs `nmi_root` and `nmi_handler`. */
 struct NmiSchedule {
     bool root = true;
-    unsigned reason = 0;     /* root: the exit reason that counts */
-    uint64_t first = 1;      /* the first and the last such exit, or NMI, counted from 1 */
+    unsigned reason = 0; /* root: the exit reason that counts */
+    uint64_t first = 1;  /* the first and the last such exit, or NMI, counted from 1 */
     uint64_t last = 1;
-    bool sweep = false;      /* position 1 at the first, 2 at the next, and so on */
-    uint64_t position = 1;   /* else: always here */
-    uint64_t wrap = 0;       /* sweep: after this position comes 1 again; 0 never */
-    bool host = false;       /* with a request in memory, as a processor that sends it leaves one */
+    bool sweep = false;    /* position 1 at the first, 2 at the next, and so on */
+    uint64_t position = 1; /* else: always here */
+    uint64_t wrap = 0;     /* sweep: after this position comes 1 again; 0 never */
+    bool host = false;     /* with a request in memory, as a processor that sends it leaves one */
 
     /* The position for the n-th, counted from 1. */
     uint64_t position_of(uint64_t n) const;
@@ -68,7 +68,7 @@ private:
         explicit Plan(const NmiSchedule &schedule) : NmiSchedule(schedule) {}
         uint64_t seen = 0;
         bool armed = false;
-        uint64_t at = 0;  /* instructions in its world, before this one more begins */
+        uint64_t at = 0; /* instructions in its world, before this one more begins */
     };
     void count(Plan &plan, uint64_t now);
 

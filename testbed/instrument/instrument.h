@@ -40,14 +40,14 @@ enum tb_mode {
 /* The part of a processor's state that every instruction touches: a member of Bochs' processor
  * (testbed/patches/). */
 struct tb_hot {
-    Bit64u deadline = 0;  /* tb_on_deadline() runs once *count reaches it */
-    Bit64u *count = retired;  /* retired[mode] */
-    unsigned rpl = TB_RPL_NONE;  /* tb_on_mode() runs where CS.RPL is another */
+    Bit64u deadline = 0;        /* tb_on_deadline() runs once *count reaches it */
+    Bit64u *count = retired;    /* retired[mode] */
+    unsigned rpl = TB_RPL_NONE; /* tb_on_mode() runs where CS.RPL is another */
     unsigned watch = 0;
     unsigned mode = 0;
     unsigned world = TB_WORLD_UNKNOWN;
-    Bit64u retired[TB_MODES] = {};  /* instructions completed, by the mode they started in */
-    Bit64u iterations[TB_MODES] = {};  /* further iterations of REP-prefixed instructions */
+    Bit64u retired[TB_MODES] = {};    /* instructions completed, by the mode they started in */
+    Bit64u iterations[TB_MODES] = {}; /* further iterations of REP-prefixed instructions */
 };
 
 void tb_init_env(void);
@@ -96,23 +96,26 @@ bool tb_on_step_traps(unsigned cpu);
 #define BX_INSTR_DEBUG_CMD(cmd)
 
 /* Both run inside a member of BX_CPU_C, which BX_CPU_THIS_PTR names. */
-#define BX_INSTR_BEFORE_EXECUTION(cpu_id, i) do { \
-        if (BX_CPU_THIS_PTR sregs[BX_SEG_REG_CS].selector.rpl != BX_CPU_THIS_PTR tb.rpl) \
-            tb_on_mode(cpu_id); \
+#define BX_INSTR_BEFORE_EXECUTION(cpu_id, i)                                                       \
+    do {                                                                                           \
+        if (BX_CPU_THIS_PTR sregs[BX_SEG_REG_CS].selector.rpl != BX_CPU_THIS_PTR tb.rpl)           \
+            tb_on_mode(cpu_id);                                                                    \
     } while (0)
 
-#define BX_INSTR_AFTER_EXECUTION(cpu_id, i) do { \
-        if (++*BX_CPU_THIS_PTR tb.count >= BX_CPU_THIS_PTR tb.deadline) \
-            tb_on_deadline(cpu_id, i); \
+#define BX_INSTR_AFTER_EXECUTION(cpu_id, i)                                                        \
+    do {                                                                                           \
+        if (++*BX_CPU_THIS_PTR tb.count >= BX_CPU_THIS_PTR tb.deadline)                            \
+            tb_on_deadline(cpu_id, i);                                                             \
     } while (0)
 
-#define BX_INSTR_REPEAT_ITERATION(cpu_id, i) do { \
-        struct tb_hot &hot_ = BX_CPU_THIS_PTR tb; \
-        hot_.iterations[hot_.mode]++; \
-        if (hot_.watch & TB_WATCH_LOG) \
-            tb_on_committed(cpu_id); \
-        if (hot_.deadline) \
-            hot_.deadline--; \
+#define BX_INSTR_REPEAT_ITERATION(cpu_id, i)                                                       \
+    do {                                                                                           \
+        struct tb_hot &hot_ = BX_CPU_THIS_PTR tb;                                                  \
+        hot_.iterations[hot_.mode]++;                                                              \
+        if (hot_.watch & TB_WATCH_LOG)                                                             \
+            tb_on_committed(cpu_id);                                                               \
+        if (hot_.deadline)                                                                         \
+            hot_.deadline--;                                                                       \
     } while (0)
 
 /* Of ours (testbed/patches/): what follows is BX_INSTR_AFTER_EXECUTION() all the same. */
@@ -120,22 +123,26 @@ bool tb_on_step_traps(unsigned cpu);
 
 #define BX_INSTR_OPCODE(cpu_id, i, opcode, len, is32, is64) tb_on_opcode(cpu_id, i)
 
-#define BX_INSTR_CNEAR_BRANCH_TAKEN(cpu_id, from, to) do { \
-        if (BX_CPU_THIS_PTR tb.watch & TB_WATCH_BRANCH) \
-            tb_on_branch(cpu_id, TB_BRANCH_CONDITIONAL, from, to, 1, 0); \
+#define BX_INSTR_CNEAR_BRANCH_TAKEN(cpu_id, from, to)                                              \
+    do {                                                                                           \
+        if (BX_CPU_THIS_PTR tb.watch & TB_WATCH_BRANCH)                                            \
+            tb_on_branch(cpu_id, TB_BRANCH_CONDITIONAL, from, to, 1, 0);                           \
     } while (0)
-#define BX_INSTR_CNEAR_BRANCH_NOT_TAKEN(cpu_id, from) do { \
-        if (BX_CPU_THIS_PTR tb.watch & TB_WATCH_BRANCH) \
-            tb_on_branch(cpu_id, TB_BRANCH_CONDITIONAL, from, 0, 0, 0); \
+#define BX_INSTR_CNEAR_BRANCH_NOT_TAKEN(cpu_id, from)                                              \
+    do {                                                                                           \
+        if (BX_CPU_THIS_PTR tb.watch & TB_WATCH_BRANCH)                                            \
+            tb_on_branch(cpu_id, TB_BRANCH_CONDITIONAL, from, 0, 0, 0);                            \
     } while (0)
 /* `i` is the handler's own. */
-#define BX_INSTR_UCNEAR_BRANCH(cpu_id, what, from, to) do { \
-        if (BX_CPU_THIS_PTR tb.watch & TB_WATCH_BRANCH) \
-            tb_on_branch(cpu_id, what, from, to, 1, i->ilen()); \
+#define BX_INSTR_UCNEAR_BRANCH(cpu_id, what, from, to)                                             \
+    do {                                                                                           \
+        if (BX_CPU_THIS_PTR tb.watch & TB_WATCH_BRANCH)                                            \
+            tb_on_branch(cpu_id, what, from, to, 1, i->ilen());                                    \
     } while (0)
-#define BX_INSTR_FAR_BRANCH(cpu_id, what, prev_cs, from, new_cs, to) do { \
-        if (BX_CPU_THIS_PTR tb.watch & TB_WATCH_BRANCH) \
-            tb_on_far_branch(cpu_id, what, from, to); \
+#define BX_INSTR_FAR_BRANCH(cpu_id, what, prev_cs, from, new_cs, to)                               \
+    do {                                                                                           \
+        if (BX_CPU_THIS_PTR tb.watch & TB_WATCH_BRANCH)                                            \
+            tb_on_far_branch(cpu_id, what, from, to);                                              \
     } while (0)
 
 #define BX_INSTR_EXCEPTION(cpu_id, vector, error_code) tb_on_exception(cpu_id, vector)
@@ -146,14 +153,16 @@ bool tb_on_step_traps(unsigned cpu);
 #define BX_INSTR_CLFLUSH(cpu_id, laddr, paddr) tb_on_clflush(i, paddr)
 #define BX_INSTR_CACHE_CNTRL(cpu_id, what) tb_on_cache_control(cpu_id)
 #define BX_INSTR_TLB_CNTRL(cpu_id, what, new_cr3) tb_on_tlb_control(cpu_id, what)
-#define BX_INSTR_PREFETCH_HINT(cpu_id, what, seg, offset) do { \
-        if (BX_CPU_THIS_PTR tb.watch & TB_WATCH_MEMORY) \
-            tb_on_prefetch(cpu_id); \
+#define BX_INSTR_PREFETCH_HINT(cpu_id, what, seg, offset)                                          \
+    do {                                                                                           \
+        if (BX_CPU_THIS_PTR tb.watch & TB_WATCH_MEMORY)                                            \
+            tb_on_prefetch(cpu_id);                                                                \
     } while (0)
 
-#define BX_INSTR_LIN_ACCESS(cpu_id, lin, paddr, len, memtype, rw) do { \
-        if (BX_CPU_THIS_PTR tb.watch & (TB_WATCH_MEMORY | TB_WATCH_LINES | TB_WATCH_LOG)) \
-            tb_on_memory(cpu_id, lin, paddr, len, rw); \
+#define BX_INSTR_LIN_ACCESS(cpu_id, lin, paddr, len, memtype, rw)                                  \
+    do {                                                                                           \
+        if (BX_CPU_THIS_PTR tb.watch & (TB_WATCH_MEMORY | TB_WATCH_LINES | TB_WATCH_LOG))          \
+            tb_on_memory(cpu_id, lin, paddr, len, rw);                                             \
     } while (0)
 #define BX_INSTR_PHY_ACCESS(cpu_id, paddr, len, memtype, rw)
 
@@ -170,21 +179,24 @@ bool tb_on_step_traps(unsigned cpu);
 /* The guest's state and MSRs are loaded, no event is injected yet. */
 #define BX_INSTR_VMENTRY(cpu_id) tb_on_vmentry(cpu_id)
 /* An event's delivery is complete, its frame is on the stack. */
-#define BX_INSTR_EVENT_DELIVERED(cpu_id) do { \
-        if (BX_CPU_THIS_PTR tb.watch & (TB_WATCH_LOG | TB_WATCH_TRACE)) \
-            tb_on_event_delivered(cpu_id); \
+#define BX_INSTR_EVENT_DELIVERED(cpu_id)                                                           \
+    do {                                                                                           \
+        if (BX_CPU_THIS_PTR tb.watch & (TB_WATCH_LOG | TB_WATCH_TRACE))                            \
+            tb_on_event_delivered(cpu_id);                                                         \
     } while (0)
 /* RFLAGS.TF is set as an instruction begins; is it to trap, now that it is complete? */
 #define BX_INSTR_STEP_BEGINS(cpu_id) tb_on_step_begins(cpu_id)
 #define BX_INSTR_STEP_TRAPS(cpu_id) tb_on_step_traps(cpu_id)
 /* A page walk for laddr has set a bit of the entry at paddr. */
-#define BX_INSTR_WALK_UPDATE(cpu_id, laddr, paddr) do { \
-        if (BX_CPU_THIS_PTR tb.watch & TB_WATCH_LOG) \
-            tb_on_walk_update(cpu_id, laddr, paddr); \
+#define BX_INSTR_WALK_UPDATE(cpu_id, laddr, paddr)                                                 \
+    do {                                                                                           \
+        if (BX_CPU_THIS_PTR tb.watch & TB_WATCH_LOG)                                               \
+            tb_on_walk_update(cpu_id, laddr, paddr);                                               \
     } while (0)
 /* A string instruction moves so many bytes of a page at once; the translation is in the TLB. */
-#define BX_INSTR_STRING_ACCESS(cpu_id, laddr, len, rw) do { \
-        if (BX_CPU_THIS_PTR tb.watch & TB_WATCH_LOG) \
-            tb_on_string(cpu_id, laddr, \
-                         BX_DTLB_ENTRY_OF(laddr, 0)->ppf | PAGE_OFFSET(laddr), len, rw); \
+#define BX_INSTR_STRING_ACCESS(cpu_id, laddr, len, rw)                                             \
+    do {                                                                                           \
+        if (BX_CPU_THIS_PTR tb.watch & TB_WATCH_LOG)                                               \
+            tb_on_string(cpu_id, laddr, BX_DTLB_ENTRY_OF(laddr, 0)->ppf | PAGE_OFFSET(laddr), len, \
+                         rw);                                                                      \
     } while (0)

@@ -129,10 +129,7 @@ bool parse_cpuid(std::istream &words, ExtraCpuid *extra)
 }
 
 // The counters from 0 on without a gap.
-bool contiguous(uint32_t mask)
-{
-    return (mask & (mask + 1)) == 0;
-}
+bool contiguous(uint32_t mask) { return (mask & (mask + 1)) == 0; }
 
 // pmu_version, pmu_general_mask, pmu_fixed_mask, pmu_fixed_ctrl. Null if good, else what is wanted.
 const char *parse_pmu(const std::string &name, const std::string &value, PmuShape *shape)
@@ -143,7 +140,8 @@ const char *parse_pmu(const std::string &name, const std::string &value, PmuShap
                    ? nullptr
                    : "3, 4, 5 or 6";
     if (name == "pmu_fixed_ctrl")
-        return parse_unsigned(value, &shape->fixed_ctrl) ? nullptr : "a value of IA32_FIXED_CTR_CTRL";
+        return parse_unsigned(value, &shape->fixed_ctrl) ? nullptr
+                                                         : "a value of IA32_FIXED_CTR_CTRL";
     unsigned most = name == "pmu_general_mask" ? PMU_GENERAL_MAX : PMU_FIXED_MAX;
     unsigned mask;
     if (!parse_unsigned(value, &mask) || mask >> most != 0)
@@ -214,11 +212,12 @@ const PartKnob *part_knob(const std::string &name)
 // PMU. machine.py has the same list.
 bool is_late(const std::string &name)
 {
-    for (const char *late : {"allow_resets", "cpuid", "exit_lines", "exit_paths",
-                             "feature_control", "guest_files", "hide_control", "hide_cpuid", "hide_msr",
-                             "mov_ss_ignored", "msr", "nmi_handler", "nmi_root", "pebs",
-                             "pebs_late", "platform", "pmi_skid", "pmu", "pt", "pt_overflow", "ratios",
-                             "regions_of_all", "reset_button", "unknown_msrs"})
+    for (const char *late :
+         {"allow_resets", "cpuid",          "exit_lines",   "exit_paths",  "feature_control",
+          "guest_files",  "hide_control",   "hide_cpuid",   "hide_msr",    "mov_ss_ignored",
+          "msr",          "nmi_handler",    "nmi_root",     "pebs",        "pebs_late",
+          "platform",     "pmi_skid",       "pmu",          "pt",          "pt_overflow",
+          "ratios",       "regions_of_all", "reset_button", "unknown_msrs"})
         if (name == late)
             return true;
     return part_knob(name) != nullptr;
@@ -278,7 +277,8 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
         return parse_unsigned(value, &knobs->pt_overflow_every) &&
                        parse_unsigned(branches, &knobs->pt_overflow_branches) &&
                        knobs->pt_overflow_every > 0 && knobs->pt_overflow_branches > 0
-                   ? nullptr : "BYTES BRANCHES";
+                   ? nullptr
+                   : "BYTES BRANCHES";
     }
     if (const PartKnob *part = part_knob(name)) {
         std::getline(words >> std::ws, value);
@@ -291,7 +291,8 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
     if (name == "reset_button") {
         std::getline(words >> std::ws, knobs->reset_text);
         return parse_unsigned(value, &knobs->reset_after) && !knobs->reset_text.empty()
-                   ? nullptr : "MILLIONS TEXT";
+                   ? nullptr
+                   : "MILLIONS TEXT";
     }
     if (words >> rest)
         return "one value";
@@ -301,7 +302,7 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
         return parse_skid(value, knobs) ? nullptr : "a number of instructions, or sweep/L";
     if (name == "pmi_status")
         return parse_pmi_status(value, knobs) ? nullptr : "a bit's number, or none";
-    if (name == "mwait_wake") // run.sh leaves MWAIT to several processors then
+    if (name == "mwait_wake")  // run.sh leaves MWAIT to several processors then
         return parse_unsigned(value, &knobs->mwait_wake) ? nullptr : "a number of ticks";
     if (name == "pebs") {
         if (!parse_choice(value, {"off", "3", "4"}, &choice))
@@ -369,12 +370,13 @@ const char *parse_knob(const std::string &name, std::istream &words, Knobs *knob
         (name == "hide_control" ? knobs->hide_controls : knobs->show_controls).push_back(value);
         return nullptr;
     }
-    return every_name("allow_resets, arch_lbr, cpuid, exit_lines, exit_paths, feature_control, guest_files, "
-                      "hide_control, hide_cpuid, hide_feature, hide_msr, mov_ss_ignored, msr, "
-                      "mwait_wake, nmi_handler, nmi_root, pebs, pebs_late, platform, pmi_skid, "
-                      "pmi_status, pmu, pmu_fixed_ctrl, pmu_fixed_mask, pmu_general_mask, "
-                      "pmu_version, pt, pt_overflow, ratios, regions_of_all, reset_button, "
-                      "show_control, tsc_hz or unknown_msrs");
+    return every_name(
+        "allow_resets, arch_lbr, cpuid, exit_lines, exit_paths, feature_control, guest_files, "
+        "hide_control, hide_cpuid, hide_feature, hide_msr, mov_ss_ignored, msr, "
+        "mwait_wake, nmi_handler, nmi_root, pebs, pebs_late, platform, pmi_skid, "
+        "pmi_status, pmu, pmu_fixed_ctrl, pmu_fixed_mask, pmu_general_mask, "
+        "pmu_version, pt, pt_overflow, ratios, regions_of_all, reset_button, "
+        "show_control, tsc_hz or unknown_msrs");
 }
 
 }  // namespace
@@ -390,10 +392,7 @@ bool knob_range(const std::string &text, uint64_t *first, uint64_t *last)
            *first >= 1 && *last >= *first;
 }
 
-const char *path_wanted(const std::string &value)
-{
-    return value.empty() ? "PATH" : nullptr;
-}
+const char *path_wanted(const std::string &value) { return value.empty() ? "PATH" : nullptr; }
 
 bool knobs_parse(std::istream &in, Knobs *knobs, std::string *error)
 {
@@ -459,10 +458,7 @@ void knobs_reread(bool at_init)
     std::exit(EXIT_FAILURE);
 }
 
-const Knobs &knobs()
-{
-    return current;
-}
+const Knobs &knobs() { return current; }
 
 const char *knobs_with_kernel()
 {

@@ -49,10 +49,7 @@ uint64_t select_bit(BranchKind kind)
 
 }  // namespace
 
-void Lbr::reset()
-{
-    *this = Lbr();
-}
+void Lbr::reset() { *this = Lbr(); }
 
 MsrResult Lbr::read_msr(uint32_t index, uint64_t *value) const
 {

@@ -51,7 +51,7 @@ void Tally::merge(const Tally &other)
     open = open || other.open;
 }
 
-template <typename Update> void Ledger::update(Update apply)
+template<typename Update> void Ledger::update(Update apply)
 {
     apply(total_);
     for (uint32_t id : open_)

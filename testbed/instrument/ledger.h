@@ -74,8 +74,8 @@ struct Tally {
     uint64_t pmi_masked = 0;
     uint64_t stored[STORED_KINDS] = {};
     uint64_t instructions[MODE_COUNT] = {};
-    uint64_t begins = 0;  /* regions only */
-    bool open = false;    /* regions only */
+    uint64_t begins = 0; /* regions only */
+    bool open = false;   /* regions only */
 
     void merge(const Tally &other);
 };
@@ -122,7 +122,7 @@ private:
         unsigned depth = 0;
         uint64_t begin[MODE_COUNT] = {};
     };
-    template <typename Update> void update(Update apply);
+    template<typename Update> void update(Update apply);
     uint64_t root_instructions() const;
     Tally closed(const Region &region) const;
 

@@ -119,9 +119,8 @@ void put_exits(std::ostream &out, const Tally &tally, const std::string &indent)
 // Where the knob `pebs` is off there is none of these.
 void put_stored(std::ostream &out, const Tally &tally, const std::string &indent)
 {
-    static constexpr const char *names[STORED_KINDS] = {"pebs", "pebs_root", "pebs_full",
-                                                        "pebs_dropped", "bts", "pt",
-                                                        "pt_root", "pt_lost"};
+    static constexpr const char *names[STORED_KINDS] = {
+        "pebs", "pebs_root", "pebs_full", "pebs_dropped", "bts", "pt", "pt_root", "pt_lost"};
     const char *comma = "";
 
     if (std::all_of(tally.stored, tally.stored + STORED_KINDS, [](uint64_t n) { return n == 0; }))
@@ -146,8 +145,8 @@ void put_tally(std::ostream &out, const Tally &tally, const std::string &indent)
         << ", \"vmread\": " << tally.root[ROOT_VMREAD]
         << ", \"vmwrite\": " << tally.root[ROOT_VMWRITE]
         << ", \"rdmsr\": " << tally.root[ROOT_RDMSR] << ", \"wrmsr\": " << tally.root[ROOT_WRMSR]
-        << ", \"cpuid\": " << tally.root[ROOT_CPUID]
-        << ", \"listed\": " << tally.root[ROOT_LISTED] << "},\n";
+        << ", \"cpuid\": " << tally.root[ROOT_CPUID] << ", \"listed\": " << tally.root[ROOT_LISTED]
+        << "},\n";
     out << indent << "\"nonroot\": {\"instructions\": " << kernel + user
         << ", \"kernel\": " << kernel << ", \"user\": " << user << "},\n";
     out << indent << "\"nmi\": {\"root\": " << tally.nmi[ARRIVAL_ROOT]
@@ -183,9 +182,8 @@ void put_lines(std::ostream &out, const std::map<unsigned, LineSummary> &all)
     for (const auto &[reason, lines] : all) {
         out << comma << "    \""
             << (reason == LINES_ANY ? std::string("any") : std::to_string(reason))
-            << "\": {\"touched\": " << lines.touched
-            << ", \"written\": " << lines.written << ", \"shared\": " << lines.shared
-            << ", \"addresses\": [";
+            << "\": {\"touched\": " << lines.touched << ", \"written\": " << lines.written
+            << ", \"shared\": " << lines.shared << ", \"addresses\": [";
         for (size_t n = 0; n < lines.addresses.size(); n++)
             out << (n == 0 ? "" : ", ") << lines.addresses[n];
         out << "]}";
@@ -211,10 +209,11 @@ void put_paths(std::ostream &out, const Tally &tally, const std::string &indent)
         out << comma << indent << "  \"" << reason << "\": [";
         comma = ",\n";
         for (const auto &[count, path] : sorted) {
-            out << (path == sorted.front().second ? "\n" : ",\n") << indent << "    {\"count\": "
-                << count << ", \"steps\": [";
+            out << (path == sorted.front().second ? "\n" : ",\n") << indent
+                << "    {\"count\": " << count << ", \"steps\": [";
             for (size_t n = 0; n < path->size(); n++)
-                out << (n == 0 ? "[" : ", [") << (*path)[n].first << ", " << (*path)[n].second << ']';
+                out << (n == 0 ? "[" : ", [") << (*path)[n].first << ", " << (*path)[n].second
+                    << ']';
             out << "]}";
         }
         out << ']';

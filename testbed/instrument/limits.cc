@@ -16,13 +16,13 @@ namespace {
 
 // A text on COM1, and what is to come so many ticks after it.
 struct Awaited {
-    std::string text; // empty: nothing any more
-    std::string sent; // the last bytes of COM1, no more than `text` has
+    std::string text;  // empty: nothing any more
+    std::string sent;  // the last bytes of COM1, no more than `text` has
     Bit64u ticks;
     void (*then)(void *);
 };
 Awaited end, button;
-int limit_timer; // 0: none
+int limit_timer;  // 0: none
 constexpr Bit64u MILLION = 1000000;
 
 Bit64u number(const char *name)
@@ -32,27 +32,19 @@ Bit64u number(const char *name)
     return value ? std::strtoull(value, nullptr, 10) : 0;
 }
 
-void limit_reached(void *)
-{
-    machine_end(END_LIMIT);
-}
+void limit_reached(void *) { machine_end(END_LIMIT); }
 
-void text_seen(void *)
-{
-    machine_end(END_TEXT);
-}
+void text_seen(void *) { machine_end(END_TEXT); }
 
-void press(void *)
-{
-    machine_press_reset();
-}
+void press(void *) { machine_press_reset(); }
 
 int at(Bit64u tick, void (*then)(void *))
 {
     Bit64u now = bx_pc_system.time_ticks();
 
     if (tick < now) {
-        std::fprintf(stderr, "testbed: a limit or a button of this run comes before it is forked\n");
+        std::fprintf(stderr,
+                     "testbed: a limit or a button of this run comes before it is forked\n");
         std::exit(EXIT_FAILURE);
     }
     return bx_pc_system.register_timer_ticks(&end, then, tick - now, false, true, "limit");

@@ -32,7 +32,7 @@ constexpr unsigned SHARED_LISTED = 8;
 struct LineSummary {
     uint64_t touched = 0; /* lines that any processor reads or writes */
     uint64_t written = 0;
-    uint64_t shared = 0; /* of those written, touched by more than one processor */
+    uint64_t shared = 0;             /* of those written, touched by more than one processor */
     std::vector<uint64_t> addresses; /* of the first shared ones */
 };
 

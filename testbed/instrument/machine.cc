@@ -162,10 +162,7 @@ void machine_outp(uint16_t port, unsigned len, unsigned value)
     }
 }
 
-bool machine_is_reset(bool hardware)
-{
-    return hardware || reset_asked;
-}
+bool machine_is_reset(bool hardware) { return hardware || reset_asked; }
 
 // As port 0xcf9's shorter reset: after the longer one this firmware does not come up.
 void machine_press_reset()
@@ -190,8 +187,8 @@ void machine_reset()
 static void end_parts()
 {
     MachineMemory memory = {BX_MEM(0)->get_memory_len(), [](uint64_t address) -> const uint8_t * {
-        return BX_MEM(0)->getHostMemAddr(nullptr, address, BX_READ);
-    }};
+                                return BX_MEM(0)->getHostMemAddr(nullptr, address, BX_READ);
+                            }};
 
     tell_parts(&Part::end, memory);
 }
@@ -211,7 +208,4 @@ static void end_parts()
     _exit(ends[how].status);
 }
 
-void machine_exit()
-{
-    machine_end(stop_asked ? END_TIMEOUT : END_EMULATOR);
-}
+void machine_exit() { machine_end(stop_asked ? END_TIMEOUT : END_EMULATOR); }

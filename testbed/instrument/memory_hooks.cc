@@ -19,9 +19,9 @@ CacheOutcome one_line(Processor &p, Bit64u paddr, bool load)
     struct tb_hot &hot = hot_of(p.id);
     CacheOutcome outcome = p.cache.access(paddr);
 
-    static constexpr Offcore kinds[][2] = {
-        {NEAR_OWN_HIT, NEAR_READ_HIT}, {OFFCORE_OWN_HIT, OFFCORE_READ_HIT},
-        {OFFCORE_OWN_MISS, OFFCORE_READ_MISS}};
+    static constexpr Offcore kinds[][2] = {{NEAR_OWN_HIT, NEAR_READ_HIT},
+                                           {OFFCORE_OWN_HIT, OFFCORE_READ_HIT},
+                                           {OFFCORE_OWN_MISS, OFFCORE_READ_MISS}};
 
     if (outcome == CACHE_L1)
         return outcome;
@@ -89,10 +89,7 @@ void tb_on_clflush(bxInstruction_c *i, Bit64u paddr)
         processor(n).cache.evict(paddr);
 }
 
-void tb_on_cache_control(unsigned cpu)
-{
-    processor(cpu).cache.clear();
-}
+void tb_on_cache_control(unsigned cpu) { processor(cpu).cache.clear(); }
 
 void tb_on_prefetch(unsigned cpu)
 {

@@ -35,8 +35,8 @@ constexpr uint64_t MISC_ENABLE_RESET = MISC_ENABLE_FAST_STRINGS | MISC_ENABLE_TC
                                        MISC_ENABLE_EMON | MISC_ENABLE_BTS_UNAVAIL |
                                        MISC_ENABLE_PEBS_UNAVAIL | MISC_ENABLE_EIST |
                                        MISC_ENABLE_MONITOR;
-constexpr uint64_t MISC_ENABLE_READ_ONLY =
-    MISC_ENABLE_EMON | MISC_ENABLE_BTS_UNAVAIL | MISC_ENABLE_PEBS_UNAVAIL;
+constexpr uint64_t MISC_ENABLE_READ_ONLY = MISC_ENABLE_EMON | MISC_ENABLE_BTS_UNAVAIL |
+                                           MISC_ENABLE_PEBS_UNAVAIL;
 constexpr uint64_t TEMPERATURE_TARGET_100C = uint64_t{100} << 16;
 constexpr uint64_t THERM_STATUS_VALID = bit(31);
 
@@ -110,7 +110,7 @@ constexpr Bit32u CPUID_POWER = 6;
 constexpr Bit32u CPUID_PERFMON = 0xa;
 constexpr Bit32u CPUID_TSC = 0x15;
 constexpr Bit32u CPUID_FREQUENCY = 0x16;
-constexpr Bit32u CPUID_EXTENDED = 0x80000000; // EAX: the highest extended leaf
+constexpr Bit32u CPUID_EXTENDED = 0x80000000;  // EAX: the highest extended leaf
 constexpr Bit32u FEATURES_ECX_PDCM = 1u << 15;
 constexpr Bit32u POWER_EAX_TURBO = 1u << 1;
 
@@ -133,8 +133,7 @@ public:
         return inner_->get_vmx_extensions_bitmask();
     }
     void dump_cpuid() const override { inner_->dump_cpuid(); }
-    void get_cpuid_leaf(Bit32u function, Bit32u subfunction,
-                        cpuid_function_t *leaf) const override;
+    void get_cpuid_leaf(Bit32u function, Bit32u subfunction, cpuid_function_t *leaf) const override;
     int rdmsr(Bit32u index, Bit64u *value) override;
     int wrmsr(Bit32u index, Bit64u value) override;
 
@@ -241,7 +240,8 @@ int Model::wrmsr(Bit32u index, Bit64u value)
     if (is_hidden(index))
         return BOCHS_UNKNOWN;
     if (knobs().pmu) {
-        // Not an instruction of its own, but the MSR list of a VM entry, which retires in root mode.
+        // Not an instruction of its own, but the MSR list of a VM entry, which retires in root
+        // mode.
         const struct tb_hot &hot = hot_of(p_.id);
         bool entry = in_msr_list() && hot.world == 0;
         p_.events.entering = entry ? hot.mode : MODE_COUNT;
@@ -327,10 +327,7 @@ void model_reset_extra(Processor &p)
         p.storage[msr.index] = msr.reset;
 }
 
-bool model_firmware_is_done()
-{
-    return firmware_done;
-}
+bool model_firmware_is_done() { return firmware_done; }
 
 void model_firmware_done()
 {

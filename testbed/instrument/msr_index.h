@@ -102,10 +102,7 @@ constexpr uint32_t IA32_PMC_FX0_CTR = 0x1980;
 constexpr uint32_t IA32_PMC_STEP = 4;
 constexpr uint32_t IA32_LSTAR = 0xc0000082;
 
-constexpr uint64_t bit(unsigned n)
-{
-    return uint64_t{1} << n;
-}
+constexpr uint64_t bit(unsigned n) { return uint64_t{1} << n; }
 
 /* IA32_PERFEVTSELx */
 constexpr uint64_t PERFEVTSEL_EVENT = 0xff;

@@ -79,7 +79,7 @@ const std::vector<Part *> &parts();
 /* Takes over the knobs, as they are now. */
 void parts_take_knobs();
 
-template <typename... Wanted, typename... Given>
+template<typename... Wanted, typename... Given>
 void tell_parts(void (Part::*what)(Wanted...), Given &&...given)
 {
     for (Part *part : parts())

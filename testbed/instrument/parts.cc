@@ -14,10 +14,7 @@ std::vector<Part *> listening;
 
 }  // namespace
 
-const std::vector<Part *> &parts()
-{
-    return listening;
-}
+const std::vector<Part *> &parts() { return listening; }
 
 void parts_take_knobs()
 {

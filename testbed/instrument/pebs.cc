@@ -139,8 +139,8 @@ std::vector<uint64_t> Pebs::skylake(uint64_t counters, const PebsState &state,
 
     record.insert(record.end(), gpr + R8, gpr + PEBS_GPRS);
     // The last but one is of transactions, which this processor has not.
-    for (uint64_t word : {counters, access.linear, access.source, access.latency,
-                          state.eventing_ip, uint64_t{0}, state.tsc})
+    for (uint64_t word : {counters, access.linear, access.source, access.latency, state.eventing_ip,
+                          uint64_t{0}, state.tsc})
         record.push_back(word);
     return record;
 }

@@ -27,7 +27,7 @@ constexpr uint64_t power_info(uint64_t watts)
 {
     return watts * WATT | (watts / 2 * WATT) << 16 | (watts * WATT) << 32;
 }
-constexpr uint64_t POWER_LIMIT_4 = 2 * PACKAGE_WATTS * WATT | bit(31); // locked
+constexpr uint64_t POWER_LIMIT_4 = 2 * PACKAGE_WATTS * WATT | bit(31);  // locked
 // MSR_PKGCx_IRTL: valid, unit and limit of the time that an interrupt may wait.
 constexpr uint64_t RESPONSE_TIME = 0x9fff;
 constexpr uint64_t LIMIT_LOCK = bit(63), MEMORY_LIMIT_LOCK = bit(31);
@@ -40,7 +40,7 @@ constexpr uint64_t DEGREES_BELOW = 60, READOUT_SHIFT = 16, RESOLUTION = uint64_t
 constexpr uint32_t HINT_C6 = 2;
 constexpr unsigned HINT_SHIFT = 4, HINT_STATE = 0xf;
 constexpr unsigned RATIO_BITS = 8;
-constexpr unsigned RATIO_SHIFT = 8; // MSR_PLATFORM_INFO, IA32_PERF_STATUS
+constexpr unsigned RATIO_SHIFT = 8;  // MSR_PLATFORM_INFO, IA32_PERF_STATUS
 constexpr unsigned EFFICIENT_RATIO = 12;
 constexpr unsigned EFFICIENT_RATIO_SHIFT = 40;
 
@@ -58,7 +58,7 @@ constexpr Constant constants[] = {
     {MSR_PKGC3_IRTL, 0, RESPONSE_TIME},
     {MSR_PKGC6_IRTL, 0, RESPONSE_TIME},
     {MSR_PKGC7_IRTL, 0, RESPONSE_TIME},
-    {MSR_PKG_POWER_LIMIT, PACKAGE_WATTS * WATT, ANY},
+    {MSR_PKG_POWER_LIMIT, PACKAGE_WATTS *WATT, ANY},
     {MSR_PKG_PERF_STATUS, 0, 0},
     {MSR_PKG_POWER_INFO, power_info(PACKAGE_WATTS), 0},
     {MSR_DRAM_POWER_LIMIT, 0, ENERGY},
@@ -151,7 +151,7 @@ MsrResult Platform::read_msr(const PlatformShape &shape, uint32_t index, const P
     case MSR_CORE_C6_RESIDENCY:
         *value = c6_;
         return MSR_DONE;
-    case MSR_PKG_C2_RESIDENCY: // never stays there
+    case MSR_PKG_C2_RESIDENCY:  // never stays there
         *value = 0;
         return MSR_DONE;
     case MSR_PKG_C6_RESIDENCY:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //
-// The counters' MSRs and their overflow. A WRMSR that starts or writes a counter is counted by it and
-// one that stops it is not, for it retires after its write: of the two that start and stop counting
-// exactly one is counted, as on processors (README.md, "Where the processor model is not a
+// The counters' MSRs and their overflow. A WRMSR that starts or writes a counter is counted by it
+// and one that stops it is not, for it retires after its write: of the two that start and stop
+// counting exactly one is counted, as on processors (README.md, "Where the processor model is not a
 // Skylake-SP").
 #include "pmu.h"
 
@@ -17,8 +17,8 @@ constexpr uint64_t STATUS_RESET_VALID = STATUS_FREEZES | GLOBAL_STATUS_TRACE_TOP
                                         GLOBAL_STATUS_OVF_UNCORE | GLOBAL_STATUS_OVF_BUFFER |
                                         GLOBAL_STATUS_COND_CHGD;
 constexpr uint64_t STATUS_SET_VALID = STATUS_RESET_VALID & ~GLOBAL_STATUS_COND_CHGD;
-constexpr uint64_t CAPABILITIES =
-    PERF_CAP_LBR_FMT_INFO | PERF_CAP_FREEZE_WHILE_SMM | PERF_CAP_FW_WRITE;
+constexpr uint64_t CAPABILITIES = PERF_CAP_LBR_FMT_INFO | PERF_CAP_FREEZE_WHILE_SMM |
+                                  PERF_CAP_FW_WRITE;
 
 // INST_RETIRED.PREC_DIST, and the general counter that takes it so, before fixed counter 0 did.
 constexpr uint64_t PREC_DIST = 0x1c0;
@@ -267,16 +267,10 @@ MsrResult Pmu::write_msr(uint32_t index, uint64_t value)
     return MSR_DONE;
 }
 
-bool Pmu::adaptive() const
-{
-    return capabilities_ & PERF_CAP_PEBS_BASELINE;
-}
+bool Pmu::adaptive() const { return capabilities_ & PERF_CAP_PEBS_BASELINE; }
 
 // CPUID.23H.0:EBX[2]
-bool Pmu::user_disable() const
-{
-    return shape_.version >= PMU_VERSION_LEAF_23H;
-}
+bool Pmu::user_disable() const { return shape_.version >= PMU_VERSION_LEAF_23H; }
 
 uint64_t Pmu::evtsel_valid() const
 {
@@ -300,10 +294,7 @@ bool Pmu::precise_distribution(unsigned n) const
     return n == PREC_DIST_COUNTER && (evtsel_[n] & EVENT_AND_UMASK) == PREC_DIST;
 }
 
-void Pmu::set_pebs(uint64_t counters)
-{
-    pebs_ = counters;
-}
+void Pmu::set_pebs(uint64_t counters) { pebs_ = counters; }
 
 void Pmu::look_armed(unsigned n)
 {
@@ -418,10 +409,7 @@ uint64_t Pmu::on_pmi(uint64_t debugctl)
     return debugctl;
 }
 
-bool Pmu::lbr_frozen() const
-{
-    return status_ & GLOBAL_STATUS_LBR_FRZ;
-}
+bool Pmu::lbr_frozen() const { return status_ & GLOBAL_STATUS_LBR_FRZ; }
 
 uint64_t Pmu::budget(unsigned mode, uint64_t now) const
 {
@@ -447,7 +435,8 @@ uint64_t Pmu::occasions() const
         if (!counters_[n].running() || each == 0)
             continue;
         // What instructions bring nearer, too, has no room for both.
-        uint64_t room = selectors_[n].per_instruction() ? 0 : (counters_[n].left(now_of(n)) - 1) / each;
+        uint64_t room = selectors_[n].per_instruction() ? 0
+                                                        : (counters_[n].left(now_of(n)) - 1) / each;
         least = std::min(least, room);
     }
     return least;

@@ -24,7 +24,8 @@ constexpr unsigned PMU_GENERAL_MAX = 16;
 constexpr unsigned PMU_GENERAL_LEGACY = 10;
 constexpr unsigned PMU_FIXED_MAX = 16;
 constexpr unsigned PMU_VERSION_LEAST = 3;
-constexpr unsigned PMU_VERSION_STREAMLINED = 4; /* freezes by GLOBAL_STATUS, and its SET and INUSE */
+constexpr unsigned PMU_VERSION_STREAMLINED =
+    4;                                         /* freezes by GLOBAL_STATUS, and its SET and INUSE */
 constexpr unsigned PMU_VERSION_FIXED_MASK = 5; /* CPUID.0AH:ECX */
 constexpr unsigned PMU_VERSION_LEAF_23H = 6;
 constexpr uint64_t PMU_NEVER = ~uint64_t{0};
@@ -155,7 +156,7 @@ private:
     uint64_t overflow_status_ = 0; /* unless own_status_ */
     uint64_t pmi_at_ = PMU_NEVER;
     unsigned skid_ = 0;
-    unsigned skids_ = 0;  /* 0: all have skid_ */
+    unsigned skids_ = 0; /* 0: all have skid_ */
     unsigned pmis_ = 0;
     uint64_t capabilities_ = 0;
     /* PEBS, by bits of GLOBAL_CTRL: sampled, overflowed and waiting, found due. */

@@ -58,8 +58,8 @@ void pmu_cpuid(const PmuShape &shape, uint32_t own, uint32_t leaf, uint32_t subl
     if (leaf == LEAF_EXTENDED_FEATURES && subleaf == 1 && extension)
         result->eax |= EXTENDED_FEATURES_1_EAX_LEAF_23H;
     if (leaf == LEAF_PERFMON) {
-        result->eax =
-            EVENTS << 24 | COUNTER_WIDTH << 16 | contiguous(shape.general) << 8 | shape.version;
+        result->eax = EVENTS << 24 | COUNTER_WIDTH << 16 | contiguous(shape.general) << 8 |
+                      shape.version;
         result->ebx = 0;
         result->ecx = fixed_mask ? shape.fixed : 0;
         result->edx = uint32_t{fixed_mask} << PERFMON_EDX_ANYTHREAD_DEPRECATION |

@@ -91,10 +91,7 @@ PebsState state_of(Processor &p, bxInstruction_c *i)
     return state;
 }
 
-bool in_root(const Processor &p)
-{
-    return hot_of(p.id).mode & MODE_ROOT_BIT;
-}
+bool in_root(const Processor &p) { return hot_of(p.id).mode & MODE_ROOT_BIT; }
 
 // Reset values first: a fault in any of these accesses leaves counters and index as they are.
 void write_record(Processor &p, const PebsRecord &record)
@@ -196,10 +193,7 @@ void precise_retired(Processor &p, bxInstruction_c *i)
     precise_forget(p);
 }
 
-void precise_delivered(Processor &p)
-{
-    store_branches(p);
-}
+void precise_delivered(Processor &p) { store_branches(p); }
 
 void precise_forget(Processor &p)
 {

@@ -42,10 +42,7 @@ void as_planned(Processor &p)
 }
 
 // The look that is planned is due.
-bool is_planned(const Processor &p)
-{
-    return p.events.cycles(hot_of(p.id).mode) >= p.look_at;
-}
+bool is_planned(const Processor &p) { return p.events.cycles(hot_of(p.id).mode) >= p.look_at; }
 
 // Only now it is known that the instruction has retired.
 void count_retired(Processor &p)
@@ -99,15 +96,9 @@ bool processor_in_root(const Processor &p)
     return cpu->in_vmx && !cpu->in_vmx_guest;
 }
 
-unsigned processor_count()
-{
-    return static_cast<unsigned>(processors.size());
-}
+unsigned processor_count() { return static_cast<unsigned>(processors.size()); }
 
-Processor &processor(unsigned cpu)
-{
-    return *processors[cpu];
-}
+Processor &processor(unsigned cpu) { return *processors[cpu]; }
 
 void processor_create(unsigned cpu)
 {
@@ -150,8 +141,8 @@ void processor_plan(Processor &p)
     unsigned counted = p.pmu.counted();
     if (p.event_branch || p.event_memory || p.platform.asleep())
         watch |= TB_WATCH_EVENT;
-    if (processor_records(p) || (counted & BRANCH_EVENTS) ||
-        processor_stores_branches(p) || p.pebs.counters() != 0 || (p.debugctl & DEBUGCTL_BTF))
+    if (processor_records(p) || (counted & BRANCH_EVENTS) || processor_stores_branches(p) ||
+        p.pebs.counters() != 0 || (p.debugctl & DEBUGCTL_BTF))
         watch |= TB_WATCH_BRANCH;
     if (pt_on(p))
         watch |= TB_WATCH_BRANCH | TB_WATCH_TRACE;
@@ -177,10 +168,7 @@ void processor_look_soon(Processor &p)
     hot_of(p.id).deadline = 0;
 }
 
-bool processor_is_due(const Processor &p)
-{
-    return p.look_soon || is_planned(p);
-}
+bool processor_is_due(const Processor &p) { return p.look_soon || is_planned(p); }
 
 void processor_look(Processor &p, bxInstruction_c *i)
 {

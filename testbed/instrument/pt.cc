@@ -9,7 +9,7 @@ namespace {
 
 constexpr unsigned RANGE_FILTER = 1;
 constexpr unsigned RANGE_STOP = 2;
-constexpr uint32_t PSB_LEAST = 2048; // bytes between two of them with PSBFreq 0
+constexpr uint32_t PSB_LEAST = 2048;  // bytes between two of them with PSBFreq 0
 
 }  // namespace
 
@@ -218,19 +218,15 @@ void Pt::near(PtBranch kind, uint64_t to, uint64_t next)
     // A call that a decoder sees, but those to the next instruction.
     if (next != 0 && packet_ && !(kind == PT_DIRECT && next == to))
         returns_.call(next);
-    transfer(kind == PT_DIRECT ? SENDS_NOTHING : compressed ? SENDS_TNT : SENDS_TIP, nullptr, to,
-             true);
+    transfer(kind == PT_DIRECT ? SENDS_NOTHING
+             : compressed      ? SENDS_TNT
+                               : SENDS_TIP,
+             nullptr, to, true);
 }
 
-void Pt::far(uint64_t to)
-{
-    transfer(SENDS_TIP, nullptr, to, false);
-}
+void Pt::far(uint64_t to) { transfer(SENDS_TIP, nullptr, to, false); }
 
-void Pt::software_interrupt(uint64_t from, uint64_t to)
-{
-    transfer(SENDS_TIP, &from, to, false);
-}
+void Pt::software_interrupt(uint64_t from, uint64_t to) { transfer(SENDS_TIP, &from, to, false); }
 
 void Pt::event_from(uint64_t ip)
 {

@@ -17,7 +17,7 @@ namespace {
 
 constexpr Bit32u CPUID_TSC = 0x15;
 constexpr uint64_t PAGE_MASK = 0xfff;
-constexpr uint64_t WRITTEN = 1; // in the entry of a page
+constexpr uint64_t WRITTEN = 1;  // in the entry of a page
 // Malformed: a translation that was not made ahead, which does not happen.
 constexpr uint64_t BAD_ENTRY = 2;
 
@@ -228,7 +228,4 @@ void pt_take_knobs(Processor &p)
         p.pt = std::make_unique<PtMachine>(p);
 }
 
-bool pt_on(const Processor &p)
-{
-    return p.pt && p.pt->trace.on();
-}
+bool pt_on(const Processor &p) { return p.pt && p.pt->trace.on(); }

@@ -22,8 +22,8 @@ constexpr CpuidResult PT_SUBLEAF_1 = {MTC_PERIODS << 16 | PT_RANGES,
 
 // Section 2.7.2, Table 36-6: the bits that leaf 14H has, and those that come with PTWRITE.
 constexpr uint64_t CTL_BITS = RTIT_CTL_TRACEEN | RTIT_CTL_CYCEN | RTIT_CTL_OS | RTIT_CTL_USER |
-                              RTIT_CTL_CR3FILTER | RTIT_CTL_TOPA | RTIT_CTL_MTCEN |
-                              RTIT_CTL_TSCEN | RTIT_CTL_DISRETC | RTIT_CTL_BRANCHEN;
+                              RTIT_CTL_CR3FILTER | RTIT_CTL_TOPA | RTIT_CTL_MTCEN | RTIT_CTL_TSCEN |
+                              RTIT_CTL_DISRETC | RTIT_CTL_BRANCHEN;
 constexpr uint64_t CTL_FIELDS = RTIT_CTL_FIELD << RTIT_CTL_MTCFREQ_SHIFT |
                                 RTIT_CTL_FIELD << RTIT_CTL_CYCTHRESH_SHIFT |
                                 RTIT_CTL_FIELD << RTIT_CTL_PSBFREQ_SHIFT;
@@ -31,11 +31,11 @@ constexpr uint64_t CTL_PTWRITE = RTIT_CTL_PTWEN | RTIT_CTL_FUPONPTW;
 constexpr unsigned RANGE_USES = 3;
 
 // Section 2.7.4, Table 36-7. The three enables are the processor's, writes of them are ignored.
-constexpr uint64_t STATUS_ENABLES =
-    RTIT_STATUS_FILTEREN | RTIT_STATUS_CONTEXTEN | RTIT_STATUS_TRIGGEREN;
+constexpr uint64_t STATUS_ENABLES = RTIT_STATUS_FILTEREN | RTIT_STATUS_CONTEXTEN |
+                                    RTIT_STATUS_TRIGGEREN;
 constexpr uint64_t STATUS_WRITABLE = RTIT_STATUS_ERROR | RTIT_STATUS_STOPPED;
-constexpr uint64_t STATUS_VALID =
-    STATUS_ENABLES | STATUS_WRITABLE | RTIT_STATUS_BYTECNT << RTIT_STATUS_BYTECNT_SHIFT;
+constexpr uint64_t STATUS_VALID = STATUS_ENABLES | STATUS_WRITABLE |
+                                  RTIT_STATUS_BYTECNT << RTIT_STATUS_BYTECNT_SHIFT;
 
 // Sections 2.7.6 to 2.7.8.
 constexpr uint64_t CR3_MATCH_RESERVED = 0x1f;
@@ -56,10 +56,7 @@ unsigned field_of(uint64_t value, unsigned shift)
 
 }  // namespace
 
-unsigned PtMsrs::field(unsigned shift) const
-{
-    return field_of(ctl_, shift);
-}
+unsigned PtMsrs::field(unsigned shift) const { return field_of(ctl_, shift); }
 
 unsigned PtMsrs::range_use(unsigned n) const
 {
@@ -81,8 +78,7 @@ bool PtMsrs::ctl_valid(uint64_t value) const
         if (field_of(value, shift) >= RANGE_USES)
             return false;
     }
-    return (value & ~valid) == 0 &&
-           (MTC_PERIODS >> field_of(value, RTIT_CTL_MTCFREQ_SHIFT) & 1) &&
+    return (value & ~valid) == 0 && (MTC_PERIODS >> field_of(value, RTIT_CTL_MTCFREQ_SHIFT) & 1) &&
            (CYCLE_THRESHOLDS >> field_of(value, RTIT_CTL_CYCTHRESH_SHIFT) & 1) &&
            (PSB_FREQUENCIES >> field_of(value, RTIT_CTL_PSBFREQ_SHIFT) & 1);
 }
@@ -114,8 +110,9 @@ MsrResult PtMsrs::write_msr(uint32_t index, uint64_t value)
         return MSR_ABSENT;
     // Section 2.7.3, "Other Writes to IA32_RTIT_CTL": only what clears TraceEn, or changes nothing.
     if (index == IA32_RTIT_CTL)
-        return ctl_valid(value) &&
-                       (!(ctl_ & value & RTIT_CTL_TRACEEN) || value == ctl_) ? MSR_DONE : MSR_FAULT;
+        return ctl_valid(value) && (!(ctl_ & value & RTIT_CTL_TRACEEN) || value == ctl_)
+                   ? MSR_DONE
+                   : MSR_FAULT;
     // Section 2.7.1: none of the others while TraceEn is set.
     if (ctl_ & RTIT_CTL_TRACEEN)
         return MSR_FAULT;

@@ -33,10 +33,7 @@ uint64_t entry_at(const PtOutputPointers &out, uint32_t table_offset)
 
 }  // namespace
 
-bool PtOutput::topa() const
-{
-    return msrs_.ctl() & RTIT_CTL_TOPA;
-}
+bool PtOutput::topa() const { return msrs_.ctl() & RTIT_CTL_TOPA; }
 
 uint64_t PtOutput::address() const
 {

@@ -57,25 +57,13 @@ void PtPackets::psb()
     known_ip_ = true;
 }
 
-void PtPackets::psbend()
-{
-    put({EXTENDED, 0x23});
-}
+void PtPackets::psbend() { put({EXTENDED, 0x23}); }
 
-void PtPackets::ovf()
-{
-    put({EXTENDED, 0xf3});
-}
+void PtPackets::ovf() { put({EXTENDED, 0xf3}); }
 
-void PtPackets::trace_stop()
-{
-    put({EXTENDED, 0x83});
-}
+void PtPackets::trace_stop() { put({EXTENDED, 0x83}); }
 
-void PtPackets::cbr(uint8_t ratio)
-{
-    put({EXTENDED, 0x03, ratio, 0});
-}
+void PtPackets::cbr(uint8_t ratio) { put({EXTENDED, 0x03, ratio, 0}); }
 
 void PtPackets::tsc(uint64_t tsc)
 {
@@ -91,10 +79,7 @@ void PtPackets::tma(uint16_t ctc, uint16_t fast_counter)
     number(fast_counter & 0x1ff, 2);
 }
 
-void PtPackets::mtc(uint8_t ctc)
-{
-    put({0x59, ctc});
-}
+void PtPackets::mtc(uint8_t ctc) { put({0x59, ctc}); }
 
 // Five bits in the first byte, seven in each further one; bit 2, and later bit 0, is Exp.
 void PtPackets::cyc(uint64_t cycles)
@@ -139,10 +124,7 @@ void PtPackets::ip(PtIpPacket packet, uint64_t ip)
     known_ip_ = true;
 }
 
-void PtPackets::no_ip(PtIpPacket packet)
-{
-    bytes_.push_back(packet);
-}
+void PtPackets::no_ip(PtIpPacket packet) { bytes_.push_back(packet); }
 
 void PtPackets::pip(uint64_t cr3, bool pae, bool non_root)
 {

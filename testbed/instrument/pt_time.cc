@@ -16,10 +16,7 @@ uint64_t PtTime::art(const PtMoment &now) const
                                  crystal_.numerator);
 }
 
-unsigned PtTime::mtc_shift() const
-{
-    return msrs_.field(RTIT_CTL_MTCFREQ_SHIFT);
-}
+unsigned PtTime::mtc_shift() const { return msrs_.field(RTIT_CTL_MTCFREQ_SHIFT); }
 
 void PtTime::begin(const PtMoment &now)
 {
@@ -36,8 +33,9 @@ void PtTime::status(const PtMoment &now)
         if (msrs_.ctl() & RTIT_CTL_MTCEN) {
             uint64_t ticks = art(now);
             uint64_t tick_began = static_cast<uint64_t>(
-                (static_cast<unsigned __int128>(ticks) * crystal_.numerator +
-                 crystal_.denominator - 1) / crystal_.denominator);
+                (static_cast<unsigned __int128>(ticks) * crystal_.numerator + crystal_.denominator -
+                 1) /
+                crystal_.denominator);
             packets_.tma(static_cast<uint16_t>(ticks),
                          static_cast<uint16_t>(now.clock - tick_began));
             last_mtc_ = ticks >> mtc_shift();

@@ -2,8 +2,8 @@
  *
  * The packets of time: TSC, TMA, MTC, CYC, CBR, and when each is due. The crystal's clock (ART) is
  * the TSC divided as CPUID leaf 15H says; a cycle is an instruction. An MTC that becomes due is
- * sent before the next other packet. Knows no Bochs. SDM Vol. 3, "Intel Processor Trace", sections 3.6
- * and 4.2.10 to 4.2.14.
+ * sent before the next other packet. Knows no Bochs. SDM Vol. 3, "Intel Processor Trace",
+ * sections 3.6 and 4.2.10 to 4.2.14.
  */
 #pragma once
 
@@ -14,8 +14,8 @@
 
 /* A moment. */
 struct PtMoment {
-    uint64_t tsc = 0;    /* as RDTSC has it */
-    uint64_t clock = 0;  /* the same without the offset of a guest */
+    uint64_t tsc = 0;   /* as RDTSC has it */
+    uint64_t clock = 0; /* the same without the offset of a guest */
     uint64_t cycles = 0;
 };
 

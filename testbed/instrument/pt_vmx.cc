@@ -115,8 +115,8 @@ void pt_host_state_loaded(Processor &p, bool failed)
     if (!failed && has_field(cpu))
         cpu->VMwrite64(VMCS_64BIT_GUEST_IA32_RTIT_CTL, p.pt->trace.ctl());
     if (!failed && p.pt->trace.on())
-        p.pt->trace.vm_exit(cpu->VMread64(VMCS_GUEST_RIP),
-                            cpu->gen_reg[BX_64BIT_REG_RIP].rrx, conceals, clears);
+        p.pt->trace.vm_exit(cpu->VMread64(VMCS_GUEST_RIP), cpu->gen_reg[BX_64BIT_REG_RIP].rrx,
+                            conceals, clears);
     else if (clears)
         p.pt->trace.load_ctl(0);
 }

@@ -9,15 +9,12 @@ namespace {
 constexpr unsigned UOPS_ISSUED = 0x0e;
 constexpr unsigned UOPS_RETIRED = 0xc2;
 constexpr unsigned IDQ_UOPS_NOT_DELIVERED = 0x9c;
-constexpr unsigned ANY = 0x01;          // also UOPS_RETIRED.ALL and .CORE of the last one
-constexpr unsigned RETIRE_SLOTS = 0x02; // of UOPS_RETIRED
+constexpr unsigned ANY = 0x01;           // also UOPS_RETIRED.ALL and .CORE of the last one
+constexpr unsigned RETIRE_SLOTS = 0x02;  // of UOPS_RETIRED
 constexpr unsigned OTHERS = SLOTS - 1;
 constexpr unsigned EVERY_CLASS = (1u << BRANCH_CLASSES) - 1;
 
-bool is_taken(unsigned of)
-{
-    return of != CLASS_CONDITIONAL_NOT_TAKEN;
-}
+bool is_taken(unsigned of) { return of != CLASS_CONDITIONAL_NOT_TAKEN; }
 
 uint64_t misses(const EventCounts &events, unsigned mode)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The issue slots of a cycle, and whose they are: the events that top-down analysis adds up. A
- * definition, not a pipeline (README.md, "Slots"): a cycle has four. One is its instruction's, which
- * retires. The other three are bad speculation's where the instruction is a mispredicted branch, the
- * front end's where it is another branch that is taken, and the back end's in all other cycles. So
- * the four shares add up to all slots. Knows no Bochs.
+ * definition, not a pipeline (README.md, "Slots"): a cycle has four. One is its instruction's,
+ * which retires. The other three are bad speculation's where the instruction is a mispredicted
+ * branch, the front end's where it is another branch that is taken, and the back end's in all other
+ * cycles. So the four shares add up to all slots. Knows no Bochs.
  */
 #pragma once
 

@@ -121,10 +121,10 @@ const Control &find_control(const std::string &name)
 
 void set_bit(VMX_CAP &cap, const Control &control, bool on)
 {
-    Bit32u *words[] = {&cap.vmx_pin_vmexec_ctrl_supported_bits,
-                       &cap.vmx_proc_vmexec_ctrl_supported_bits,
-                       &cap.vmx_vmexec_ctrl2_supported_bits, &cap.vmx_vmexit_ctrl1_supported_bits,
-                       &cap.vmx_vmentry_ctrl_supported_bits, &cap.vmx_vmexit_ctrl2_supported_bits};
+    Bit32u *words[] = {
+        &cap.vmx_pin_vmexec_ctrl_supported_bits, &cap.vmx_proc_vmexec_ctrl_supported_bits,
+        &cap.vmx_vmexec_ctrl2_supported_bits,    &cap.vmx_vmexit_ctrl1_supported_bits,
+        &cap.vmx_vmentry_ctrl_supported_bits,    &cap.vmx_vmexit_ctrl2_supported_bits};
 
     if (control.word == MISC) {
         misc_shown = (misc_shown & ~bit(control.bit)) | (on ? bit(control.bit) : 0);
@@ -181,8 +181,8 @@ void vmx_caps_apply(unsigned number)
     cap = VMX_CAP();
     cpu->init_vmx_capabilities();
     // A processor has them whether or not CPUID shows MONITOR and MWAIT, and KVM wants them.
-    cap.vmx_proc_vmexec_ctrl_supported_bits |=
-        VMX_VM_EXEC_CTRL1_MWAIT_VMEXIT | VMX_VM_EXEC_CTRL1_MONITOR_VMEXIT;
+    cap.vmx_proc_vmexec_ctrl_supported_bits |= VMX_VM_EXEC_CTRL1_MWAIT_VMEXIT |
+                                               VMX_VM_EXEC_CTRL1_MONITOR_VMEXIT;
     if (std::strcmp(cpu->cpuid->get_name(), SKYLAKE_X) == 0)
         hide_what_skylake_lacks(cap);
     if (knobs().arch_lbr) {
@@ -192,9 +192,9 @@ void vmx_caps_apply(unsigned number)
     // All that an Ice Lake-SP has of PT: SDM Vol. 3, "Intel Processor Trace", section 5.1, and what
     // came later.
     if (knobs().pt != PT_OFF) {
-        for (const char *name : {"conceal_vmx_from_pt", "pt_uses_guest_physical_addresses",
-                                 "conceal_vm_exits_from_pt", "clear_rtit_ctl",
-                                 "conceal_vm_entries_from_pt", "load_rtit_ctl", "pt_in_vmx"})
+        for (const char *name :
+             {"conceal_vmx_from_pt", "pt_uses_guest_physical_addresses", "conceal_vm_exits_from_pt",
+              "clear_rtit_ctl", "conceal_vm_entries_from_pt", "load_rtit_ctl", "pt_in_vmx"})
             set_bit(cap, find_control(name), true);
     }
     for (const std::string &name : knobs().show_controls)
@@ -220,33 +220,27 @@ void vmx_caps_apply(unsigned number)
     map_field(*cpu->vmcs_map, VMCS_64BIT_GUEST_IA32_RTIT_CTL, VMCS_64BIT_GUEST_IA32_DEBUGCTL,
               (cap.vmx_vmentry_ctrl_supported_bits & VMX_VMENTRY_CTRL1_LOAD_GUEST_RTIT_CTRL) ||
                   (cap.vmx_vmexit_ctrl1_supported_bits & VMX_VMEXIT_CTRL1_CLEAR_IA32_RTIT_CTRL));
-    map_field(*cpu->vmcs_map, VMCS_64BIT_CONTROL_TERTIARY_VMEXEC_CONTROLS, VMCS_64BIT_CONTROL_IO_BITMAP_A,
-              cap.vmx_vmexec_ctrl3_supported_bits != 0);
-    map_field(*cpu->vmcs_map, VMCS_64BIT_CONTROL_SECONDARY_VMEXIT_CONTROLS, VMCS_64BIT_CONTROL_IO_BITMAP_A,
-              cap.vmx_vmexit_ctrl2_supported_bits != 0);
+    map_field(*cpu->vmcs_map, VMCS_64BIT_CONTROL_TERTIARY_VMEXEC_CONTROLS,
+              VMCS_64BIT_CONTROL_IO_BITMAP_A, cap.vmx_vmexec_ctrl3_supported_bits != 0);
+    map_field(*cpu->vmcs_map, VMCS_64BIT_CONTROL_SECONDARY_VMEXIT_CONTROLS,
+              VMCS_64BIT_CONTROL_IO_BITMAP_A, cap.vmx_vmexit_ctrl2_supported_bits != 0);
     // Bochs takes these fields for those of a processor with CET. Their controls bring them, too.
     if (cap.vmx_vmentry_ctrl_supported_bits & VMX_VMENTRY_CTRL1_LOAD_GUEST_CET_STATE)
-        for (Bit32u field : {VMCS_GUEST_IA32_S_CET, VMCS_GUEST_SSP,
-                             VMCS_GUEST_INTERRUPT_SSP_TABLE_ADDR})
+        for (Bit32u field :
+             {VMCS_GUEST_IA32_S_CET, VMCS_GUEST_SSP, VMCS_GUEST_INTERRUPT_SSP_TABLE_ADDR})
             map_field(*cpu->vmcs_map, field, VMCS_GUEST_CR0, true);
     if (cap.vmx_vmexit_ctrl1_supported_bits & VMX_VMEXIT_CTRL1_LOAD_HOST_CET_STATE)
-        for (Bit32u field : {VMCS_HOST_IA32_S_CET, VMCS_HOST_SSP,
-                             VMCS_HOST_INTERRUPT_SSP_TABLE_ADDR})
+        for (Bit32u field :
+             {VMCS_HOST_IA32_S_CET, VMCS_HOST_SSP, VMCS_HOST_INTERRUPT_SSP_TABLE_ADDR})
             map_field(*cpu->vmcs_map, field, VMCS_HOST_CR0, true);
     // Bochs removes the fields that do not exist from the first processor's map alone.
     if (number != 0)
         *cpu->vmcs_map = *BX_CPU(0)->vmcs_map;
 }
 
-bool vmx_caps_wait_for_sipi()
-{
-    return misc_shown & bit(VMX_MISC_WAIT_FOR_SIPI);
-}
+bool vmx_caps_wait_for_sipi() { return misc_shown & bit(VMX_MISC_WAIT_FOR_SIPI); }
 
-bool vmx_caps_pt_in_vmx()
-{
-    return misc_shown & bit(VMX_MISC_PT_IN_VMX);
-}
+bool vmx_caps_pt_in_vmx() { return misc_shown & bit(VMX_MISC_PT_IN_VMX); }
 
 uint64_t vmx_caps_misc(uint64_t misc)
 {

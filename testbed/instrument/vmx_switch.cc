@@ -26,7 +26,7 @@ constexpr Bit32u INTERRUPTION_TYPE = 7u << 8;
 constexpr Bit32u INTERRUPTION_EXTERNAL = 0u << 8;
 constexpr Bit32u INTERRUPTION_NMI = 2u << 8;
 constexpr Bit32u INTERRUPTION_HARDWARE_EXCEPTION = 3u << 8;
-constexpr Bit32u INTERRUPTION_OTHER = 7u << 8; // a pending MTF VM exit, which is not delivered
+constexpr Bit32u INTERRUPTION_OTHER = 7u << 8;  // a pending MTF VM exit, which is not delivered
 constexpr Bit32u INTERRUPTION_VALID = 1u << 31;
 constexpr Bit32u INTERRUPTION_VECTOR = 0xff;
 constexpr Bit32u BLOCKING_BY_STI = 1u << 0;
@@ -42,7 +42,8 @@ bool activity_state_bad(BX_CPU_C *cpu)
                                             BX_CPU_C::BX_ACTIVITY_STATE_WAIT_FOR_SIPI;
 }
 
-// What may be injected into a processor that halts: SDM Vol. 3, "Checks on Guest Non-Register State".
+// What may be injected into a processor that halts: SDM Vol. 3, "Checks on Guest Non-Register
+// State".
 bool wakes_from_hlt(Bit32u event)
 {
     Bit32u type = event & INTERRUPTION_TYPE, vector = event & INTERRUPTION_VECTOR;
@@ -53,8 +54,8 @@ bool wakes_from_hlt(Bit32u event)
             (vector == BX_DB_EXCEPTION || vector == BX_MC_EXCEPTION));
 }
 
-// What an injected event and debug exceptions that are pending want of the rest; the same section. A
-// processor may want no blocking by STI for an NMI: this one does.
+// What an injected event and debug exceptions that are pending want of the rest; the same section.
+// A processor may want no blocking by STI for an NMI: this one does.
 bool events_bad(BX_CPU_C *cpu, Bit64u rflags)
 {
     Bit32u event = cpu->VMread32(VMCS_32BIT_CONTROL_VMENTRY_INTERRUPTION_INFO);
@@ -97,10 +98,10 @@ bool mode_bad(BX_CPU_C *cpu, bool ia_32e, Bit64u rflags)
     return !(cr0 & BX_CR0_PG_MASK);
 }
 
-// Bochs keeps GLOBAL_CTRL and DEBUGCTL but checks neither at VM entry, nor what is above. A field that it does check
-// is spoiled for as long as the failing entry takes, so that software sees the SDM's failure. SDM
-// Vol. 3, "Checks on Host Control Registers, MSRs, and SSP" and "Checks on Guest Control Registers,
-// Debug Registers, and MSRs".
+// Bochs keeps GLOBAL_CTRL and DEBUGCTL but checks neither at VM entry, nor what is above. A field
+// that it does check is spoiled for as long as the failing entry takes, so that software sees the
+// SDM's failure. SDM Vol. 3, "Checks on Host Control Registers, MSRs, and SSP" and "Checks on Guest
+// Control Registers, Debug Registers, and MSRs".
 bool guest_state_bad(BX_CPU_C *cpu)
 {
     // A control that is not offered is refused by Bochs itself, and its field may not exist.
@@ -114,8 +115,7 @@ bool guest_state_bad(BX_CPU_C *cpu)
            (entry.LOAD_PERF_GLOBAL_CTRL_MSR() &&
             !processor(cpu->bx_cpuid)
                  .pmu.global_ctrl_valid(cpu->VMread64(VMCS_64BIT_GUEST_IA32_PERF_GLOBAL_CTRL))) ||
-           (entry.LOAD_GUEST_LBR() &&
-            !ArchLbr::ctl_valid(cpu->VMread64(VMX_GUEST_IA32_LBR_CTL))) ||
+           (entry.LOAD_GUEST_LBR() && !ArchLbr::ctl_valid(cpu->VMread64(VMX_GUEST_IA32_LBR_CTL))) ||
            (entry.LOAD_DBG_CTRLS() &&
             (cpu->VMread64(VMCS_64BIT_GUEST_IA32_DEBUGCTL) & ~DEBUGCTL_VALID));
 }
@@ -159,8 +159,7 @@ void host_state_loaded(Processor &p)
     // SDM Vol. 3, "Exit Qualification for EPT Violations": asynchronous to instruction execution.
     if (p.async_exit && (p.exit_reason & EXIT_REASON_BASIC) == VMX_VMEXIT_EPT_VIOLATION)
         cpu->VMwrite64(VMCS_VMEXIT_QUALIFICATION,
-                             cpu->VMread64(VMCS_VMEXIT_QUALIFICATION) |
-                                 EPT_VIOLATION_ASYNCHRONOUS);
+                       cpu->VMread64(VMCS_VMEXIT_QUALIFICATION) | EPT_VIOLATION_ASYNCHRONOUS);
     p.async_exit = false;
     restore_spoiled(p);
     pt_host_state_loaded(p, p.exit_reason & EXIT_REASON_ENTRY_FAILED);

@@ -57,20 +57,24 @@ static const struct {
 static const uint32_t others[] = {0x100, 0x120, 0x180, 0x1a0, 0x200, 0x220, ESR, 0x300, 0x390};
 #define OTHERS (sizeof(others) / sizeof(others[0]))
 
-static volatile uint32_t *xapic(uint32_t offset) {
+static volatile uint32_t *xapic(uint32_t offset)
+{
     return (volatile uint32_t *)(uintptr_t)(XAPIC + offset);
 }
 
-static enum state state_now(void) {
+static enum state state_now(void)
+{
     return (enum state)((rdmsr(IA32_APIC_BASE) & STATE_MASK) >> STATE_SHIFT);
 }
 
-static uint64_t base_in(enum state state) {
+static uint64_t base_in(enum state state)
+{
     return (rdmsr(IA32_APIC_BASE) & ~STATE_MASK) | (uint64_t)state << STATE_SHIFT;
 }
 
 /* By the ways that the SDM allows. */
-static void go_to(enum state state) {
+static void go_to(enum state state)
+{
     wrmsr(IA32_APIC_BASE, base_in(DISABLED));
     if (state != DISABLED)
         wrmsr(IA32_APIC_BASE, base_in(XAPIC_MODE));
@@ -80,9 +84,10 @@ static void go_to(enum state state) {
     check_equal(": state", state_now(), state);
 }
 
-static void test_transitions(void) {
-    static const char *const ways[STATES] = {" to disabled: ", " to invalid: ", " to xAPIC: ",
-                                             " to x2APIC: "};
+static void test_transitions(void)
+{
+    static const char *const ways[STATES] = {
+        " to disabled: ", " to invalid: ", " to xAPIC: ", " to x2APIC: "};
 
     for (unsigned from = 0; from < STATES; from++) {
         if (from == INVALID)
@@ -105,7 +110,8 @@ static void test_transitions(void) {
     }
 }
 
-static void spoil(void) {
+static void spoil(void)
+{
     for (unsigned n = 0; n < REGISTERS; n++)
         *xapic(registers[n].offset) = registers[n].spoilt;
     /* One in the IRR, held there by IF = 0, and an error that ESR has not shown yet. */
@@ -113,7 +119,8 @@ static void spoil(void) {
     (void)*xapic(XAPIC_LVT_CMCI);
 }
 
-static void check_reset_state(uint32_t id, uint32_t version) {
+static void check_reset_state(uint32_t id, uint32_t version)
+{
     check_equal("ID", *xapic(0x20), id);
     check_equal("version", *xapic(0x30), version);
     for (unsigned n = 0; n < REGISTERS; n++)
@@ -128,7 +135,8 @@ static void check_reset_state(uint32_t id, uint32_t version) {
     check_equal("no interrupt is kept", pmi_interrupts, 0);
 }
 
-static void test_registers(void) {
+static void test_registers(void)
+{
     uint32_t id, version;
 
     go_to(XAPIC_MODE);
@@ -158,7 +166,8 @@ static void test_registers(void) {
     check_equal("and back", *xapic(0x30), version);
 }
 
-static void test_faults(void) {
+static void test_faults(void)
+{
     go_to(XAPIC_MODE);
     check_about("in xAPIC mode: ", "");
     *xapic(0xf0) = SVR_ENABLED;
@@ -184,7 +193,8 @@ static void test_faults(void) {
     *xapic(0xf0) = SVR_ENABLED;
 }
 
-void test_apic(void) {
+void test_apic(void)
+{
     test_transitions();
     test_registers();
     test_faults();

@@ -18,22 +18,20 @@ struct back back;
 /* Where the instruction under test begins, and where it goes on. */
 static uint64_t begins, goes_on;
 
-static uint64_t read_dr6(void) {
+static uint64_t read_dr6(void)
+{
     uint64_t value;
 
     __asm__ volatile("mov %%dr6, %0" : "=r"(value));
     return value;
 }
 
-static void write_dr6(uint64_t value) {
-    __asm__ volatile("mov %0, %%dr6" : : "r"(value));
-}
+static void write_dr6(uint64_t value) { __asm__ volatile("mov %0, %%dr6" : : "r"(value)); }
 
-void write_dr7(uint64_t value) {
-    __asm__ volatile("mov %0, %%dr7" : : "r"(value) : "memory");
-}
+void write_dr7(uint64_t value) { __asm__ volatile("mov %0, %%dr7" : : "r"(value) : "memory"); }
 
-static void note(unsigned vector, struct frame *frame) {
+static void note(unsigned vector, struct frame *frame)
+{
     if (seen < EVENTS) {
         events[seen].vector = vector;
         events[seen].rip = frame->rip;
@@ -46,7 +44,8 @@ static void note(unsigned vector, struct frame *frame) {
         frame->rflags &= ~RFLAGS_TF;
 }
 
-static void go_back(struct frame *frame) {
+static void go_back(struct frame *frame)
+{
     if (back.rip == 0)
         return;
     frame->rip = back.rip;
@@ -57,52 +56,50 @@ static void go_back(struct frame *frame) {
     back.rip = 0;
 }
 
-__attribute__((interrupt)) static void on_debug(struct frame *frame) {
+__attribute__((interrupt)) static void on_debug(struct frame *frame)
+{
     note(VECTOR_DB, frame);
     go_back(frame);
 }
 
-__attribute__((interrupt)) static void on_breakpoint(struct frame *frame) {
+__attribute__((interrupt)) static void on_breakpoint(struct frame *frame)
+{
     note(VECTOR_BP, frame);
 }
 
-__attribute__((interrupt)) static void on_undefined(struct frame *frame) {
+__attribute__((interrupt)) static void on_undefined(struct frame *frame)
+{
     note(VECTOR_UD, frame);
     frame->rip += UD2_LENGTH;
     go_back(frame);
 }
 
-__attribute__((interrupt)) static void on_software(struct frame *frame) {
+__attribute__((interrupt)) static void on_software(struct frame *frame)
+{
     note(VECTOR_SOFTWARE, frame);
 }
 
-void events_clear(void) {
+void events_clear(void)
+{
     write_dr7(DR7_FIXED);
     write_dr6(DR6_FIXED);
     seen = 0;
 }
 
-void check_events(unsigned count) {
-    check_equal("events", seen, count);
-}
+void check_events(unsigned count) { check_equal("events", seen, count); }
 
-uint64_t event_rsp(unsigned n) {
-    return events[n].rsp;
-}
+uint64_t event_rsp(unsigned n) { return events[n].rsp; }
 
-void check_event(unsigned n, unsigned vector, uint64_t rip, uint64_t dr6) {
+void check_event(unsigned n, unsigned vector, uint64_t rip, uint64_t dr6)
+{
     check_equal("vector", events[n].vector, vector);
     check_equal("RIP", events[n].rip, rip);
     check_equal("DR6", events[n].dr6, DR6_FIXED | dr6);
 }
 
-static uint64_t address(void (*handler)(struct frame *)) {
-    return (uint64_t)(uintptr_t)handler;
-}
+static uint64_t address(void (*handler)(struct frame *)) { return (uint64_t)(uintptr_t)handler; }
 
-uint64_t software_handler(void) {
-    return address(on_software);
-}
+uint64_t software_handler(void) { return address(on_software); }
 
 /* MOV SS from the watched word, then the instruction; with TF where `flags` has it. */
 #define MOV_SS_AND(flags, instruction)                                                             \
@@ -122,11 +119,10 @@ uint64_t software_handler(void) {
         write_dr7(DR7_FIXED);                                                                      \
     } while (0)
 
-static void say(const char *what) {
-    check_about("MOV SS at a watchpoint, then ", what);
-}
+static void say(const char *what) { check_about("MOV SS at a watchpoint, then ", what); }
 
-static void test_mov_ss(void) {
+static void test_mov_ss(void)
+{
     say("NOP: ");
     MOV_SS_AND(0, "nop");
     check_events(1);
@@ -181,15 +177,15 @@ static void test_mov_ss(void) {
                          "lea 2f(%%rip), %%rax\n\tmov %%rax, %1\n\t"                               \
                          "mov %%ss, %%ecx\n\t"                                                     \
                          "pushfq\n\tpop %%rax\n\tmov %%rax, %%rdx\n\tor %2, %%rax\n\t"             \
-                         "push %%rax\n\tpopfq\n\t" before                                          \
-                         "1:\tmov %%dr6, %%rax\n"                                                  \
+                         "push %%rax\n\tpopfq\n\t" before "1:\tmov %%dr6, %%rax\n"                 \
                          "2:\tpush %%rdx\n\tpopfq"                                                 \
                          : "=m"(begins), "=m"(goes_on)                                             \
                          : "r"(RFLAGS_TF)                                                          \
                          : "rax", "rcx", "rdx", "memory", "cc");                                   \
     } while (0)
 
-static void check_general_detect(void) {
+static void check_general_detect(void)
+{
     check_events(4);
     check_event(0, VECTOR_DB, begins, DR6_BD);
     check_event(1, VECTOR_DB, goes_on, DR6_BS);
@@ -197,7 +193,8 @@ static void check_general_detect(void) {
     check_event(3, VECTOR_DB, goes_on + 2, DR6_BS);
 }
 
-static void test_general_detect(void) {
+static void test_general_detect(void)
+{
     check_about("DR7.GD in single steps", ": ");
     GENERAL_DETECT("");
     check_general_detect();
@@ -206,7 +203,8 @@ static void test_general_detect(void) {
     check_general_detect();
 }
 
-void test_debug(void) {
+void test_debug(void)
+{
     set_gate(VECTOR_DB, (const void *)on_debug);
     set_gate(VECTOR_BP, (const void *)on_breakpoint);
     set_gate(VECTOR_UD, (const void *)on_undefined);

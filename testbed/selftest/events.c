@@ -21,34 +21,34 @@
 /* 16 MiB, which the firmware's memory map leaves free: as in pmu.c. */
 static volatile uint8_t *const ram = (volatile uint8_t *)0x1400000;
 
-static void flush(void) {
-    __asm__ volatile("clflush (%0)" : : "r"(ram) : "memory");
-}
+static void flush(void) { __asm__ volatile("clflush (%0)" : : "r"(ram) : "memory"); }
 
-static void prepare(uint64_t event) {
+static void prepare(uint64_t event)
+{
     wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
     wrmsr(IA32_PERFEVTSEL0, event | EVTSEL_OS | EVTSEL_EN);
     wrmsr(IA32_A_PMC0, 0);
 }
 
 /* Counts the event in `body`, which has RSI = `ram` and may use RAX, RBX, RDX, RSI, RDI. */
-#define COUNT(event, body) \
-    ({ \
-        uint64_t a_ = 1, d_ = 0, rsi_ = (uint64_t)ram; \
-        prepare(event); \
-        __asm__ volatile("wrmsr\n\t" body "\n\t" \
-                         "xor %%eax, %%eax\n\txor %%edx, %%edx\n\twrmsr" \
-                         : "+a"(a_), "+d"(d_), "+S"(rsi_) \
-                         : "c"(IA32_PERF_GLOBAL_CTRL), [rounds] "i"(ROUNDS), [line] "i"(LINE) \
-                         : "rbx", "rdi", "memory", "cc"); \
-        rdmsr(IA32_PMC0); \
+#define COUNT(event, body)                                                                         \
+    ({                                                                                             \
+        uint64_t a_ = 1, d_ = 0, rsi_ = (uint64_t)ram;                                             \
+        prepare(event);                                                                            \
+        __asm__ volatile("wrmsr\n\t" body "\n\t"                                                   \
+                         "xor %%eax, %%eax\n\txor %%edx, %%edx\n\twrmsr"                           \
+                         : "+a"(a_), "+d"(d_), "+S"(rsi_)                                          \
+                         : "c"(IA32_PERF_GLOBAL_CTRL), [rounds] "i"(ROUNDS), [line] "i"(LINE)      \
+                         : "rbx", "rdi", "memory", "cc");                                          \
+        rdmsr(IA32_PMC0);                                                                          \
     })
 
 /* `body` ROUNDS times: two instructions more a round, and one for all. */
 #define REPEAT(body) "mov %[rounds], %%edi\n1:\n\t" body "\n\tdec %%edi\n\tjnz 1b"
 
 /* Of the two WRMSRs exactly one is counted. */
-static void test_wrmsr(void) {
+static void test_wrmsr(void)
+{
     check_equal("nothing between two WRMSRs", COUNT(EVENT_INSTRUCTIONS, ""), AROUND);
     check_equal("its cycles", COUNT(EVENT_CYCLES, ""), AROUND);
     check_equal("its branches", COUNT(EVENT_BRANCHES, ""), 0);
@@ -57,7 +57,8 @@ static void test_wrmsr(void) {
     check_equal("its branches", COUNT(EVENT_BRANCHES, REPEAT("nop")), ROUNDS);
 }
 
-static void test_accesses(void) {
+static void test_accesses(void)
+{
     static const char read_modify_write[] = "an instruction that does both";
 
     check_equal("loads", COUNT(EVENT_ALL_LOADS, REPEAT("mov (%%rsi), %%rax")), ROUNDS);
@@ -74,17 +75,21 @@ static void test_accesses(void) {
     check_equal("no operand", COUNT(EVENT_ALL_LOADS, REPEAT("lea (%%rsi), %%rax")), 0);
     check_equal("REP MOVS loads once",
                 COUNT(EVENT_ALL_LOADS, "mov %%rcx, %%rbx\n\tlea 4096(%%rsi), %%rdi\n\t"
-                                       "mov $1000, %%ecx\n\trep movsb\n\tmov %%rbx, %%rcx"), 1);
+                                       "mov $1000, %%ecx\n\trep movsb\n\tmov %%rbx, %%rcx"),
+                1);
     check_equal("REP STOS stores once",
                 COUNT(EVENT_ALL_STORES, "mov %%rcx, %%rbx\n\tmov %%rsi, %%rdi\n\t"
-                                        "mov $1000, %%ecx\n\trep stosb\n\tmov %%rbx, %%rcx"), 1);
+                                        "mov $1000, %%ecx\n\trep stosb\n\tmov %%rbx, %%rcx"),
+                1);
     check_equal("REP STOS of nothing stores nothing",
                 COUNT(EVENT_ALL_STORES, "mov %%rcx, %%rbx\n\tmov %%rsi, %%rdi\n\t"
-                                        "xor %%ecx, %%ecx\n\trep stosb\n\tmov %%rbx, %%rcx"), 0);
+                                        "xor %%ecx, %%ecx\n\trep stosb\n\tmov %%rbx, %%rcx"),
+                0);
 }
 
 /* The counter itself watches the caches, so they have to be warmed while it counts. */
-static void test_flush(void) {
+static void test_flush(void)
+{
     wrmsr(MSR_OFFCORE_RSP_0, DEMAND_DATA_RD_MISSES);
     wrmsr(MSR_OFFCORE_RSP_1, DEMAND_RFO_MISSES);
     check_equal("reads of one line: one miss",
@@ -102,40 +107,47 @@ static void test_flush(void) {
                 COUNT(EVENT_L1D_REPLACEMENT, REPEAT("clflush (%%rsi)\n\tmov (%%rsi), %%rax")),
                 ROUNDS);
     check_equal("CLFLUSHOPT",
-                COUNT(EVENT_LLC_MISSES, REPEAT("clflushopt (%%rsi)\n\tmov (%%rsi), %%rax")), ROUNDS);
+                COUNT(EVENT_LLC_MISSES, REPEAT("clflushopt (%%rsi)\n\tmov (%%rsi), %%rax")),
+                ROUNDS);
     check_equal("CLWB keeps the line",
                 COUNT(EVENT_LLC_MISSES, REPEAT("clwb (%%rsi)\n\tmov (%%rsi), %%rax")), 0);
     check_equal("another line stays",
                 COUNT(EVENT_LLC_MISSES, REPEAT("clflush 128(%%rsi)\n\tmov (%%rsi), %%rax")), 0);
-    check_equal("WBINVD", COUNT(EVENT_LLC_MISSES, "mov $10, %%edi\n1:\n\twbinvd\n\t"
-                                                  "mov (%%rsi), %%rax\n\tdec %%edi\n\tjnz 1b"), 10);
-    check_equal("a flush that nobody watches counts as well",
-                (prepare(EVENT_INSTRUCTIONS), flush(),
-                 COUNT(EVENT_LLC_MISSES, "mov (%%rsi), %%rax")), 1);
+    check_equal("WBINVD",
+                COUNT(EVENT_LLC_MISSES, "mov $10, %%edi\n1:\n\twbinvd\n\t"
+                                        "mov (%%rsi), %%rax\n\tdec %%edi\n\tjnz 1b"),
+                10);
+    check_equal(
+        "a flush that nobody watches counts as well",
+        (prepare(EVENT_INSTRUCTIONS), flush(), COUNT(EVENT_LLC_MISSES, "mov (%%rsi), %%rax")), 1);
     check_equal("writes are no reads",
-                COUNT(EVENT_OFFCORE_RESPONSE_0, REPEAT("clflush (%%rsi)\n\tmov %%rax, (%%rsi)")), 0);
+                COUNT(EVENT_OFFCORE_RESPONSE_0, REPEAT("clflush (%%rsi)\n\tmov %%rax, (%%rsi)")),
+                0);
     wrmsr(MSR_OFFCORE_RSP_0, DEMAND_RFO_MISSES);
     check_equal("but requests to own the line",
                 COUNT(EVENT_OFFCORE_RESPONSE_0, REPEAT("clflush (%%rsi)\n\tmov %%rax, (%%rsi)")),
                 ROUNDS);
 }
 
-static void test_branches(void) {
-    check_equal("a loop: its first branch and its last",
-                COUNT(EVENT_BRANCH_MISSES, REPEAT("nop")), 2);
+static void test_branches(void)
+{
+    check_equal("a loop: its first branch and its last", COUNT(EVENT_BRANCH_MISSES, REPEAT("nop")),
+                2);
     check_equal("calls and returns",
                 COUNT(EVENT_BRANCH_MISSES, REPEAT("call 2f\n\tjmp 3f\n2:\n\tret\n3:")), 2);
     check_equal("an indirect jump to one place",
                 COUNT(EVENT_BRANCH_MISSES, "lea 2f(%%rip), %%rax\n\t" REPEAT("jmp *%%rax\n2:")), 3);
     /* To the next instruction and to the one after it in turn, 1 byte apart. */
     check_equal("and to two in turn",
-                COUNT(EVENT_BRANCH_MISSES, "lea 2f(%%rip), %%rax\n\t"
-                                           REPEAT("jmp *%%rax\n2:\n\tnop\n\t"
-                                                  "lea 2b(%%rip), %%rbx\n\txor $1, %%rdx\n\t"
-                                                  "lea (%%rbx, %%rdx), %%rax")), ROUNDS + 2);
+                COUNT(EVENT_BRANCH_MISSES,
+                      "lea 2f(%%rip), %%rax\n\t" REPEAT("jmp *%%rax\n2:\n\tnop\n\t"
+                                                        "lea 2b(%%rip), %%rbx\n\txor $1, %%rdx\n\t"
+                                                        "lea (%%rbx, %%rdx), %%rax")),
+                ROUNDS + 2);
 }
 
-void test_events(void) {
+void test_events(void)
+{
     test_wrmsr();
     test_accesses();
     test_flush();

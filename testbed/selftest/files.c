@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
- * files.c: files for selftest.sh by the knob guest_files, in pieces, and what has to be ignored; and
- * words, which selftest.sh gives. README.md, "Files of the guest" and "Words".
+ * files.c: files for selftest.sh by the knob guest_files, in pieces, and what has to be ignored;
+ * and words, which selftest.sh gives. README.md, "Files of the guest" and "Words".
  */
 #include "selftest.h"
 
@@ -10,19 +10,24 @@
 #define PAGE 4096
 #define ROOM 63
 
-static void hand_over(const char *name, const void *bytes, uint32_t count) {
+static void hand_over(const char *name, const void *bytes, uint32_t count)
+{
     __asm__ volatile("xchg %%bx, %%bx"
-                     : : "a"(count), "c"(MARKER_FILE), "d"(bytes), "S"(name) : "memory");
+                     :
+                     : "a"(count), "c"(MARKER_FILE), "d"(bytes), "S"(name)
+                     : "memory");
 }
 
-static uint64_t ask(char *room, uint32_t size) {
+static uint64_t ask(char *room, uint32_t size)
+{
     uint64_t length = size;
 
     __asm__ volatile("xchg %%bx, %%bx" : "+a"(length) : "c"(MARKER_WORDS), "d"(room) : "memory");
     return length;
 }
 
-void test_files(void) {
+void test_files(void)
+{
     static uint8_t bytes[3 * PAGE];
     static char room[ROOM + 2]; /* with a byte after it, and an end of all */
 

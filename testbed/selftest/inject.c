@@ -18,20 +18,23 @@
 
 static uint64_t where;
 
-static void job_nothing(void) {
-}
+static void job_nothing(void) {}
 
 /* MOV SS at the watchpoint, then INT n. */
-static void job_software_interrupt(void) {
+static void job_software_interrupt(void)
+{
     __asm__ volatile("lea 1f(%%rip), %%rax\n\tmov %%rax, %0\n\t"
                      "mov %1, %%ss\n"
                      "1:\tint %2"
-                     : "=m"(where) : "m"(watched), "i"(VECTOR_SOFTWARE) : "rax", "memory");
+                     : "=m"(where)
+                     : "m"(watched), "i"(VECTOR_SOFTWARE)
+                     : "rax", "memory");
 }
 
 /* The event is injected where the guest is, as by an instruction of two bytes before it; each
  * handler of these goes on there. */
-static void inject(uint64_t type_vector) {
+static void inject(uint64_t type_vector)
+{
     events_clear();
     where = vmx_read(VMCS_GUEST_RIP);
     vmx_write(VMCS_GUEST_RIP, where - INT_N_LENGTH);
@@ -40,13 +43,15 @@ static void inject(uint64_t type_vector) {
     check_equal("exit reason", vmx_run(job_nothing), REASON_VMCALL);
 }
 
-static void block_and_inject(uint64_t type_vector) {
+static void block_and_inject(uint64_t type_vector)
+{
     vmx_write(VMCS_GUEST_INTERRUPTIBILITY, BLOCKING_BY_MOV_SS);
     vmx_write(VMCS_GUEST_PENDING_DEBUG, PENDING_ENABLED_BREAKPOINT | DR6_B0);
     inject(type_vector);
 }
 
-static void test_entry(void) {
+static void test_entry(void)
+{
     check_about("INT n injected behind MOV SS at a watchpoint", ": ");
     block_and_inject(TYPE_SOFTWARE | VECTOR_SOFTWARE);
     check_events(2);
@@ -60,7 +65,8 @@ static void test_entry(void) {
 }
 
 /* A #DB that is injected changes nothing but what its handler does. */
-static void test_debugctl(void) {
+static void test_debugctl(void)
+{
     check_about("an injected #DB", ": ");
     vmx_write(VMCS_GUEST_DEBUGCTL, DEBUGCTL_BTF);
     where = vmx_read(VMCS_GUEST_RIP);
@@ -71,7 +77,8 @@ static void test_debugctl(void) {
 }
 
 /* The interrupt's gate is not present, and that is a VM exit; then it is injected again. */
-static void test_exit(void) {
+static void test_exit(void)
+{
     check_about("INT n behind MOV SS at a watchpoint, VM exit from its delivery", ": ");
     events_clear();
     gate_present(VECTOR_SOFTWARE, false);
@@ -98,7 +105,8 @@ static void test_exit(void) {
     vmx_write(VMCS_EXCEPTION_BITMAP, 0);
 }
 
-void test_inject(void) {
+void test_inject(void)
+{
     test_entry();
     test_debugctl();
     test_exit();

@@ -8,13 +8,15 @@
 #define SELECT_NEAR_REL_JMP BIT(7)
 #define NO_SUCH_MSR 0x1234
 
-static uint64_t from(unsigned back) {
+static uint64_t from(unsigned back)
+{
     uint64_t tos = rdmsr(MSR_LASTBRANCH_TOS);
 
     return rdmsr(MSR_LASTBRANCH_0_FROM_IP + (uint32_t)((tos + LBR_DEPTH - back) % LBR_DEPTH));
 }
 
-static uint64_t to(unsigned back) {
+static uint64_t to(unsigned back)
+{
     uint64_t tos = rdmsr(MSR_LASTBRANCH_TOS);
 
     return rdmsr(MSR_LASTBRANCH_0_TO_IP + (uint32_t)((tos + LBR_DEPTH - back) % LBR_DEPTH));
@@ -22,7 +24,8 @@ static uint64_t to(unsigned back) {
 
 /* Turns recording on with `debugctl`, takes a jump and a call, and turns it off, without a branch
  * in between. Gives the addresses of both branches and of their targets. */
-static void branches(uint64_t debugctl, uint64_t addresses[4]) {
+static void branches(uint64_t debugctl, uint64_t addresses[4])
+{
     __asm__ volatile("wrmsr\n\t"
                      "lea 1f(%%rip), %%r8\n\t"
                      "mov %%r8, 0(%2)\n\t"
@@ -46,7 +49,8 @@ static void branches(uint64_t debugctl, uint64_t addresses[4]) {
                      : "r8", "memory", "cc");
 }
 
-void test_lbr(void) {
+void test_lbr(void)
+{
     uint64_t at[4] = {0}, tos;
 
     wrmsr(MSR_LBR_SELECT, 0);

@@ -56,7 +56,8 @@ static uint64_t gdt[] = {0, UINT64_C(0x00af9b000000ffff), UINT64_C(0x00cf9300000
 static volatile uint64_t fault_resume;
 static bool x2apic;
 
-void print(const char *text) {
+void print(const char *text)
+{
     for (; *text != 0; text++) {
         while ((inb(COM1_LSR) & LSR_THR_EMPTY) == 0)
             ;
@@ -64,7 +65,8 @@ void print(const char *text) {
     }
 }
 
-void print_number(uint64_t number) {
+void print_number(uint64_t number)
+{
     char text[] = "0x0000000000000000";
 
     for (unsigned n = sizeof(text) - 2; n > 1; n--, number >>= 4)
@@ -72,24 +74,28 @@ void print_number(uint64_t number) {
     print(text);
 }
 
-void power_off(void) {
+void power_off(void)
+{
     outw(PM1A_CONTROL, PM1_SLP_EN);
     for (;;)
         __asm__ volatile("cli; hlt");
 }
 
-__attribute__((interrupt)) static void on_nmi(struct frame *frame) {
+__attribute__((interrupt)) static void on_nmi(struct frame *frame)
+{
     nmis++;
     nmi_rip = frame->rip;
 }
 
-__attribute__((interrupt)) static void on_pmi(struct frame *frame) {
+__attribute__((interrupt)) static void on_pmi(struct frame *frame)
+{
     (void)frame;
     pmi_interrupts++;
     end_of_interrupt();
 }
 
-__attribute__((interrupt)) static void on_timer(struct frame *frame) {
+__attribute__((interrupt)) static void on_timer(struct frame *frame)
+{
     uint32_t low, high;
 
     (void)frame;
@@ -100,12 +106,14 @@ __attribute__((interrupt)) static void on_timer(struct frame *frame) {
 }
 
 /* The firmware's timer may have left one behind. */
-__attribute__((interrupt)) static void on_stray(struct frame *frame) {
+__attribute__((interrupt)) static void on_stray(struct frame *frame)
+{
     (void)frame;
     end_of_interrupt();
 }
 
-__attribute__((interrupt)) static void on_gp(struct frame *frame, uint64_t error) {
+__attribute__((interrupt)) static void on_gp(struct frame *frame, uint64_t error)
+{
     if (fault_resume == 0) {
         print("selftest: unexpected #GP at ");
         print_number(frame->rip);
@@ -118,7 +126,8 @@ __attribute__((interrupt)) static void on_gp(struct frame *frame, uint64_t error
     fault_resume = 0;
 }
 
-__attribute__((interrupt)) static void on_exception(struct frame *frame, uint64_t error) {
+__attribute__((interrupt)) static void on_exception(struct frame *frame, uint64_t error)
+{
     (void)error;
     print("selftest: unexpected exception at ");
     print_number(frame->rip);
@@ -126,20 +135,24 @@ __attribute__((interrupt)) static void on_exception(struct frame *frame, uint64_
     power_off();
 }
 
-void set_gate(unsigned vector, const void *handler) {
+void set_gate(unsigned vector, const void *handler)
+{
     uint64_t address = (uint64_t)(uintptr_t)handler;
     uint16_t cs;
 
     __asm__("mov %%cs, %0" : "=r"(cs));
-    idt[vector] = (struct gate){(uint16_t)address, cs, GATE_INTERRUPT, (uint16_t)(address >> 16),
-                                (uint32_t)(address >> 32), 0};
+    idt[vector] = (struct gate){
+        (uint16_t)address,         cs, GATE_INTERRUPT, (uint16_t)(address >> 16),
+        (uint32_t)(address >> 32), 0};
 }
 
-void gate_present(unsigned vector, bool present) {
+void gate_present(unsigned vector, bool present)
+{
     idt[vector].type = present ? GATE_INTERRUPT : GATE_INTERRUPT & ~GATE_PRESENT;
 }
 
-static void gdt_init(void) {
+static void gdt_init(void)
+{
     uint64_t base = (uint64_t)(uintptr_t)task_state;
     const struct table_register gdtr = {sizeof(gdt) - 1, (uint64_t)(uintptr_t)gdt};
 
@@ -160,7 +173,8 @@ static void gdt_init(void) {
                      : "rax", "memory");
 }
 
-void machine_init(void) {
+void machine_init(void)
+{
     const struct table_register idtr = {sizeof(idt) - 1, (uint64_t)(uintptr_t)idt};
 
     __asm__ volatile("cli");
@@ -182,17 +196,18 @@ void machine_init(void) {
 }
 
 /* Runs one instruction that may take #GP(0): whichever way it ends, it goes on at the label. */
-#define TRY(instruction, done, a, d, index) \
-    __asm__ volatile("lea 1f(%%rip), %%r8\n\t" \
-                     "mov %%r8, %1\n\t" instruction "\n\t" \
-                     "mov $1, %0\n" \
-                     "1:\n\t" \
-                     "movq $0, %1" \
-                     : "+r"(done), "+m"(fault_resume), "+a"(a), "+d"(d) \
-                     : "c"(index) \
+#define TRY(instruction, done, a, d, index)                                                        \
+    __asm__ volatile("lea 1f(%%rip), %%r8\n\t"                                                     \
+                     "mov %%r8, %1\n\t" instruction "\n\t"                                         \
+                     "mov $1, %0\n"                                                                \
+                     "1:\n\t"                                                                      \
+                     "movq $0, %1"                                                                 \
+                     : "+r"(done), "+m"(fault_resume), "+a"(a), "+d"(d)                            \
+                     : "c"(index)                                                                  \
                      : "r8", "memory")
 
-bool wrmsr_faults(uint32_t index, uint64_t value) {
+bool wrmsr_faults(uint32_t index, uint64_t value)
+{
     uint64_t done = 0;
     uint32_t a = (uint32_t)value, d = (uint32_t)(value >> 32);
 
@@ -200,7 +215,8 @@ bool wrmsr_faults(uint32_t index, uint64_t value) {
     return done == 0;
 }
 
-bool rdmsr_faults(uint32_t index) {
+bool rdmsr_faults(uint32_t index)
+{
     uint64_t done = 0;
     uint32_t a = 0, d = 0;
 
@@ -208,7 +224,8 @@ bool rdmsr_faults(uint32_t index) {
     return done == 0;
 }
 
-bool rdpmc_faults(uint32_t index) {
+bool rdpmc_faults(uint32_t index)
+{
     uint64_t done = 0;
     uint32_t a = 0, d = 0;
 
@@ -216,23 +233,24 @@ bool rdpmc_faults(uint32_t index) {
     return done == 0;
 }
 
-uint32_t lvtpc_read(void) {
-    return x2apic ? (uint32_t)rdmsr(IA32_X2APIC_LVT_PMI) : *XAPIC_LVT_PMI;
-}
+uint32_t lvtpc_read(void) { return x2apic ? (uint32_t)rdmsr(IA32_X2APIC_LVT_PMI) : *XAPIC_LVT_PMI; }
 
-void lvtpc_write(uint32_t value) {
+void lvtpc_write(uint32_t value)
+{
     if (x2apic)
         wrmsr(IA32_X2APIC_LVT_PMI, value);
     else
         *XAPIC_LVT_PMI = value;
 }
 
-void x2apic_enable(void) {
+void x2apic_enable(void)
+{
     wrmsr(IA32_APIC_BASE, rdmsr(IA32_APIC_BASE) | APIC_BASE_X2APIC);
     x2apic = true;
 }
 
-void end_of_interrupt(void) {
+void end_of_interrupt(void)
+{
     if (x2apic)
         wrmsr(IA32_X2APIC_EOI, 0);
     else

@@ -10,12 +10,14 @@
 static unsigned passed, failed;
 static const char *subject = "", *subject_more = "";
 
-void check_about(const char *what, const char *more) {
+void check_about(const char *what, const char *more)
+{
     subject = what;
     subject_more = more;
 }
 
-void check_equal(const char *what, uint64_t found, uint64_t wanted) {
+void check_equal(const char *what, uint64_t found, uint64_t wanted)
+{
     if (found == wanted) {
         passed++;
         return;
@@ -32,13 +34,12 @@ void check_equal(const char *what, uint64_t found, uint64_t wanted) {
     print("\n");
 }
 
-void check_that(const char *what, bool holds) {
-    check_equal(what, holds, true);
-}
+void check_that(const char *what, bool holds) { check_equal(what, holds, true); }
 
 #define CPUID_FEATURES 7
 
-static void finish(void) {
+static void finish(void)
+{
     print("selftest: passed ");
     print_number(passed);
     print(" failed ");
@@ -49,7 +50,8 @@ static void finish(void) {
 
 EFI_STATUS efi_main(EFI_HANDLE image, EFI_SYSTEM_TABLE *table);
 
-EFI_STATUS efi_main(EFI_HANDLE image, EFI_SYSTEM_TABLE *table) {
+EFI_STATUS efi_main(EFI_HANDLE image, EFI_SYSTEM_TABLE *table)
+{
     (void)image;
     (void)table;
     machine_init();

@@ -7,7 +7,8 @@
 #define SLED_LENGTH 64
 
 /* Stops everything and forgets it. */
-static void pmu_clear(void) {
+static void pmu_clear(void)
+{
     wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
     for (uint32_t n = 0; n < 4; n++) {
         wrmsr(IA32_PERFEVTSEL0 + n, 0);
@@ -22,7 +23,8 @@ static void pmu_clear(void) {
 
 /* Counts a loop of `rounds` rounds (two instructions, one of them a branch) with the counter that
  * RDPMC's `index` names. */
-static uint64_t count_loop(uint32_t index, uint64_t rounds) {
+static uint64_t count_loop(uint32_t index, uint64_t rounds)
+{
     uint64_t before = rdpmc(index);
 
     __asm__ volatile("1: dec %0\n\tjnz 1b" : "+r"(rounds) : : "cc");
@@ -30,7 +32,8 @@ static uint64_t count_loop(uint32_t index, uint64_t rounds) {
 }
 
 /* Runs SLED_LENGTH one-byte instructions and gives the address of the first. */
-static uint64_t run_sled(void) {
+static uint64_t run_sled(void)
+{
     uint64_t start;
 
     __asm__ volatile("lea 1f(%%rip), %0\n"
@@ -42,7 +45,8 @@ static uint64_t run_sled(void) {
     return start;
 }
 
-static void test_enumeration(void) {
+static void test_enumeration(void)
+{
     struct cpuid_result leaf = cpuid(CPUID_PERFMON, 0);
 
     check_equal("PMU version", leaf.a & 0xff, 4);
@@ -52,7 +56,8 @@ static void test_enumeration(void) {
     check_equal("PERF_CAPABILITIES", rdmsr(IA32_PERF_CAPABILITIES), 0x3005);
 }
 
-static void test_reserved(void) {
+static void test_reserved(void)
+{
     check_that("IA32_DS_AREA, not canonical", wrmsr_faults(IA32_DS_AREA, BIT(47)));
     static const struct {
         uint32_t index;
@@ -76,7 +81,8 @@ static void test_reserved(void) {
     check_that("RDPMC fixed 2 does not", !rdpmc_faults((uint32_t)RDPMC_FIXED | 2));
 }
 
-static void test_exact_counts(void) {
+static void test_exact_counts(void)
+{
     uint64_t few, many;
 
     pmu_clear();
@@ -99,7 +105,8 @@ static void test_exact_counts(void) {
     check_equal("stopped", rdpmc(0) - few, 0);
 }
 
-static void test_caches(void) {
+static void test_caches(void)
+{
     static volatile uint8_t *const ram = (volatile uint8_t *)0x1000000;
     const uint64_t lines = 1000, line = 64;
     uint64_t references, misses;
@@ -121,7 +128,8 @@ static void test_caches(void) {
 
 /* Overflows counter 0 `after` instructions from here on and gives the position in the sled at which
  * the NMI came. */
-static uint64_t overflow_in_sled(uint64_t after) {
+static uint64_t overflow_in_sled(uint64_t after)
+{
     uint64_t start;
 
     wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
@@ -135,7 +143,8 @@ static uint64_t overflow_in_sled(uint64_t after) {
 }
 
 /* Delivery in the APIC mode that is on. */
-static void test_delivery(void) {
+static void test_delivery(void)
+{
     uint64_t position;
 
     pmu_clear();
@@ -167,7 +176,8 @@ static void test_delivery(void) {
     check_equal("fixed: no NMI", nmis, 0);
 }
 
-static void test_freeze(void) {
+static void test_freeze(void)
+{
     uint64_t frozen;
 
     pmu_clear();
@@ -197,7 +207,8 @@ static void test_freeze(void) {
 }
 
 /* By the marker: what a buffer of PEBS that is full will do. */
-static void test_other_pmis(void) {
+static void test_other_pmis(void)
+{
     static const unsigned bits[] = {55, 61, 62};
 
     pmu_clear();
@@ -212,7 +223,8 @@ static void test_other_pmis(void) {
     }
 }
 
-void test_pmu(void) {
+void test_pmu(void)
+{
     test_enumeration();
     test_reserved();
     test_exact_counts();

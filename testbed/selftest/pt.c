@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  * pt.c: Intel PT on a processor that has it (the knob `pt`): registers and faults, a trace in a
  * single range and in tables with the PMI of a full one; then a guest's, by its own physical
- * addresses, and what VM entry checks. SDM Vol. 3, "Intel Processor Trace", "VM Entries", "VM Exits".
+ * addresses, and what VM entry checks. SDM Vol. 3, "Intel Processor Trace", "VM Entries", "VM
+ * Exits".
  */
 #include "selftest.h"
 
@@ -54,16 +55,16 @@ static uint8_t room[2 * BUFFER_SIZE];
 static uint8_t *buffer;
 static uint64_t table[512] __attribute__((aligned(4096)));
 
-static uint64_t address_of(const void *object) {
-    return (uint64_t)(uintptr_t)object;
-}
+static uint64_t address_of(const void *object) { return (uint64_t)(uintptr_t)object; }
 
-static __attribute__((noinline)) void branches(unsigned count) {
+static __attribute__((noinline)) void branches(unsigned count)
+{
     for (volatile unsigned n = 0; n < count; n++)
         ;
 }
 
-static void single_range(uint64_t base) {
+static void single_range(uint64_t base)
+{
     wrmsr(IA32_RTIT_OUTPUT_BASE, base);
     wrmsr(IA32_RTIT_OUTPUT_MASK_PTRS, BUFFER_SIZE - 1);
     wrmsr(IA32_RTIT_STATUS, 0);
@@ -72,18 +73,18 @@ static void single_range(uint64_t base) {
 }
 
 /* Bytes that the trace has. */
-static uint64_t written(void) {
-    return rdmsr(IA32_RTIT_OUTPUT_MASK_PTRS) >> 32;
-}
+static uint64_t written(void) { return rdmsr(IA32_RTIT_OUTPUT_MASK_PTRS) >> 32; }
 
-static bool begins_with_psb(const uint8_t *at) {
+static bool begins_with_psb(const uint8_t *at)
+{
     for (unsigned n = 0; n < 16; n++)
         if (at[n] != (n & 1 ? 0x82 : 0x02))
             return false;
     return true;
 }
 
-static unsigned pips(uint64_t bytes) {
+static unsigned pips(uint64_t bytes)
+{
     unsigned count = 0;
 
     for (uint64_t n = 0; n + 1 < bytes; n++)
@@ -91,7 +92,8 @@ static unsigned pips(uint64_t bytes) {
     return count;
 }
 
-static void test_registers(void) {
+static void test_registers(void)
+{
     struct cpuid_result leaf = cpuid(0x14, 0), more = cpuid(0x14, 1);
 
     check_equal("leaf 14H: EBX", leaf.b & ~LEAF_PTWRITE, 0xf);
@@ -119,7 +121,8 @@ static void test_registers(void) {
 }
 
 /* PTWRITE of a register and of memory, each with a FUP. */
-static void test_ptwrite(void) {
+static void test_ptwrite(void)
+{
     static const uint8_t packets[] = {0x02, 0x92, 0x44, 0x33, 0x22, 0x11};
     uint64_t value = UINT64_C(0x8877665544332211), bytes;
     bool first = false, second = false;
@@ -142,7 +145,8 @@ static void test_ptwrite(void) {
     check_that("PTWRITE of memory", second);
 }
 
-static void test_ranges(void) {
+static void test_ranges(void)
+{
     single_range(address_of(buffer));
     wrmsr(IA32_RTIT_CTL, TRACEEN | OS | BRANCHEN);
     branches(100);
@@ -190,16 +194,16 @@ static uint64_t ept_pages[512] __attribute__((aligned(4096)));
 /* Guest-physical addresses that are other ones: the buffer as the guest has it. */
 #define GUEST_BUFFER (UINT64_C(3) << 30)
 
-static void job_branches(void) {
-    branches(100);
-}
+static void job_branches(void) { branches(100); }
 
-static void job_traces(void) {
+static void job_traces(void)
+{
     wrmsr(IA32_RTIT_CTL, TRACEEN | OS | BRANCHEN);
     branches(100);
 }
 
-static void ept_make(void) {
+static void ept_make(void)
+{
     ept_pml4[0] = address_of(ept_pdpt) | EPT_ALL;
     for (uint64_t n = 0; n < 4; n++) {
         ept_pdpt[n] = address_of(ept_directory[n]) | EPT_ALL;
@@ -211,7 +215,8 @@ static void ept_make(void) {
         ept_pages[k] = (address_of(buffer) + k * PAGE) | EPT_ALL | EPT_WRITE_BACK;
 }
 
-static void controls(uint64_t secondary, uint64_t entry, uint64_t exit) {
+static void controls(uint64_t secondary, uint64_t entry, uint64_t exit)
+{
     uint64_t primary = vmx_read(VMCS_PRIMARY_CONTROLS) & ~PRIMARY_SECONDARY;
 
     vmx_write(VMCS_PRIMARY_CONTROLS, primary | (secondary != 0 ? PRIMARY_SECONDARY : 0));
@@ -220,23 +225,26 @@ static void controls(uint64_t secondary, uint64_t entry, uint64_t exit) {
     vmx_write(VMCS_EXIT_CONTROLS, (vmx_read(VMCS_EXIT_CONTROLS) & ~EXIT_OF_PT) | exit);
 }
 
-static void all_controls(void) {
+static void all_controls(void)
+{
     controls(SECONDARY_OF_PT | SECONDARY_EPT, ENTRY_OF_PT, EXIT_OF_PT);
 }
 
-static void test_offer(void) {
+static void test_offer(void)
+{
     check_equal("PT in VMX operation", rdmsr(IA32_VMX_MISC) & MISC_PT_IN_VMX, MISC_PT_IN_VMX);
     check_equal("secondary controls", rdmsr(IA32_VMX_PROCBASED_CTLS2) >> 32 & SECONDARY_OF_PT,
                 SECONDARY_OF_PT);
-    check_equal("entry controls", rdmsr(IA32_VMX_TRUE_ENTRY_CTLS) >> 32 & ENTRY_OF_PT,
-                ENTRY_OF_PT);
+    check_equal("entry controls", rdmsr(IA32_VMX_TRUE_ENTRY_CTLS) >> 32 & ENTRY_OF_PT, ENTRY_OF_PT);
     check_equal("exit controls", rdmsr(IA32_VMX_TRUE_EXIT_CTLS) >> 32 & EXIT_OF_PT, EXIT_OF_PT);
 }
 
-static void test_checks(void) {
+static void test_checks(void)
+{
     vmx_write(VMCS_GUEST_RTIT_CTL, 0);
     controls(SECONDARY_PT_GPA | SECONDARY_EPT, 0, EXIT_CLEAR_RTIT_CTL);
-    check_equal("guest addresses without the load control", vmx_refusal(job_branches), ERROR_CONTROLS);
+    check_equal("guest addresses without the load control", vmx_refusal(job_branches),
+                ERROR_CONTROLS);
     controls(SECONDARY_PT_GPA | SECONDARY_EPT, ENTRY_LOAD_RTIT_CTL, 0);
     check_equal("without the clear control", vmx_refusal(job_branches), ERROR_CONTROLS);
     controls(SECONDARY_PT_GPA, ENTRY_LOAD_RTIT_CTL, EXIT_CLEAR_RTIT_CTL);
@@ -254,7 +262,8 @@ static void test_checks(void) {
     check_equal("nothing is written", written(), 0);
 }
 
-static void test_guest_trace(void) {
+static void test_guest_trace(void)
+{
     uint64_t ctl = TRACEEN | OS | BRANCHEN, first, second;
 
     single_range(GUEST_BUFFER);
@@ -286,12 +295,17 @@ static void test_guest_trace(void) {
     all_controls();
 }
 
-static void hide(uint64_t page, bool hidden) {
+static void hide(uint64_t page, bool hidden)
+{
     ept_pages[page] = hidden ? 0 : (address_of(buffer) + page * PAGE) | EPT_ALL | EPT_WRITE_BACK;
-    __asm__ volatile("invept %0, %1" : : "m"((uint64_t[2]){0, 0}), "r"(UINT64_C(2)) : "cc", "memory");
+    __asm__ volatile("invept %0, %1"
+                     :
+                     : "m"((uint64_t[2]){0, 0}), "r"(UINT64_C(2))
+                     : "cc", "memory");
 }
 
-static void check_violation(uint64_t page) {
+static void check_violation(uint64_t page)
+{
     uint64_t qualification = vmx_read(VMCS_EXIT_QUALIFICATION);
 
     check_equal("a write", qualification & VIOLATION_WRITE, VIOLATION_WRITE);
@@ -300,7 +314,8 @@ static void check_violation(uint64_t page) {
     check_equal("the page", vmx_read(VMCS_GUEST_PHYSICAL_ADDRESS), GUEST_BUFFER + page * PAGE);
 }
 
-static void test_violations(void) {
+static void test_violations(void)
+{
     uint64_t ctl = TRACEEN | OS | BRANCHEN, rip;
 
     /* At the entry: nothing of the guest is executed, an event is not delivered. */
@@ -345,7 +360,8 @@ static void test_violations(void) {
     vmx_write(VMCS_GUEST_RTIT_CTL, 0);
 }
 
-void test_pt(void) {
+void test_pt(void)
+{
     check_about("PT: ", "");
     buffer = (uint8_t *)(uintptr_t)((address_of(room) + BUFFER_SIZE - 1) & ~(BUFFER_SIZE - 1));
     wrmsr(IA32_LSTAR, 0);
@@ -355,7 +371,8 @@ void test_pt(void) {
         test_ptwrite();
 }
 
-void test_pt_guest(void) {
+void test_pt_guest(void)
+{
     check_about("PT, guest: ", "");
     ept_make();
     vmx_write(VMCS_EPT_POINTER, address_of(ept_pml4) | EPTP_WALK_4 | 6);

@@ -74,30 +74,37 @@
 #define TSS_SIZE 0x68
 extern uint8_t task_state[TSS_SIZE];
 
-static inline void outb(uint16_t port, uint8_t value) {
+static inline void outb(uint16_t port, uint8_t value)
+{
     __asm__ volatile("outb %0, %1" : : "a"(value), "Nd"(port));
 }
 
-static inline uint8_t inb(uint16_t port) {
+static inline uint8_t inb(uint16_t port)
+{
     uint8_t value;
 
     __asm__ volatile("inb %1, %0" : "=a"(value) : "Nd"(port));
     return value;
 }
 
-static inline void outw(uint16_t port, uint16_t value) {
+static inline void outw(uint16_t port, uint16_t value)
+{
     __asm__ volatile("outw %0, %1" : : "a"(value), "Nd"(port));
 }
 
-static inline uint64_t rdmsr(uint32_t index) {
+static inline uint64_t rdmsr(uint32_t index)
+{
     uint32_t low, high;
 
     __asm__ volatile("rdmsr" : "=a"(low), "=d"(high) : "c"(index) : "memory");
     return (uint64_t)high << 32 | low;
 }
 
-static inline void wrmsr(uint32_t index, uint64_t value) {
-    __asm__ volatile("wrmsr" : : "c"(index), "a"((uint32_t)value), "d"((uint32_t)(value >> 32))
+static inline void wrmsr(uint32_t index, uint64_t value)
+{
+    __asm__ volatile("wrmsr"
+                     :
+                     : "c"(index), "a"((uint32_t)value), "d"((uint32_t)(value >> 32))
                      : "memory");
 }
 
@@ -105,22 +112,26 @@ struct cpuid_result {
     uint32_t a, b, c, d;
 };
 
-static inline struct cpuid_result cpuid(uint32_t leaf, uint32_t subleaf) {
+static inline struct cpuid_result cpuid(uint32_t leaf, uint32_t subleaf)
+{
     struct cpuid_result r;
 
-    __asm__ volatile("cpuid" : "=a"(r.a), "=b"(r.b), "=c"(r.c), "=d"(r.d)
+    __asm__ volatile("cpuid"
+                     : "=a"(r.a), "=b"(r.b), "=c"(r.c), "=d"(r.d)
                      : "0"(leaf), "2"(subleaf));
     return r;
 }
 
-static inline uint64_t rdpmc(uint32_t index) {
+static inline uint64_t rdpmc(uint32_t index)
+{
     uint32_t low, high;
 
     __asm__ volatile("rdpmc" : "=a"(low), "=d"(high) : "c"(index) : "memory");
     return (uint64_t)high << 32 | low;
 }
 
-static inline uint32_t cpuid_edx(uint32_t leaf) {
+static inline uint32_t cpuid_edx(uint32_t leaf)
+{
     uint32_t b, c = 0, d;
 
     __asm__ volatile("cpuid" : "+a"(leaf), "=b"(b), "+c"(c), "=d"(d));

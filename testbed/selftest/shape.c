@@ -8,7 +8,8 @@
 #define FIXED 0x2bu
 #define CPUID_PERFMON_EXTENSION 0x23
 
-static void test_enumeration(void) {
+static void test_enumeration(void)
+{
     struct cpuid_result leaf = cpuid(CPUID_PERFMON, 0);
 
     check_equal("version", leaf.a & 0xff, 6);
@@ -23,7 +24,8 @@ static void test_enumeration(void) {
     check_equal("leaf 23H, fixed", leaf.b, FIXED);
 }
 
-static void test_registers(void) {
+static void test_registers(void)
+{
     for (uint32_t n = 0; n < 16; n++) {
         bool general = GENERAL >> n & 1, fixed = FIXED >> n & 1;
         check_equal("general counter", !rdmsr_faults(IA32_PMC_GP0_CTR + n * IA32_PMC_STEP),
@@ -46,13 +48,15 @@ static void test_registers(void) {
 }
 
 /* A processor with 5-level paging, in use or not. */
-static void test_debug_store(void) {
+static void test_debug_store(void)
+{
     check_that("IA32_DS_AREA of 57 bits", !wrmsr_faults(IA32_DS_AREA, BIT(47)));
     check_that("IA32_DS_AREA of 58 bits faults", wrmsr_faults(IA32_DS_AREA, BIT(56)));
     wrmsr(IA32_DS_AREA, 0);
 }
 
-static void test_overflow(void) {
+static void test_overflow(void)
+{
     lvtpc_write(LVT_NMI);
     wrmsr(IA32_PMC_GP0_CFG_A + 7 * IA32_PMC_STEP,
           EVENT_INSTRUCTIONS | EVTSEL_OS | EVTSEL_INT | EVTSEL_EN);
@@ -68,7 +72,8 @@ static void test_overflow(void) {
     check_that("fixed counter 3 counts", rdmsr(IA32_FIXED_CTR0 + 3) >= 100);
 }
 
-void test_shape(void) {
+void test_shape(void)
+{
     /* The firmware is done: MSRs that do not exist fault from here on. */
     wrmsr(IA32_LSTAR, 0);
     test_enumeration();

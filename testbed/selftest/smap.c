@@ -17,7 +17,8 @@
 static volatile unsigned faults;
 static volatile uint64_t resume;
 
-__attribute__((interrupt)) static void on_page_fault(struct frame *frame, uint64_t error) {
+__attribute__((interrupt)) static void on_page_fault(struct frame *frame, uint64_t error)
+{
     (void)error;
     faults++;
     frame->rip = resume;
@@ -26,7 +27,8 @@ __attribute__((interrupt)) static void on_page_fault(struct frame *frame, uint64
 
 /* Two accesses in a row, so that the second one meets what the first has left in the TLB; how many
  * of them fault. */
-static unsigned accesses(bool ac, bool write) {
+static unsigned accesses(bool ac, bool write)
+{
     unsigned before = faults;
 
     for (unsigned n = 0; n < 2; n++) {
@@ -49,7 +51,8 @@ static unsigned accesses(bool ac, bool write) {
     return faults - before;
 }
 
-void test_smap(void) {
+void test_smap(void)
+{
     uint64_t cr0, cr3, cr4, tables = page_tables(0);
 
     check_about("SMAP, ", "");
@@ -58,8 +61,9 @@ void test_smap(void) {
     *large_page(PLACE) |= PAGE_USER;
     __asm__ volatile("mov %%cr0, %0; mov %%cr3, %1; mov %%cr4, %2"
                      : "=r"(cr0), "=r"(cr3), "=r"(cr4));
-    __asm__ volatile("mov %0, %%cr0; mov %1, %%cr3; mov %2, %%cr4" : :
-                     "r"(cr0 | CR0_WP), "r"(tables), "r"(cr4 | CR4_SMAP)
+    __asm__ volatile("mov %0, %%cr0; mov %1, %%cr3; mov %2, %%cr4"
+                     :
+                     : "r"(cr0 | CR0_WP), "r"(tables), "r"(cr4 | CR4_SMAP)
                      : "memory");
     check_equal("reads with AC = 0 that fault", accesses(false, false), 2);
     check_equal("reads with AC = 1 that fault", accesses(true, false), 0);
@@ -76,6 +80,8 @@ void test_smap(void) {
     check_equal("writes with CR0.WP = 0 to it that fault", accesses(true, true), 0);
     check_equal("its dirty flag", *large_page(PLACE) & PAGE_DIRTY,
                 cpuid(CPUID_EXTENDED_FEATURES, 0).c & CET_SS ? 0 : PAGE_DIRTY);
-    __asm__ volatile("mov %0, %%cr4; mov %1, %%cr3; mov %2, %%cr0" : :
-                     "r"(cr4), "r"(cr3), "r"(cr0) : "memory");
+    __asm__ volatile("mov %0, %%cr4; mov %1, %%cr3; mov %2, %%cr0"
+                     :
+                     : "r"(cr4), "r"(cr3), "r"(cr0)
+                     : "memory");
 }

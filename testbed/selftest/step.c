@@ -36,19 +36,22 @@ static uint64_t begins, goes_on;
     } while (0)
 
 /* Each instruction from `goes_on` on has its trap. */
-static void check_steps(void) {
+static void check_steps(void)
+{
     check_events(3);
     for (unsigned n = 0; n < 3; n++)
         check_event(n, VECTOR_DB, goes_on + n, DR6_BS);
 }
 
-static void test_halt(void) {
+static void test_halt(void)
+{
     check_about("HLT in single steps, interrupts off", ": ");
     STEP("hlt");
     check_steps();
 }
 
-static void test_branch_steps(void) {
+static void test_branch_steps(void)
+{
     check_about("TF with BTF", ": ");
     wrmsr(IA32_DEBUGCTL, DEBUGCTL_BTF);
     /* ZF is 1: the first branch is not taken. */
@@ -70,7 +73,8 @@ static void test_branch_steps(void) {
 }
 
 /* SYSCALL with TF set, to the label after it, and stays at CPL 0. */
-static void system_call(void) {
+static void system_call(void)
+{
     events_clear();
     __asm__ volatile("lea 1f(%%rip), %%rax\n\tmov %%rax, %0\n\t"
                      "mov %%rax, %%rdx\n\tshr $32, %%rdx\n\tmov %2, %%ecx\n\twrmsr\n\t"
@@ -84,7 +88,8 @@ static void system_call(void) {
 }
 
 /* MOV SS from the watched word, SYSCALL to the label after it. */
-static void system_call_watched(void) {
+static void system_call_watched(void)
+{
     events_clear();
     write_dr7(DR7_WATCH_0);
     __asm__ volatile("lea 1f(%%rip), %%rax\n\tmov %%rax, %0\n\t"
@@ -98,7 +103,8 @@ static void system_call_watched(void) {
     write_dr7(DR7_FIXED);
 }
 
-static void test_system_call(void) {
+static void test_system_call(void)
+{
     check_about("SYSCALL in single steps, TF masked", ": ");
     wrmsr(IA32_FMASK, RFLAGS_TF);
     system_call();
@@ -128,7 +134,8 @@ static void test_system_call(void) {
                          : "rax", "rcx", "r11", "memory", "cc");                                   \
     } while (0)
 
-static void test_system_return(void) {
+static void test_system_return(void)
+{
     check_about("SYSRET", ": ");
     SYSTEM_RETURN(RFLAGS_FIXED, "sysretq", "nop\n\tud2");
     check_events(1);
@@ -144,7 +151,8 @@ static void test_system_return(void) {
     check_equal("ESP", event_rsp(0), USER_STACK - 4);
 }
 
-void test_step(void) {
+void test_step(void)
+{
     uint64_t cr3, tables = page_tables(PAGE_USER);
 
     test_halt();

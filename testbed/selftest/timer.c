@@ -19,31 +19,33 @@
 #define LATER 100000u
 #define FAR UINT64_C(1000000000000)
 
-static uint64_t rdtsc(void) {
+static uint64_t rdtsc(void)
+{
     uint32_t low, high;
 
     __asm__ volatile("rdtsc" : "=a"(low), "=d"(high) : : "memory");
     return (uint64_t)high << 32 | low;
 }
 
-static void set_mode(uint32_t mode) {
+static void set_mode(uint32_t mode)
+{
     *XAPIC_LVT_TIMER = mode | TIMER_VECTOR;
     timer_interrupts = 0;
 }
 
 /* Lets that many ticks pass, with interrupts on. */
-static void pass(uint64_t ticks) {
+static void pass(uint64_t ticks)
+{
     __asm__ volatile("sti");
     for (uint64_t start = rdtsc(); rdtsc() - start < ticks;)
         __asm__ volatile("pause");
     __asm__ volatile("cli");
 }
 
-static void arm(uint64_t deadline) {
-    wrmsr(IA32_TSC_DEADLINE, deadline);
-}
+static void arm(uint64_t deadline) { wrmsr(IA32_TSC_DEADLINE, deadline); }
 
-static void check_fires_at(const char *what, uint64_t deadline) {
+static void check_fires_at(const char *what, uint64_t deadline)
+{
     check_about(what, ": ");
     check_equal("IA32_TSC_DEADLINE holds it", rdmsr(IA32_TSC_DEADLINE), deadline);
     pass(SOON / 2);
@@ -57,14 +59,16 @@ static void check_fires_at(const char *what, uint64_t deadline) {
     timer_interrupts = 0;
 }
 
-static void check_disarmed(const char *what) {
+static void check_disarmed(const char *what)
+{
     check_about(what, ": ");
     check_equal("IA32_TSC_DEADLINE", rdmsr(IA32_TSC_DEADLINE), 0);
     pass(2 * SOON);
     check_equal("no interrupt", timer_interrupts, 0);
 }
 
-static void test_tsc_written(void) {
+static void test_tsc_written(void)
+{
     uint64_t adjust = rdmsr(IA32_TSC_ADJUST), deadline;
 
     wrmsr(IA32_TIME_STAMP_COUNTER, rdtsc() + FAR);
@@ -92,7 +96,8 @@ static void test_tsc_written(void) {
     wrmsr(IA32_TSC_ADJUST, adjust);
 }
 
-static void test_disarm(void) {
+static void test_disarm(void)
+{
     set_mode(DEADLINE);
     arm(rdtsc() + SOON);
     arm(0);
@@ -128,7 +133,8 @@ static void test_disarm(void) {
 
 /* The instructions of a block in which the timer fires once: that many ticks from now. Backwards,
  * so that Bochs stores byte by byte. */
-static uint64_t instructions_with_interrupt(uint64_t ticks) {
+static uint64_t instructions_with_interrupt(uint64_t ticks)
+{
     static uint8_t bytes[STORES];
     uint8_t *to = bytes + STORES - 1;
     uint64_t count = STORES;
@@ -140,15 +146,19 @@ static uint64_t instructions_with_interrupt(uint64_t ticks) {
     arm(rdtsc() + ticks);
     wrmsr(IA32_PERF_GLOBAL_CTRL, 1);
     __asm__ volatile("sti; nop; std; rep stosb; cld; cli"
-                     : "+D"(to), "+c"(count) : "a"(0) : "memory", "cc");
+                     : "+D"(to), "+c"(count)
+                     : "a"(0)
+                     : "memory", "cc");
     wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
     check_equal("the interrupt", timer_interrupts, 1);
     wrmsr(IA32_PERFEVTSEL0, 0);
     return rdmsr(IA32_A_PMC0);
 }
 
-/* SDM Vol. 2, "REP/REPE/REPZ/REPNE/REPNZ": an interrupt can suspend a repeating string operation. */
-static void test_split(void) {
+/* SDM Vol. 2, "REP/REPE/REPZ/REPNE/REPNZ": an interrupt can suspend a repeating string operation.
+ */
+static void test_split(void)
+{
     uint64_t before;
 
     if ((cpuid(CPUID_PERFMON, 0).a & 0xff) != 4)
@@ -161,7 +171,8 @@ static void test_split(void) {
     timer_interrupts = 0;
 }
 
-void test_timer(void) {
+void test_timer(void)
+{
     uint64_t deadline;
 
     set_mode(DEADLINE);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
- * virtual.c: virtual interrupts of the guest that test_vmx() makes: their delivery, EOI, priority and
- * self-IPI virtualization, and posted interrupts (testbed/patches/26 and 27). SDM Vol. 3, "APIC
+ * virtual.c: virtual interrupts of the guest that test_vmx() makes: their delivery, EOI, priority
+ * and self-IPI virtualization, and posted interrupts (testbed/patches/26 and 27). SDM Vol. 3, "APIC
  * Virtualization and Virtual Interrupts". The local APIC is in x2APIC mode.
  */
 #include "selftest.h"
@@ -53,11 +53,10 @@ static volatile uint64_t after_halt;
 /* Where the guest stands behind its last VMCALL. */
 static uint64_t home_rip, home_rsp;
 
-static uint64_t address_of(const void *object) {
-    return (uint64_t)(uintptr_t)object;
-}
+static uint64_t address_of(const void *object) { return (uint64_t)(uintptr_t)object; }
 
-static void arrive(unsigned vector, uint64_t rip) {
+static void arrive(unsigned vector, uint64_t rip)
+{
     if (arrivals < LOG_SIZE) {
         came[arrivals].vector = vector;
         came[arrivals].rip = rip;
@@ -66,53 +65,49 @@ static void arrive(unsigned vector, uint64_t rip) {
     wrmsr(X2APIC_EOI, 0);
 }
 
-__attribute__((interrupt)) static void on_low(struct frame *frame) {
-    arrive(LOW, frame->rip);
-}
+__attribute__((interrupt)) static void on_low(struct frame *frame) { arrive(LOW, frame->rip); }
 
-__attribute__((interrupt)) static void on_high(struct frame *frame) {
-    arrive(HIGH, frame->rip);
-}
+__attribute__((interrupt)) static void on_high(struct frame *frame) { arrive(HIGH, frame->rip); }
 
-__attribute__((interrupt)) static void on_notify(struct frame *frame) {
+__attribute__((interrupt)) static void on_notify(struct frame *frame)
+{
     (void)frame;
     host_notifications++;
     wrmsr(X2APIC_EOI, 0);
 }
 
-__attribute__((interrupt)) static void on_not_present(struct frame *frame, uint64_t error) {
+__attribute__((interrupt)) static void on_not_present(struct frame *frame, uint64_t error)
+{
     (void)frame;
     (void)error;
     not_present++;
 }
 
-static volatile uint32_t *virtual_register(uint32_t offset) {
+static volatile uint32_t *virtual_register(uint32_t offset)
+{
     return (volatile uint32_t *)(void *)(virtual_apic + offset);
 }
 
-static volatile uint32_t *vector_word(uint32_t base, unsigned vector) {
+static volatile uint32_t *vector_word(uint32_t base, unsigned vector)
+{
     return virtual_register(base + vector / 32 * 16);
 }
 
-static void request(unsigned vector) {
-    *vector_word(VIRR, vector) |= 1u << vector % 32;
-}
+static void request(unsigned vector) { *vector_word(VIRR, vector) |= 1u << vector % 32; }
 
-static void post(unsigned vector) {
+static void post(unsigned vector)
+{
     DESCRIPTOR->requests[vector / 32] |= 1u << vector % 32;
     DESCRIPTOR->on |= ON;
 }
 
 /* RVI, and above it SVI. */
-static void set_status(uint64_t status) {
-    vmx_write(VMCS_GUEST_INTERRUPT_STATUS, status);
-}
+static void set_status(uint64_t status) { vmx_write(VMCS_GUEST_INTERRUPT_STATUS, status); }
 
-static uint64_t status(void) {
-    return vmx_read(VMCS_GUEST_INTERRUPT_STATUS);
-}
+static uint64_t status(void) { return vmx_read(VMCS_GUEST_INTERRUPT_STATUS); }
 
-static void preemption_timer(bool on) {
+static void preemption_timer(bool on)
+{
     uint64_t pin = vmx_read(VMCS_PIN_CONTROLS) & ~PIN_PREEMPTION_TIMER;
 
     vmx_write(VMCS_PIN_CONTROLS, pin | (on ? PIN_PREEMPTION_TIMER : 0));
@@ -120,7 +115,8 @@ static void preemption_timer(bool on) {
 }
 
 /* Nothing requested, posted or seen; the guest is where it was, interrupts as they are told. */
-static void clean(const char *what, bool interrupts) {
+static void clean(const char *what, bool interrupts)
+{
     check_about("virtual interrupts: ", what);
     for (unsigned n = 0; n < sizeof(virtual_apic); n++)
         virtual_apic[n] = 0;
@@ -138,7 +134,8 @@ static void clean(const char *what, bool interrupts) {
     preemption_timer(false);
 }
 
-static void check_arrivals(unsigned first, unsigned second) {
+static void check_arrivals(unsigned first, unsigned second)
+{
     unsigned count = (first != 0) + (second != 0);
 
     check_equal("virtual interrupts", arrivals, count);
@@ -148,39 +145,42 @@ static void check_arrivals(unsigned first, unsigned second) {
         check_equal("the second", came[1].vector, second);
 }
 
-static void check_run(void (*job)(void), uint64_t reason) {
+static void check_run(void (*job)(void), uint64_t reason)
+{
     check_equal("exit reason", vmx_run(job), reason);
 }
 
-static void job_nothing(void) {
-}
+static void job_nothing(void) {}
 
-static void job_enable(void) {
-    __asm__ volatile("sti; nop; nop; cli");
-}
+static void job_enable(void) { __asm__ volatile("sti; nop; nop; cli"); }
 
-static void job_self_ipi(void) {
+static void job_self_ipi(void)
+{
     wrmsr(X2APIC_SELF_IPI, LOW);
     wrmsr(X2APIC_SELF_IPI, HIGH);
     __asm__ volatile("sti; nop; nop; cli");
 }
 
-static void job_lower_priority(void) {
+static void job_lower_priority(void)
+{
     uint64_t none = 0;
 
     check_equal("none below the priority", arrivals, 0);
     __asm__ volatile("mov %0, %%cr8" : : "r"(none) : "memory");
 }
 
-static void job_halt(void) {
+static void job_halt(void)
+{
     __asm__ volatile("sti; hlt; movq $1, %0" : "=m"(after_halt) : : "memory");
 }
 
-static void job_halt_for_good(void) {
+static void job_halt_for_good(void)
+{
     __asm__ volatile("cli; hlt; movq $1, %0" : "=m"(after_halt) : : "memory");
 }
 
-static void test_checks(void) {
+static void test_checks(void)
+{
     uint64_t address = address_of(DESCRIPTOR), exit = vmx_read(VMCS_EXIT_CONTROLS);
 
     clean("checks: ", false);
@@ -203,7 +203,8 @@ static void test_checks(void) {
 }
 
 /* Those that the entry finds requested. */
-static void test_delivery(void) {
+static void test_delivery(void)
+{
     clean("at the entry: ", true);
     request(LOW);
     request(HIGH);
@@ -251,7 +252,8 @@ static void test_delivery(void) {
     check_arrivals(LOW, 0);
 }
 
-static void test_priority(void) {
+static void test_priority(void)
+{
     clean("the task's priority: ", true);
     *virtual_register(VTPR) = LOW;
     request(LOW);
@@ -274,7 +276,8 @@ static void test_priority(void) {
     check_arrivals(HIGH, LOW);
 }
 
-static void test_eoi(void) {
+static void test_eoi(void)
+{
     clean("EOI-exit bitmap: ", true);
     vmx_write(VMCS_EOI_EXIT_BITMAP + 2 * (LOW / 64), BIT(LOW % 64));
     request(LOW);
@@ -289,7 +292,8 @@ static void test_eoi(void) {
 }
 
 /* An exit from a virtual interrupt's delivery, and an entry whose own event faults. */
-static void test_faults(void) {
+static void test_faults(void)
+{
     clean("an exit from the delivery: ", true);
     request(LOW);
     set_status(LOW);
@@ -313,7 +317,8 @@ static void test_faults(void) {
     gate_present(OTHER, true);
 }
 
-static void test_posted(void) {
+static void test_posted(void)
+{
     clean("posted: ", true);
     post(LOW);
     post(HIGH);
@@ -363,13 +368,15 @@ static void test_posted(void) {
 }
 
 /* The vector comes while the guest is halted. */
-static void timer(unsigned vector) {
+static void timer(unsigned vector)
+{
     preemption_timer(true);
     wrmsr(X2APIC_LVT_TIMER, vector);
     wrmsr(X2APIC_TIMER_INITIAL, SOON);
 }
 
-static void test_halted(void) {
+static void test_halted(void)
+{
     clean("posted to a halted guest: ", false);
     post(LOW);
     timer(NOTIFY);
@@ -404,7 +411,8 @@ static void test_halted(void) {
     wrmsr(X2APIC_LVT_TIMER, LVT_MASKED);
 }
 
-static void controls(bool on) {
+static void controls(bool on)
+{
     static uint64_t pin, primary, secondary, exit;
 
     if (on) {
@@ -419,7 +427,8 @@ static void controls(bool on) {
     vmx_write(VMCS_EXIT_CONTROLS, exit | (on ? EXIT_ACKNOWLEDGE_INTERRUPT : 0));
 }
 
-void test_virtual(void) {
+void test_virtual(void)
+{
     set_gate(LOW, (const void *)on_low);
     set_gate(HIGH, (const void *)on_high);
     set_gate(NOTIFY, (const void *)on_notify);

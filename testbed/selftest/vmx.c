@@ -54,21 +54,23 @@ static uint64_t launched;
 
 enum entry_result { ENTERED, FAIL_VALID, FAIL_INVALID };
 
-static uint64_t address_of(const void *object) {
-    return (uint64_t)(uintptr_t)object;
-}
+static uint64_t address_of(const void *object) { return (uint64_t)(uintptr_t)object; }
 
-uint64_t vmx_read(uint64_t field) {
+uint64_t vmx_read(uint64_t field)
+{
     uint64_t value;
 
     __asm__ volatile("vmread %1, %0" : "=r"(value) : "r"(field) : "cc", "memory");
     return value;
 }
 
-void vmx_write(uint64_t field, uint64_t value) {
+void vmx_write(uint64_t field, uint64_t value)
+{
     uint8_t failed;
 
-    __asm__ volatile("vmwrite %2, %1; setbe %0" : "=qm"(failed) : "r"(field), "r"(value)
+    __asm__ volatile("vmwrite %2, %1; setbe %0"
+                     : "=qm"(failed)
+                     : "r"(field), "r"(value)
                      : "cc", "memory");
     if (failed) {
         check_equal("VMWRITE of this field works", field, 0);
@@ -84,7 +86,8 @@ __asm__("guest_entry:\n\t"
         "jmp guest_entry");
 
 /* Enters the guest; after its exit, or if the entry is refused, comes back. */
-static enum entry_result enter(void) {
+static enum entry_result enter(void)
+{
     uint64_t result = ENTERED;
 
     __asm__ volatile("push %%rbp\n\t"
@@ -114,7 +117,8 @@ static enum entry_result enter(void) {
 }
 
 /* Runs one job in the guest and gives the exit reason; the guest goes on after its VMCALL. */
-uint64_t vmx_run(void (*job)(void)) {
+uint64_t vmx_run(void (*job)(void))
+{
     uint64_t reason;
 
     guest_job = job;
@@ -125,31 +129,35 @@ uint64_t vmx_run(void (*job)(void)) {
     reason = vmx_read(VMCS_EXIT_REASON);
     if (reason == REASON_VMCALL) {
         launched = 1;
-        vmx_write(VMCS_GUEST_RIP, vmx_read(VMCS_GUEST_RIP) + vmx_read(VMCS_EXIT_INSTRUCTION_LENGTH));
+        vmx_write(VMCS_GUEST_RIP,
+                  vmx_read(VMCS_GUEST_RIP) + vmx_read(VMCS_EXIT_INSTRUCTION_LENGTH));
     }
     return reason;
 }
 
-uint64_t vmx_refusal(void (*job)(void)) {
+uint64_t vmx_refusal(void (*job)(void))
+{
     guest_job = job;
     return enter() == FAIL_VALID ? vmx_read(VMCS_INSTRUCTION_ERROR) : 0;
 }
 
-static uint64_t adjust(uint32_t capability, uint64_t wanted) {
+static uint64_t adjust(uint32_t capability, uint64_t wanted)
+{
     uint64_t allowed = rdmsr(capability);
 
     return (wanted | (uint32_t)allowed) & allowed >> 32;
 }
 
-static void write_controls(void) {
+static void write_controls(void)
+{
     vmx_write(VMCS_PIN_CONTROLS, adjust(IA32_VMX_TRUE_PINBASED_CTLS, 0));
     vmx_write(VMCS_PRIMARY_CONTROLS, adjust(IA32_VMX_TRUE_PROCBASED_CTLS, PRIMARY_USE_MSR_BITMAPS));
-    vmx_write(VMCS_EXIT_CONTROLS,
-            adjust(IA32_VMX_TRUE_EXIT_CTLS,
-                   EXIT_SAVE_DEBUG_CONTROLS | EXIT_HOST_ADDRESS_SPACE_SIZE | EXIT_LOAD_GLOBAL_CTRL));
+    vmx_write(VMCS_EXIT_CONTROLS, adjust(IA32_VMX_TRUE_EXIT_CTLS, EXIT_SAVE_DEBUG_CONTROLS |
+                                                                      EXIT_HOST_ADDRESS_SPACE_SIZE |
+                                                                      EXIT_LOAD_GLOBAL_CTRL));
     vmx_write(VMCS_ENTRY_CONTROLS,
-            adjust(IA32_VMX_TRUE_ENTRY_CTLS,
-                   ENTRY_LOAD_DEBUG_CONTROLS | ENTRY_IA32E_GUEST | ENTRY_LOAD_GLOBAL_CTRL));
+              adjust(IA32_VMX_TRUE_ENTRY_CTLS,
+                     ENTRY_LOAD_DEBUG_CONTROLS | ENTRY_IA32E_GUEST | ENTRY_LOAD_GLOBAL_CTRL));
     vmx_write(VMCS_MSR_BITMAPS, address_of(msr_bitmap));
     vmx_write(VMCS_LINK_POINTER, ~UINT64_C(0));
     vmx_write(VMCS_ENTRY_MSR_LOAD_ADDRESS, address_of(&entry_load));
@@ -157,7 +165,8 @@ static void write_controls(void) {
 }
 
 /* Guest and host are the same machine but for stack and instruction pointer. */
-static void write_state(void) {
+static void write_state(void)
+{
     struct table_register gdtr, idtr;
     uint64_t cr0, cr3, cr4;
 
@@ -197,7 +206,8 @@ static void write_state(void) {
     vmx_write(VMCS_GUEST_RSP, address_of(guest_stack + GUEST_STACK - 64));
 }
 
-static void vmx_on(void) {
+static void vmx_on(void)
+{
     uint64_t vmxon = address_of(vmxon_page), vmcs = address_of(vmcs_page);
     uint32_t revision = (uint32_t)rdmsr(IA32_VMX_BASIC);
     uint64_t cr4;
@@ -214,28 +224,30 @@ static void vmx_on(void) {
 
 /* Jobs of the guest. */
 
-static void job_loop(void) {
+static void job_loop(void)
+{
     uint64_t rounds = guest_rounds;
 
     __asm__ volatile("1: dec %0\n\tjnz 1b" : "+r"(rounds) : : "cc");
 }
 
-static void job_own_msrs(void) {
+static void job_own_msrs(void)
+{
     wrmsr(IA32_DEBUGCTL, DEBUGCTL_FREEZE_LBRS_ON_PMI);
     wrmsr(IA32_PERF_GLOBAL_CTRL, 3);
 }
 
-static void job_read_counter(void) {
-    guest_value = rdmsr(IA32_PMC0);
-}
+static void job_read_counter(void) { guest_value = rdmsr(IA32_PMC0); }
 
-static void host_loop(void) {
+static void host_loop(void)
+{
     guest_rounds = 5000;
     job_loop();
 }
 
 /* What counter 0 counts while the guest runs `rounds` rounds. */
-static uint64_t guest_count(uint64_t rounds) {
+static uint64_t guest_count(uint64_t rounds)
+{
     uint64_t before = rdmsr(IA32_PMC0);
 
     guest_rounds = rounds;
@@ -243,7 +255,8 @@ static uint64_t guest_count(uint64_t rounds) {
     return rdmsr(IA32_PMC0) - before;
 }
 
-static void test_global_ctrl(void) {
+static void test_global_ctrl(void)
+{
     uint64_t few, many;
 
     wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
@@ -263,7 +276,8 @@ static void test_global_ctrl(void) {
     check_equal("root mode does not count", rdmsr(IA32_PMC0), few);
 }
 
-static void test_debugctl_and_lists(void) {
+static void test_debugctl_and_lists(void)
+{
     exit_store = (struct msr_entry){IA32_PERF_GLOBAL_CTRL, 0, 0};
     vmx_write(VMCS_EXIT_MSR_STORE_COUNT, 1);
     vmx_write(VMCS_GUEST_DEBUGCTL, DEBUGCTL_LBR);
@@ -297,28 +311,41 @@ static const struct state {
 } states[] = {
     {"RIP outside the linear addresses", true, {{VMCS_GUEST_RIP, BIT(60)}}},
     {"IA-32e mode without paging", true, {{VMCS_GUEST_CR0, BIT(31)}}},
-    {"a single step that is not pending, after STI", true,
+    {"a single step that is not pending, after STI",
+     true,
      {{VMCS_GUEST_RFLAGS, RFLAGS_TF | RFLAGS_IF}, {VMCS_GUEST_INTERRUPTIBILITY, BLOCKING_BY_STI}}},
-    {"a single step that is not pending, after MOV SS", true,
+    {"a single step that is not pending, after MOV SS",
+     true,
      {{VMCS_GUEST_RFLAGS, RFLAGS_TF}, {VMCS_GUEST_INTERRUPTIBILITY, BLOCKING_BY_MOV_SS}}},
-    {"a single step that is not pending, in HLT", true,
+    {"a single step that is not pending, in HLT",
+     true,
      {{VMCS_GUEST_RFLAGS, RFLAGS_TF}, {VMCS_GUEST_ACTIVITY, ACTIVITY_HLT}}},
-    {"a pending step without TF", true,
+    {"a pending step without TF",
+     true,
      {{VMCS_GUEST_PENDING_DEBUG, PENDING_BS}, {VMCS_GUEST_INTERRUPTIBILITY, BLOCKING_BY_MOV_SS}}},
-    {"a pending step with BTF", true,
-     {{VMCS_GUEST_PENDING_DEBUG, PENDING_BS}, {VMCS_GUEST_INTERRUPTIBILITY, BLOCKING_BY_MOV_SS},
-      {VMCS_GUEST_RFLAGS, RFLAGS_TF}, {VMCS_GUEST_DEBUGCTL, DEBUGCTL_BTF}}},
-    {"#UD in HLT", true,
+    {"a pending step with BTF",
+     true,
+     {{VMCS_GUEST_PENDING_DEBUG, PENDING_BS},
+      {VMCS_GUEST_INTERRUPTIBILITY, BLOCKING_BY_MOV_SS},
+      {VMCS_GUEST_RFLAGS, RFLAGS_TF},
+      {VMCS_GUEST_DEBUGCTL, DEBUGCTL_BTF}}},
+    {"#UD in HLT",
+     true,
      {{VMCS_GUEST_ACTIVITY, ACTIVITY_HLT}, {VMCS_ENTRY_INTERRUPTION_INFO, INTERRUPTION_VALID_UD}}},
-    {"an NMI after STI", true,
-     {{VMCS_GUEST_RFLAGS, RFLAGS_IF}, {VMCS_GUEST_INTERRUPTIBILITY, BLOCKING_BY_STI},
+    {"an NMI after STI",
+     true,
+     {{VMCS_GUEST_RFLAGS, RFLAGS_IF},
+      {VMCS_GUEST_INTERRUPTIBILITY, BLOCKING_BY_STI},
       {VMCS_ENTRY_INTERRUPTION_INFO, INTERRUPTION_VALID_NMI}}},
-    {"MOV SS with BTF", false,
-     {{VMCS_GUEST_RFLAGS, RFLAGS_TF}, {VMCS_GUEST_DEBUGCTL, DEBUGCTL_BTF},
+    {"MOV SS with BTF",
+     false,
+     {{VMCS_GUEST_RFLAGS, RFLAGS_TF},
+      {VMCS_GUEST_DEBUGCTL, DEBUGCTL_BTF},
       {VMCS_GUEST_INTERRUPTIBILITY, BLOCKING_BY_MOV_SS}}},
 };
 
-static void test_states(void) {
+static void test_states(void)
+{
     for (unsigned i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
         uint64_t before[4] = {0};
 
@@ -339,7 +366,8 @@ static void test_states(void) {
     }
 }
 
-static void test_refusals(void) {
+static void test_refusals(void)
+{
     vmx_write(VMCS_GUEST_GLOBAL_CTRL, BIT(5));
     check_equal("bad guest GLOBAL_CTRL", vmx_run(job_loop), REASON_ENTRY_GUEST_STATE);
     check_equal("RFLAGS' field is untouched", vmx_read(VMCS_GUEST_RFLAGS) & RFLAGS_FIXED,
@@ -361,7 +389,8 @@ static void test_refusals(void) {
 }
 
 /* A PMI in the guest: through its IDT without "NMI exiting", as a VM exit with it. */
-static void test_pmi(void) {
+static void test_pmi(void)
+{
     guest_rounds = 100;
     wrmsr(IA32_PERF_GLOBAL_STATUS_RESET, 1);
     wrmsr(IA32_PERFEVTSEL0, EVENT_INSTRUCTIONS | EVTSEL_OS | EVTSEL_INT | EVTSEL_EN);
@@ -381,13 +410,15 @@ static void test_pmi(void) {
     check_equal("NMI exiting: no NMI through the IDT", nmis, 1);
 }
 
-void vmx_begin(void) {
+void vmx_begin(void)
+{
     vmx_on();
     write_controls();
     write_state();
 }
 
-void test_vmx(void) {
+void test_vmx(void)
+{
     vmx_begin();
     test_global_ctrl();
     test_debugctl_and_lists();

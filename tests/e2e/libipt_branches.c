@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * libipt_branches.c: the branches of a trace of Intel PT, as Intel's own decoder (libipt) finds them:
- * perf's, with which they are compared, is another one.
- * Usage: libipt_branches TRACE PROGRAM
+ * libipt_branches.c: the branches of a trace of Intel PT, as Intel's own decoder (libipt) finds
+ * them: perf's, with which they are compared, is another one. Usage: libipt_branches TRACE PROGRAM
  * PROGRAM: the ELF file of what was traced, not PIE. Prints a line `FROM TO`
- * for each taken branch, in hexadecimal; 0 where the trace ends or begins. An exit status of 1: a line on
- * stderr says which error came where.
+ * for each taken branch, in hexadecimal; 0 where the trace ends or begins. An exit status of 1: a
+ * line on stderr says which error came where.
  */
 #include "tests/e2e/libipt_trace.h"
 
@@ -27,7 +26,8 @@ static struct pt_image *image_of(const char *path)
             give_up(path, -pte_bad_file, i);
         if (part.p_type != PT_LOAD || !(part.p_flags & PF_X))
             continue;
-        int error = pt_image_add_file(image, path, part.p_offset, part.p_filesz, NULL, part.p_vaddr);
+        int error = pt_image_add_file(image, path, part.p_offset, part.p_filesz, NULL,
+                                      part.p_vaddr);
         if (error < 0)
             give_up(path, error, part.p_vaddr);
     }
@@ -35,10 +35,7 @@ static struct pt_image *image_of(const char *path)
     return image;
 }
 
-static void branch(uint64_t from, uint64_t to)
-{
-    printf("%lx %lx\n", from, to);
-}
+static void branch(uint64_t from, uint64_t to) { printf("%lx %lx\n", from, to); }
 
 /* An instruction that may have branched, until it is known where to. */
 static struct pt_insn last;
@@ -56,7 +53,8 @@ static void went_to(uint64_t ip)
 
 static void event(const struct pt_event *e)
 {
-    /* Since libipt 2.1 PSB+ has an event as well: it repeats that the trace is on, and nothing has branched. */
+    /* Since libipt 2.1 PSB+ has an event as well: it repeats that the trace is on, and nothing has
+     * branched. */
     if (e->status_update)
         return;
     switch (e->type) {

@@ -38,9 +38,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         for (uint32_t cut = 1; cut < size && cut < 64; cut++) {
             struct acpi_header *less = exactly(table, table->length - cut);
             less->length = table->length - cut;
-            CHECK(!dmar_read(less, longer) ||
-                      longer->unit_count + longer->reserved_count <=
-                          d->unit_count + d->reserved_count,
+            CHECK(!dmar_read(less, longer) || longer->unit_count + longer->reserved_count <=
+                                                  d->unit_count + d->reserved_count,
                   "cut by %u", cut);
             free(less);
         }

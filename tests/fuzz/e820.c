@@ -18,10 +18,7 @@ struct descriptor {
 };
 #define SPECIFIED 40
 
-static bool usable(uint32_t type)
-{
-    return (type >= 1 && type <= 4) || type == CONVENTIONAL;
-}
+static bool usable(uint32_t type) { return (type >= 1 && type <= 4) || type == CONVENTIONAL; }
 
 /* The last address of a descriptor's range, which ends at the end of the address space at the
  * latest; false: it is empty. */
@@ -99,8 +96,8 @@ static void check_hidden(struct efi_map *map, const struct e820_overlay *overlay
         const struct descriptor *was = (struct descriptor *)(before + i * map->descriptor_size);
         bool touched = false, there = last_of(now, &last);
         for (uint64_t k = 0; k < count; k++)
-            touched |= there && meet(now->base, last, ranges[k].base,
-                                     ranges[k].base + ranges[k].size - 1);
+            touched |= there &&
+                       meet(now->base, last, ranges[k].base, ranges[k].base + ranges[k].size - 1);
         CHECK(!touched || !usable(now->type), "descriptor %lu is usable", (unsigned long)i);
         CHECK(touched || !there || now->type == was->type, "descriptor %lu is far away",
               (unsigned long)i);
@@ -149,7 +146,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     CHECK(fitted == (count <= limit ? count : limit + 1), "%lu of %lu entries",
           (unsigned long)fitted, (unsigned long)limit);
     CHECK(memcmp(less, table, (fitted <= limit ? fitted : limit) * sizeof(*less)) == 0 ||
-              fitted > limit, "they differ");
+              fitted > limit,
+          "they differ");
     check_hidden(&map, overlays, overlay_count);
     free(less);
     free(table);

@@ -48,13 +48,15 @@ static void check_loaded(const struct boot_info *bi, const struct linux_image *i
     const struct range hidden[] = {bi->image, bi->pool};
 
     CHECK(memcmp((const void *)(uintptr_t)bi->guest_kernel.base, file + image->setup_size,
-                 image->kernel_size) == 0, "the kernel differs");
+                 image->kernel_size) == 0,
+          "the kernel differs");
     CHECK(inside(entry->rsi, bi->guest_setup) && inside(entry->cr3, bi->guest_setup) &&
               inside(entry->gdt_base, bi->guest_setup) && inside(entry->rsp - 8, bi->guest_setup),
           "something lies outside guest_setup");
     CHECK(entry->rip == bi->guest_kernel.base + 0x200, "RIP 0x%lx", (unsigned long)entry->rip);
     CHECK(inside(line, bi->guest_setup) &&
-              strcmp((const char *)(uintptr_t)line, bi->options.append) == 0, "the command line");
+              strcmp((const char *)(uintptr_t)line, bi->options.append) == 0,
+          "the command line");
     CHECK(bp->sentinel == 0 && bp->hdr.header == 0x53726448, "0x%x", bp->hdr.header);
     for (unsigned i = 0; i < bp->e820_entries; i++) {
         const struct boot_e820_entry *e = &bp->e820_table[i];
@@ -88,11 +90,17 @@ static void load(const uint8_t *file, size_t size, const struct linux_image *ima
     if (shape & 1)
         bi->initrd = (struct range){0x123456000, 0x500000001};
     if (shape & 2)
-        bi->framebuffer = (struct framebuffer){.base = 0x480000000, .size = 1 << 20, .width = 640,
-                                               .height = 400, .pixels_per_line = 640,
-                                               .red_mask = 0xff0000, .green_mask = 0xff00};
-    bi->map = (struct efi_map){.entries = descriptors, .size = count * sizeof(descriptors[0]),
-                               .descriptor_size = sizeof(descriptors[0]), .descriptor_version = 1};
+        bi->framebuffer = (struct framebuffer){.base = 0x480000000,
+                                               .size = 1 << 20,
+                                               .width = 640,
+                                               .height = 400,
+                                               .pixels_per_line = 640,
+                                               .red_mask = 0xff0000,
+                                               .green_mask = 0xff00};
+    bi->map = (struct efi_map){.entries = descriptors,
+                               .size = count * sizeof(descriptors[0]),
+                               .descriptor_size = sizeof(descriptors[0]),
+                               .descriptor_version = 1};
     bi->kernel_file = (struct range){(uintptr_t)file, size};
     bi->guest_kernel = (struct range){(uintptr_t)malloc(image->init_size), image->init_size};
     uint64_t setup = linux_setup_size(&bi->options, 0, count);

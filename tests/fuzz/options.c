@@ -63,15 +63,16 @@ static int render(const struct options *o, char *out, size_t size)
                     "user_hypercalls=%d unblock=%s platform_nmi=%s mitigations=%s bookkeeping=%s\n"
                     "wait=%u fault=%s start=%s processors=%u vtd=%s\n"
                     "kernel=%s initrd=%s append=%s\n",
-                    o->policy_name, o->apic_trap ? "trap" : "pass", o->console == CONSOLE_NONE ? "none" : o->console == CONSOLE_AUTO ? "auto" : port,
+                    o->policy_name, o->apic_trap ? "trap" : "pass",
+                    o->console == CONSOLE_NONE   ? "none"
+                    : o->console == CONSOLE_AUTO ? "auto"
+                                                 : port,
                     o->pmu ? "on" : "off", o->hypervisor_bit ? "on" : "off",
-                    o->stats_cycles ? "cycles" : "counts", o->tick_ms,
-                    o->user_hypercalls, o->unblock_lazy ? "lazy" : "eager",
-                    o->platform_nmi_host ? "host" : "guest", o->mitigations_off ? "off" : "auto",
-                    steps[0] != '\0' ? steps + 1 : "none", o->wait_s,
-                    o->fault_reset ? "reset" : "halt",
-                    o->start ? "on" : "off", o->processors, o->vtd ? "on" : "off", o->kernel,
-                    o->initrd, o->append);
+                    o->stats_cycles ? "cycles" : "counts", o->tick_ms, o->user_hypercalls,
+                    o->unblock_lazy ? "lazy" : "eager", o->platform_nmi_host ? "host" : "guest",
+                    o->mitigations_off ? "off" : "auto", steps[0] != '\0' ? steps + 1 : "none",
+                    o->wait_s, o->fault_reset ? "reset" : "halt", o->start ? "on" : "off",
+                    o->processors, o->vtd ? "on" : "off", o->kernel, o->initrd, o->append);
 }
 
 static void check_same(const struct options *a, const struct options *b)

@@ -19,8 +19,15 @@
 #define GATE_TYPE 5 /* offset */
 #define DEEPER_THAN_ANY_STACK 1000000
 
-enum fault_kind { FAULT_INVALID_OPCODE, FAULT_STACK_OVERFLOW, FAULT_WRITE_TO_CODE, FAULT_REPORT,
-                  FAULT_DOUBLE, FAULT_MACHINE_CHECK, FAULT_GUEST_STATE };
+enum fault_kind {
+    FAULT_INVALID_OPCODE,
+    FAULT_STACK_OVERFLOW,
+    FAULT_WRITE_TO_CODE,
+    FAULT_REPORT,
+    FAULT_DOUBLE,
+    FAULT_MACHINE_CHECK,
+    FAULT_GUEST_STATE
+};
 
 static int64_t test_request_word(struct cpu *cpu)
 {
@@ -129,7 +136,8 @@ static int64_t test_fault(struct cpu *cpu)
 static int64_t test_trace(struct cpu *cpu)
 {
     vmcs_write_64(VMCS_GUEST_IA32_RTIT_CTL, cpu->gpr[GPR_RBX]);
-    inject_event(INTERRUPTION_VALID | INTERRUPTION_TYPE_NMI << INTERRUPTION_TYPE_SHIFT | VECTOR_NMI, 0);
+    inject_event(INTERRUPTION_VALID | INTERRUPTION_TYPE_NMI << INTERRUPTION_TYPE_SHIFT | VECTOR_NMI,
+                 0);
     return 0;
 }
 

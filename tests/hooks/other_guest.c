@@ -34,9 +34,7 @@ static bool read_field(uint32_t encoding, uint64_t *value)
 {
     bool failed;
 
-    __asm__ volatile("vmread %2, %0"
-                     : "=r"(*value), "=@ccbe"(failed)
-                     : "r"((uint64_t)encoding));
+    __asm__ volatile("vmread %2, %0" : "=r"(*value), "=@ccbe"(failed) : "r"((uint64_t)encoding));
     return !failed;
 }
 

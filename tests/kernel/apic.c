@@ -77,7 +77,10 @@ void apic_self_nmi(void)
         ;
 }
 
-uint32_t apic_id(void) { return apic_x2() ? apic_read(APIC_ID) : apic_read(APIC_ID) >> XAPIC_ID_SHIFT; }
+uint32_t apic_id(void)
+{
+    return apic_x2() ? apic_read(APIC_ID) : apic_read(APIC_ID) >> XAPIC_ID_SHIFT;
+}
 
 void apic_send(uint32_t id, uint32_t command)
 {

@@ -50,8 +50,8 @@ static void gdt_setup(struct tables *t)
 
     t->gdt[CODE_SELECTOR / 8] = GDT_CODE_64;
     t->gdt[DATA_SELECTOR / 8] = GDT_DATA;
-    t->gdt[TSS_SELECTOR / 8] = (sizeof(t->tss) - 1) | (base & 0xffffff) << 16 | TSS_AVAILABLE << 40 |
-                               (base >> 24 & 0xff) << 56;
+    t->gdt[TSS_SELECTOR / 8] = (sizeof(t->tss) - 1) | (base & 0xffffff) << 16 |
+                               TSS_AVAILABLE << 40 | (base >> 24 & 0xff) << 56;
     t->gdt[TSS_SELECTOR / 8 + 1] = base >> 32;
     __asm__ volatile("lgdt %0\n\t"
                      "mov %1, %%ds\n\t"
@@ -59,7 +59,9 @@ static void gdt_setup(struct tables *t)
                      "mov %1, %%fs\n\t"
                      "mov %1, %%gs\n\t"
                      "ltr %2"
-                     : : "m"(r), "r"(DATA_SELECTOR), "r"((uint16_t)TSS_SELECTOR) : "memory");
+                     :
+                     : "m"(r), "r"(DATA_SELECTOR), "r"((uint16_t)TSS_SELECTOR)
+                     : "memory");
 }
 
 /* CS and SS by IRET, which also unblocks NMIs: a kernel may be started with them blocked. */
@@ -74,7 +76,9 @@ static void enter_segments(void)
                      "push %%rax\n\t"
                      "iretq\n"
                      "1:"
-                     : : "i"(DATA_SELECTOR), "i"(CODE_SELECTOR) : "rax", "memory", "cc");
+                     :
+                     : "i"(DATA_SELECTOR), "i"(CODE_SELECTOR)
+                     : "rax", "memory", "cc");
 }
 
 void cpu_exception_stack(unsigned vector, uint64_t top)

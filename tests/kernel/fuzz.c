@@ -3,8 +3,8 @@
  * The fuzzer: random operations that a hostile or broken guest may do, each of which must neither
  * hurt the hypervisor nor give the guest something else than the processor would, but for the
  * documented differences (fuzz_differ.c). `fuzz:SEED:FIRST:COUNT` prints a hash of every STEP
- * operations (with a fourth number 1 the APIC's page is trapped); `fuzz:fine:...` for the last STEP of them one of every FINE_STEP, `fuzz:verbose:...`
- * the last FINE_STEP themselves.
+ * operations (with a fourth number 1 the APIC's page is trapped); `fuzz:fine:...` for the last STEP
+ * of them one of every FINE_STEP, `fuzz:verbose:...` the last FINE_STEP themselves.
  */
 #include "fuzz.h"
 

@@ -18,14 +18,14 @@ struct fuzz_state {
     uint64_t gpr[16]; /* RSP: the word below */
     uint64_t rip, cs, rflags, rsp, ss;
     uint64_t vector, error; /* fuzz_out only */
-    /* As they were at the end. Of fuzz_in, for shadow stacks: `cr4` 0, or with CET; `cr0` 1: CPL 0 has
-     * a stack that its IRET frees. */
+    /* As they were at the end. Of fuzz_in, for shadow stacks: `cr4` 0, or with CET; `cr0` 1: CPL 0
+     * has a stack that its IRET frees. */
     uint64_t cr0, cr2, cr3, cr4;
 };
 extern struct fuzz_state fuzz_in, fuzz_out;
 extern struct {
     uint64_t cr0, cr3, cr4;
-} fuzz_base; /* what every operation begins with */
+} fuzz_base;                    /* what every operation begins with */
 extern uint64_t fuzz_late;      /* NMIs and #DBs that came when the operation was over */
 extern const char fuzz_stubs[]; /* of all vectors, STUB_BYTES apart */
 void fuzz_execute(void);
@@ -147,8 +147,8 @@ struct fuzz_op {
     uint64_t detail;  /* subleaf, value, ... */
     uint64_t before;  /* what the register held */
     unsigned cpl;
-    bool code_32; /* compatibility mode */
-    bool hidden;  /* touches memory that is the hypervisor's */
+    bool code_32;      /* compatibility mode */
+    bool hidden;       /* touches memory that is the hypervisor's */
     bool hidden_table; /* has its page table there */
     unsigned length;
     uint8_t code[64];
@@ -185,9 +185,9 @@ bool fuzz_go(struct fuzz_op *op);
 void fuzz_keep(struct fuzz_op *op, bool outputs);
 /* Linear address of the operation's data for its privilege level. */
 uint64_t fuzz_data_address(const struct fuzz_op *op);
-extern bool fuzz_guest; /* under PMUvisor */
+extern bool fuzz_guest;        /* under PMUvisor */
 extern bool fuzz_apic_trapped; /* the APIC's page, for this guest */
-extern bool fuzz_shown; /* each execution is printed before it runs */
+extern bool fuzz_shown;        /* each execution is printed before it runs */
 void fuzz_show(const struct fuzz_op *op);
 
 #define DECLARE_OP(name) void fuzz_##name(struct fuzz_op *op)

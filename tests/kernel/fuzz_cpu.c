@@ -34,7 +34,7 @@
 #define TYPE_TSS 0x89ULL
 #define TYPE_LDT 0x82ULL
 #define TYPE_SHIFT 40
-#define SHORT_TSS_LIMIT 0x20 /* the stacks of IST lie behind it */
+#define SHORT_TSS_LIMIT 0x20   /* the stacks of IST lie behind it */
 #define CALL_GATE_TYPE 0xecULL /* present, DPL 3 */
 
 #define GATE_USER 0x60 /* DPL 3 */
@@ -46,7 +46,7 @@
 #define PTE_USER BIT(2)
 #define PTE_ADDRESS_BITS BITS(51, 12)
 #define TABLE_SPAN 0x200000u
-#define LOW_DIRECTORIES (2 * PAGE)     /* in page_tables, see start.asm */
+#define LOW_DIRECTORIES (2 * PAGE) /* in page_tables, see start.asm */
 #define OWN_TABLE ((4 + 4) * PAGE)
 #define GIB_SHIFT 30
 
@@ -98,17 +98,18 @@ void fuzz_map(uint64_t entry)
 void fuzz_map_table(uint64_t directory_entry, uint64_t entry)
 {
     target_table[0] = entry;
-    directory()[WINDOW_TARGET_TABLE / TABLE_SPAN] =
-        directory_entry & PTE_ADDRESS_BITS ? directory_entry
-                                           : directory_entry | fuzz_physical(target_table);
+    directory()[WINDOW_TARGET_TABLE / TABLE_SPAN] = directory_entry & PTE_ADDRESS_BITS
+                                                        ? directory_entry
+                                                        : directory_entry |
+                                                              fuzz_physical(target_table);
     flush(WINDOW_TARGET_TABLE);
 }
 
 static void map_window(uint32_t linear, const uint8_t *from, unsigned pages, uint64_t flags)
 {
     for (unsigned i = 0; i < pages; i++)
-        window_table[(linear - WINDOW) / PAGE + i] =
-            fuzz_physical(from + i * PAGE) | flags | PTE_PRESENT;
+        window_table[(linear - WINDOW) / PAGE + i] = fuzz_physical(from + i * PAGE) | flags |
+                                                     PTE_PRESENT;
 }
 
 static void setup_window(void)
@@ -124,10 +125,10 @@ static void setup_window(void)
     map_window(WINDOW_READ_ONLY, fuzz_plain, 1, 0);
     map_window(WINDOW_HIDDEN, hidden_stand_in, 1, PTE_WRITABLE | PTE_USER);
     if (hidden_pages != 0)
-        window_table[(WINDOW_HIDDEN - WINDOW) / PAGE] =
-            hidden_first | PTE_PRESENT | PTE_WRITABLE | PTE_USER;
-    directory()[WINDOW / TABLE_SPAN] =
-        fuzz_physical(window_table) | PTE_PRESENT | PTE_WRITABLE | PTE_USER;
+        window_table[(WINDOW_HIDDEN - WINDOW) / PAGE] = hidden_first | PTE_PRESENT | PTE_WRITABLE |
+                                                        PTE_USER;
+    directory()[WINDOW / TABLE_SPAN] = fuzz_physical(window_table) | PTE_PRESENT | PTE_WRITABLE |
+                                       PTE_USER;
     for (unsigned i = 0; i < PAGE; i += 2) {
         fuzz_code_page[i] = fuzz_plain[i] = OPCODE_INT;
         fuzz_code_page[i + 1] = fuzz_plain[i + 1] = FUZZ_DONE;
@@ -266,8 +267,8 @@ void fuzz_setup(void)
     /* The emulator takes this for a kernel's start: MSRs that do not exist fault from now on. */
     wrmsr(MSR_LSTAR, WINDOW_CODE + LANDING);
     wrmsr(MSR_CSTAR, WINDOW_CODE + LANDING);
-    wrmsr(MSR_STAR, (uint64_t)FUZZ_CODE_2 << STAR_SYSRET_SHIFT |
-                        (uint64_t)FUZZ_CODE_0 << STAR_SYSCALL_SHIFT);
+    wrmsr(MSR_STAR,
+          (uint64_t)FUZZ_CODE_2 << STAR_SYSRET_SHIFT | (uint64_t)FUZZ_CODE_0 << STAR_SYSCALL_SHIFT);
     wrmsr(MSR_SFMASK, 0);
     wrmsr(IA32_EFER, rdmsr(IA32_EFER) | EFER_SCE | EFER_NXE);
     /* Not what the loader left: that differs between the two runs. */

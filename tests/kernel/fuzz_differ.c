@@ -263,8 +263,7 @@ static uint64_t used[ROWS];
 void fuzz_differ(struct fuzz_op *op)
 {
     for (unsigned i = 0; i < ROWS; i++)
-        if (rows[i].kind == op->kind && op->subject >= rows[i].first &&
-            op->subject <= rows[i].last)
+        if (rows[i].kind == op->kind && op->subject >= rows[i].first && op->subject <= rows[i].last)
             used[i] += rows[i].change(op, &rows[i]);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Operations of the fuzzer outside IA-32e mode: one instruction in protected mode without paging, in
- * code segments of every kind, or in virtual-8086 mode, most often at the end of its segment or of
- * 4 GiB. SDM Vol. 3, "Segment Descriptors", "Virtual-8086 Mode"; Vol. 1, "Instruction Pointer".
+ * Operations of the fuzzer outside IA-32e mode: one instruction in protected mode without paging,
+ * in code segments of every kind, or in virtual-8086 mode, most often at the end of its segment or
+ * of 4 GiB. SDM Vol. 3, "Segment Descriptors", "Virtual-8086 Mode"; Vol. 1, "Instruction Pointer".
  */
 #include "fuzz.h"
 
@@ -81,10 +81,12 @@ static void make_tables(void)
                         (uint64_t)((at & 0xffff0000) | GATE_32) << 32;
     }
     uint64_t tss = fuzz_physical(legacy.tss);
-    memcpy(legacy.gdt, (const uint64_t[]){0, 0, DESCRIPTOR_FLAT_64, DESCRIPTOR_DATA,
-                                          DESCRIPTOR_FLAT_32, DESCRIPTOR_TSS_32 |
-                                              (sizeof(legacy.tss) - 1) | (tss & 0xffffff) << 16 |
-                                              (tss >> 24 & 0xff) << 56, 0, 0}, sizeof(legacy.gdt));
+    memcpy(legacy.gdt,
+           (const uint64_t[]){0, 0, DESCRIPTOR_FLAT_64, DESCRIPTOR_DATA, DESCRIPTOR_FLAT_32,
+                              DESCRIPTOR_TSS_32 | (sizeof(legacy.tss) - 1) |
+                                  (tss & 0xffffff) << 16 | (tss >> 24 & 0xff) << 56,
+                              0, 0},
+           sizeof(legacy.gdt));
     legacy.tss[1] = (uint32_t)fuzz_physical(legacy.idt); /* ESP0: the stack's top */
     legacy.tss[2] = DATA_SELECTOR;
     legacy.gdt_pointer = (struct table_register){sizeof(legacy.gdt) - 1, fuzz_physical(legacy.gdt)};
@@ -99,15 +101,38 @@ static void pick_instruction(struct fuzz_op *op)
     static const struct {
         uint8_t length, bytes[4];
     } list[] = {
-        {2, {0x0f, 0xa2}}, {2, {0x0f, 0xa2}}, {2, {0x0f, 0x32}}, {2, {0x0f, 0x30}},
-        {2, {0x0f, 0x33}}, {2, {0x0f, 0x09}}, {2, {0x0f, 0x08}}, {3, {0x0f, 0x01, 0xd1}},
-        {2, {0xe4, 0x80}}, {2, {0xe6, 0x80}}, {1, {0xec}},       {1, {0xee}},
-        {3, {0x0f, 0x20, 0xc0}}, {3, {0x0f, 0x22, 0xc0}},
-        {3, {0x0f, 0x22, 0xe0}}, {2, {0x0f, 0x06}}, {3, {0x0f, 0x01, 0xf0}},
-        {3, {0x0f, 0x01, 0xe0}}, {3, {0x0f, 0x01, 0x3f}}, {2, {0x0f, 0x37}}, {2, {0x0f, 0xaa}},
-        {3, {0x0f, 0x01, 0xc4}}, {3, {0x0f, 0x78, 0xc3}}, {2, {0x0f, 0x0b}}, {1, {0xcc}},
-        {1, {0x90}},       {2, {0xf3, 0x90}}, {1, {0xf1}}, {2, {0xcd, 0x13}}, {2, {0x0f, 0x31}},
-        {3, {0x0f, 0x01, 0xd0}}, {2, {0x0f, 0x05}},
+        {2, {0x0f, 0xa2}},
+        {2, {0x0f, 0xa2}},
+        {2, {0x0f, 0x32}},
+        {2, {0x0f, 0x30}},
+        {2, {0x0f, 0x33}},
+        {2, {0x0f, 0x09}},
+        {2, {0x0f, 0x08}},
+        {3, {0x0f, 0x01, 0xd1}},
+        {2, {0xe4, 0x80}},
+        {2, {0xe6, 0x80}},
+        {1, {0xec}},
+        {1, {0xee}},
+        {3, {0x0f, 0x20, 0xc0}},
+        {3, {0x0f, 0x22, 0xc0}},
+        {3, {0x0f, 0x22, 0xe0}},
+        {2, {0x0f, 0x06}},
+        {3, {0x0f, 0x01, 0xf0}},
+        {3, {0x0f, 0x01, 0xe0}},
+        {3, {0x0f, 0x01, 0x3f}},
+        {2, {0x0f, 0x37}},
+        {2, {0x0f, 0xaa}},
+        {3, {0x0f, 0x01, 0xc4}},
+        {3, {0x0f, 0x78, 0xc3}},
+        {2, {0x0f, 0x0b}},
+        {1, {0xcc}},
+        {1, {0x90}},
+        {2, {0xf3, 0x90}},
+        {1, {0xf1}},
+        {2, {0xcd, 0x13}},
+        {2, {0x0f, 0x31}},
+        {3, {0x0f, 0x01, 0xd0}},
+        {2, {0x0f, 0x05}},
     };
     /* None that is a documented difference. */
     static const uint32_t leaves[] = {0, 7, 0xa, 0xd, 0x80000000, 0x80000008};
@@ -167,7 +192,8 @@ static uint32_t pick_offset(struct fuzz_op *op, uint32_t end)
 
 static void protected_mode(struct fuzz_op *op)
 {
-    uint64_t kind = TYPE_CODE | (fuzz_random(op) & (TYPE_ACCESSED | TYPE_READABLE | DESCRIPTOR_AVL));
+    uint64_t kind = TYPE_CODE |
+                    (fuzz_random(op) & (TYPE_ACCESSED | TYPE_READABLE | DESCRIPTOR_AVL));
 
     kind |= fuzz_chance(op, 20) ? TYPE_CONFORMING : 0;
     kind |= fuzz_chance(op, 60) ? DESCRIPTOR_L : 0;
@@ -203,7 +229,8 @@ static void v86_mode(struct fuzz_op *op)
     legacy.in[EDI] = 0;
     legacy.frame[0] = offset;
     legacy.frame[1] = segment >> SEGMENT_SHIFT;
-    legacy.frame[2] = (uint32_t)(RFLAGS_FIXED | RFLAGS_VM | (fuzz_chance(op, 70) ? RFLAGS_IOPL : 0));
+    legacy.frame[2] = (uint32_t)(RFLAGS_FIXED | RFLAGS_VM |
+                                 (fuzz_chance(op, 70) ? RFLAGS_IOPL : 0));
     legacy.frame[3] = 0x700; /* SP, SS and the rest: in the page */
     for (unsigned i = 4; i < 9; i++)
         legacy.frame[i] = (uint32_t)page >> SEGMENT_SHIFT;
@@ -237,7 +264,8 @@ void fuzz_legacy(struct fuzz_op *op)
                                                                     fuzz_physical(&legacy));
     fuzz_restore_descriptors();
     __asm__ volatile("mov %0, %%ds\n\tmov %0, %%es\n\tmov %0, %%fs\n\tmov %0, %%gs"
-                     : : "r"(FUZZ_DATA_3 | 3));
+                     :
+                     : "r"(FUZZ_DATA_3 | 3));
     const uint32_t *frame = legacy.out + 9;
     op->vector = legacy.vector;
     op->error = has_error_code(legacy.vector) ? *frame++ : 0;

@@ -90,8 +90,8 @@ static void access_code(struct fuzz_op *op, enum access access)
 
 void fuzz_page(struct fuzz_op *op)
 {
-    static const uint8_t often[] = {PLAIN, PLAIN, HIDDEN, HIDDEN, HIDDEN, HIDDEN, HOLE,
-                                    HIGH,  RESERVED, APIC, IO_APIC, ROM};
+    static const uint8_t often[] = {PLAIN, PLAIN, HIDDEN,   HIDDEN, HIDDEN,  HIDDEN,
+                                    HOLE,  HIGH,  RESERVED, APIC,   IO_APIC, ROM};
     enum target target = (enum target)often[fuzz_below(op, sizeof(often))];
     enum access access = access_of(op, target);
     uint64_t flags = PTE_PRESENT | PTE_WRITABLE | PTE_USER, page = page_of(op, target);

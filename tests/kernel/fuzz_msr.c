@@ -148,10 +148,7 @@ static void write_msr(struct fuzz_op *op, uint32_t index, uint64_t value)
     CODE(op, 0x0f, 0x30);
 }
 
-static uint64_t result_64(void)
-{
-    return fuzz_out.gpr[RDX] << 32 | (uint32_t)fuzz_out.gpr[RAX];
-}
+static uint64_t result_64(void) { return fuzz_out.gpr[RDX] << 32 | (uint32_t)fuzz_out.gpr[RAX]; }
 
 /* What an overflow leaves, and what counts. */
 static void quiet_pmu(struct fuzz_op *op)
@@ -162,9 +159,9 @@ static void quiet_pmu(struct fuzz_op *op)
     op->code_32 = false;
     write_msr(op, IA32_PERF_GLOBAL_CTRL, 0);
     CODE(op, 0xb9, IA32_PERF_GLOBAL_STATUS & 0xff, IA32_PERF_GLOBAL_STATUS >> 8, 0, 0, /* ECX */
-         0x0f, 0x32,                                                                  /* RDMSR */
-         0xb9, IA32_PERF_GLOBAL_STATUS_RESET & 0xff, IA32_PERF_GLOBAL_STATUS_RESET >> 8, 0, 0,
-         0x0f, 0x30); /* WRMSR */
+         0x0f, 0x32,                                                                   /* RDMSR */
+         0xb9, IA32_PERF_GLOBAL_STATUS_RESET & 0xff, IA32_PERF_GLOBAL_STATUS_RESET >> 8, 0, 0, 0x0f,
+         0x30); /* WRMSR */
     (void)fuzz_go(op);
     op->cpl = cpl;
 }

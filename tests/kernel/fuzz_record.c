@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Operations of the fuzzer on what the processor writes of its own accord: a record of PEBS, packets
- * of Intel PT, to memory that is there, is not, is the hypervisor's, is the local APIC's page, at a
- * page's end and at odd addresses. Where it is refused the guest gets a fault that it would not get
- * natively, so what has to be the same is what the instructions around it did: they store a word
- * each, in order, up to a fault. SDM Vol. 3, "Processor Event Based Sampling (PEBS)", "BTS and DS
- * Save Area", "Intel Processor Trace".
+ * Operations of the fuzzer on what the processor writes of its own accord: a record of PEBS,
+ * packets of Intel PT, to memory that is there, is not, is the hypervisor's, is the local APIC's
+ * page, at a page's end and at odd addresses. Where it is refused the guest gets a fault that it
+ * would not get natively, so what has to be the same is what the instructions around it did: they
+ * store a word each, in order, up to a fault. SDM Vol. 3, "Processor Event Based Sampling (PEBS)",
+ * "BTS and DS Save Area", "Intel Processor Trace".
  */
 #include "fuzz.h"
 
@@ -22,7 +22,7 @@
 #define APIC_TPR 0x80u
 #define COUNTER_WIDTH 48
 #define EVENT_INSTRUCTIONS_USER 0x4100c0ULL /* INST_RETIRED.ANY_P: USR, EN */
-#define BEFORE_MAX 180 /* of the 4 * WORDS that run */
+#define BEFORE_MAX 180                      /* of the 4 * WORDS that run */
 #define STATUS_RESET (BIT(62) | 1)
 #define MISC_ENABLE_NO_PEBS BIT(12)
 #define PTE_USER BIT(2)
@@ -57,7 +57,8 @@ bool fuzz_writes_by_itself(uint32_t index)
 {
     if (index >= IA32_RTIT_OUTPUT_BASE && index <= IA32_RTIT_STATUS)
         return has_pt();
-    return (index == IA32_DEBUGCTL || index == IA32_DS_AREA || index == IA32_PEBS_ENABLE) && has_pebs();
+    return (index == IA32_DEBUGCTL || index == IA32_DS_AREA || index == IA32_PEBS_ENABLE) &&
+           has_pebs();
 }
 
 /* A physical page. Natively, and where the APIC's page is not trapped (the emulator's APIC ends the
@@ -125,12 +126,17 @@ static void pebs(struct fuzz_op *op)
 
     memset(plain, 0, sizeof(plain)); /* as a debug store it has no room */
     fuzz_map(pick_page(op) | PTE_P | PTE_RW | PTE_USER);
-    uint64_t at = (nothing ? WINDOW_NOTHING : fuzz_chance(op, 10) ? WINDOW_READ_ONLY : WINDOW_TARGET) +
+    uint64_t at = (nothing               ? WINDOW_NOTHING
+                   : fuzz_chance(op, 10) ? WINDOW_READ_ONLY
+                                         : WINDOW_TARGET) +
                   pick_offset(op);
     uint64_t before = 1 + fuzz_below(op, BEFORE_MAX);
     op->detail = at;
-    store = (struct debug_store){.base = at, .index = at, .maximum = at + PAGE,
-                                 .threshold = at + PAGE, .reset = {BIT(COUNTER_WIDTH) - BEFORE_MAX * 8}};
+    store = (struct debug_store){.base = at,
+                                 .index = at,
+                                 .maximum = at + PAGE,
+                                 .threshold = at + PAGE,
+                                 .reset = {BIT(COUNTER_WIDTH) - BEFORE_MAX * 8}};
     run_stores(op);
     wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
     wrmsr(IA32_PERF_GLOBAL_STATUS_RESET, STATUS_RESET);
@@ -162,7 +168,8 @@ static void trace(struct fuzz_op *op)
                                                   (MASK_PTRS_LOWEST + 1) * (topa == 0));
     wrmsr(IA32_RTIT_OUTPUT_MASK_PTRS, MASK_PTRS_LOWEST);
     wrmsr(IA32_RTIT_STATUS, 0);
-    bool on = wrmsr_try(IA32_RTIT_CTL, RTIT_CTL_TRACE_EN | RTIT_CTL_USER | RTIT_CTL_BRANCH_EN | topa);
+    bool on = wrmsr_try(IA32_RTIT_CTL,
+                        RTIT_CTL_TRACE_EN | RTIT_CTL_USER | RTIT_CTL_BRANCH_EN | topa);
     (void)fuzz_go(op);
     if (on)
         wrmsr(IA32_RTIT_CTL, 0);

@@ -61,8 +61,8 @@ void fuzz_cr3(struct fuzz_op *op)
 
 void fuzz_cr4(struct fuzz_op *op)
 {
-    write_cr(op, 4, fuzz_chance(op, 85) ? flipped(op, fuzz_base.cr4, CR4_BITS_TRIED)
-                                        : fuzz_number(op));
+    write_cr(op, 4,
+             fuzz_chance(op, 85) ? flipped(op, fuzz_base.cr4, CR4_BITS_TRIED) : fuzz_number(op));
     op->value[RBX] = fuzz_out.cr4;
 }
 

@@ -22,7 +22,7 @@
 #define ICR_SELF (1u << 18)
 #define X2APIC_ICR 0x830
 #define SPIN_BEFORE_RESULT 10000000u
-#define OPERAND_BYTES 64 /* in memory, of any of the instructions */
+#define OPERAND_BYTES 64  /* in memory, of any of the instructions */
 #define VECTOR_FIRST 0x60 /* of interrupts that the processor sends to itself */
 
 /* Offered numbers most of the time, with arguments around what they take. The numbers that follow

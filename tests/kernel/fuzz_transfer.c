@@ -38,9 +38,14 @@ static uint16_t pick_selector(struct fuzz_op *op)
 static uint64_t pick_target(struct fuzz_op *op)
 {
     static const uint64_t targets[] = {
-        WINDOW_CODE + LANDING, WINDOW_CODE + LANDING, WINDOW_CODE_USER + LANDING,
-        WINDOW_CODE_USER + LANDING, WINDOW_CODE_USER + LANDING, LANDING,
-        NOT_CANONICAL | (WINDOW_CODE_USER + LANDING), WINDOW_NOTHING,
+        WINDOW_CODE + LANDING,
+        WINDOW_CODE + LANDING,
+        WINDOW_CODE_USER + LANDING,
+        WINDOW_CODE_USER + LANDING,
+        WINDOW_CODE_USER + LANDING,
+        LANDING,
+        NOT_CANONICAL | (WINDOW_CODE_USER + LANDING),
+        WINDOW_NOTHING,
         (NOT_CANONICAL - BIT(32)) | (WINDOW_CODE_USER + LANDING),
     };
 
@@ -227,8 +232,8 @@ static void short_tss(void)
 static void spoil(struct fuzz_op *op, enum spoil how, unsigned vector)
 {
     static const uint8_t types[] = {0x85, 0x8c, 0x82, 0x89, 0x80};
-    static const uint16_t selectors[] = {0, FUZZ_DATA_0, FUZZ_CODE_3, FUZZ_CODE_ABSENT, 0xfff0,
-                                         FUZZ_TSS, FUZZ_CODE32_0, FUZZ_CODE_L_AND_D};
+    static const uint16_t selectors[] = {0,      FUZZ_DATA_0, FUZZ_CODE_3,   FUZZ_CODE_ABSENT,
+                                         0xfff0, FUZZ_TSS,    FUZZ_CODE32_0, FUZZ_CODE_L_AND_D};
     uint16_t limit = GATE_BYTES * VECTORS - 1;
 
     /* The double fault's gate stays inside. */

@@ -14,8 +14,10 @@
 
 struct hypercall_registers hypercall_all(uint64_t rax, uint64_t rbx, uint64_t rcx, uint64_t rdx)
 {
-    __asm__ volatile("vmcall" : "+a"(rax), "+b"(rbx), "+c"(rcx), "+d"(rdx)
-                              : : "rsi", "rdi", "memory");
+    __asm__ volatile("vmcall"
+                     : "+a"(rax), "+b"(rbx), "+c"(rcx), "+d"(rdx)
+                     :
+                     : "rsi", "rdi", "memory");
     return (struct hypercall_registers){rax, rbx, rcx, rdx};
 }
 
@@ -37,15 +39,17 @@ struct handled host_handled(void)
 static void request_word(uint64_t address, uint64_t value)
 {
     __asm__ volatile("xchg %%bx, %%bx"
-                     : : "a"((uint32_t)value), "c"(MARKER_REQUEST), "d"(address) : "memory");
+                     :
+                     : "a"((uint32_t)value), "c"(MARKER_REQUEST), "d"(address)
+                     : "memory");
 }
 
 bool host_nmi_setup(const struct job *job)
 {
     if (!hypervisor_offers(job, HYPERCALL_TEST_REQUEST_WORD))
         return false;
-    struct hypercall_registers r =
-        hypercall_all(HYPERCALL_TEST_REQUEST_WORD, TEST_SENDER_DONE, 0, 0);
+    struct hypercall_registers r = hypercall_all(HYPERCALL_TEST_REQUEST_WORD, TEST_SENDER_DONE, 0,
+                                                 0);
     request_word(r.rax, r.rbx);
     return true;
 }

@@ -11,7 +11,9 @@
 #define REGISTER_STEP 0x10
 #define REGISTERS 8
 #define REGISTER_BITS 32
-#define KERNELS_OWN_SHIFT 16 /* of the last register: vectors from 0xf0 on, which wake processors */
+#define KERNELS_OWN_SHIFT                                                                          \
+    16 /* of the last register: vectors from 0xf0 on, which wake processors                        \
+        */
 #define MULTIPLIER 6364136223846793005ULL /* Knuth's MMIX */
 #define INCREMENT 1442695040888963407ULL
 

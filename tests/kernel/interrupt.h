@@ -12,7 +12,7 @@
 
 #define INTERRUPT_FIRST 0x1f /* 0xf0 and above are the kernel's own */
 #define INTERRUPT_LAST 0xef
-#define SET_MAX 8  /* vectors at once: their handlers nest on one stack */
+#define SET_MAX 8 /* vectors at once: their handlers nest on one stack */
 #define DEPTH_MAX 16
 #define INTERRUPT_WAIT 20000 /* iterations until one counts as lost */
 
@@ -28,7 +28,7 @@ struct interrupts {
 
     volatile uint64_t taken, nested;
     const char *volatile first_from; /* where the first of a set came from */
-    unsigned extra; /* so many more may handlers send */
+    unsigned extra;                  /* so many more may handlers send */
     uint64_t random;
     uint32_t svr; /* as it was before */
 
@@ -38,8 +38,8 @@ struct interrupts {
     uint64_t early;   /* its class was not above PPR */
     uint64_t late;    /* it could come, and did not */
     uint64_t lost;
-    uint64_t left;    /* bits in IRR and ISR when all was over */
-    uint64_t shadow;  /* came from within the shadow of STI or MOV SS, or not from behind HLT */
+    uint64_t left;   /* bits in IRR and ISR when all was over */
+    uint64_t shadow; /* came from within the shadow of STI or MOV SS, or not from behind HLT */
 
     /* What the processor before this one is to send. */
     uint8_t wanted[SET_MAX];

@@ -71,12 +71,12 @@ extern uint64_t fault_vector, fault_count;
 extern uint64_t stray_interrupts;
 
 struct nmi_record {
-    uint64_t count;  /* NMI handlers begun */
-    uint64_t nested; /* of these, begun while another one had not ended */
-    uint64_t rip; /* where the last one came from */
+    uint64_t count;        /* NMI handlers begun */
+    uint64_t nested;       /* of these, begun while another one had not ended */
+    uint64_t rip;          /* where the last one came from */
     uint64_t previous_rip; /* and the one before */
     uint64_t moved;        /* how often these two differed */
-    void (*action)(void);      /* run inside the next handler, once; NULL: none */
+    void (*action)(void);  /* run inside the next handler, once; NULL: none */
 };
 extern volatile struct nmi_record nmi;
 
@@ -183,7 +183,7 @@ void settle(void);
 struct job {
     char name[NAME_MAX]; /* all of it, to be reported by */
     char kind[NAME_MAX];
-    char word[NAME_MAX]; /* empty: none */
+    char word[NAME_MAX];            /* empty: none */
     uint64_t number[ARGUMENTS_MAX]; /* 0 where none is given */
 };
 

@@ -15,11 +15,11 @@
 #define PARAGRAPH 16 /* unit of the kernel's size in the header */
 
 /* ---- memory ---- */
-#define ENTRY_64 0x200      /* of the 64-bit entry in the kernel */
-#define INIT_SIZE 0x180000  /* kernel, its zeroed data, stacks and page tables */
-#define AP_STACK 0x2000      /* of another processor, and each of its two for events */
-#define AP_STACKS 0x6000     /* all three */
-#define ALIGNMENT 0x1000 /* of the load address */
+#define ENTRY_64 0x200     /* of the 64-bit entry in the kernel */
+#define INIT_SIZE 0x180000 /* kernel, its zeroed data, stacks and page tables */
+#define AP_STACK 0x2000    /* of another processor, and each of its two for events */
+#define AP_STACKS 0x6000   /* all three */
+#define ALIGNMENT 0x1000   /* of the load address */
 #define PREFERRED 0x1000000
 /* The kernel runs here wherever it was loaded, so that pointers in its data need no relocation. */
 #define KERNEL_VIRTUAL 0xffffffff80000000

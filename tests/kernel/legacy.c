@@ -36,7 +36,8 @@ struct page {
     uint8_t code[0x680];
     struct run run;
     uint8_t stack[0x180 - sizeof(struct run)];
-    uint32_t eip, cs, eflags, esp, ss, es, ds, fs, gs; /* the frame of an IRET, and of the exception */
+    uint32_t eip, cs, eflags, esp, ss, es, ds, fs,
+        gs; /* the frame of an IRET, and of the exception */
     uint8_t unused[0xea];
     uint8_t tried[26]; /* from its third byte on it is at a paragraph */
     struct {
@@ -92,7 +93,8 @@ static void set_frame(struct page *page, const struct legacy_case *c, enum legac
         page->eflags |= (mode == V86 ? EFLAGS_VM : 0) | EFLAGS_IOPL;
         page->cs |= mode == USER ? 3 : 0;
         page->esp = STACK_AT;
-        page->ss = page->es = page->ds = page->fs = page->gs = mode == V86 ? paragraph : TRIED_DATA | 3;
+        page->ss = page->es = page->ds = page->fs = page->gs = mode == V86 ? paragraph
+                                                                           : TRIED_DATA | 3;
     }
 }
 
@@ -143,6 +145,6 @@ struct legacy_result legacy_execute(const struct legacy_case *c, enum legacy_mod
     ((void (*)(void))(uintptr_t)page)();
     write_cr4(cr4);
     write_cr0(cr0);
-    return (struct legacy_result){page->run.vector, page->run.error_code, page->eip, page->cs,
-                                  page->eflags, page->run.gpr[0], page->run.gpr[6]};
+    return (struct legacy_result){page->run.vector, page->run.error_code, page->eip,       page->cs,
+                                  page->eflags,     page->run.gpr[0],     page->run.gpr[6]};
 }

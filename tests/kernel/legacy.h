@@ -18,13 +18,13 @@ enum legacy_mode { PROTECTED, REAL, PAE, V86, USER, LEGACY_MODES };
 /* What differs from mode to mode is set by legacy_execute(). */
 struct legacy_case {
     const char *name;
-    uint8_t modes;            /* a bit for each in which it runs */
-    uint8_t tried[24];        /* the code */
+    uint8_t modes;     /* a bit for each in which it runs */
+    uint8_t tried[24]; /* the code */
     /* EAX is a selector of the data, EBX where the PDPTEs are, EDI a page below 64 KiB. */
     uint32_t ecx, ebp;
-    uint32_t eip, eflags;     /* where the code begins, 0: in its page; flags that are set */
-    bool flat;                /* EIP is the linear address, as in 64-bit mode */
-    uint32_t task_gates;      /* a bit for each vector below 32 whose handler is another task */
+    uint32_t eip, eflags;      /* where the code begins, 0: in its page; flags that are set */
+    bool flat;                 /* EIP is the linear address, as in 64-bit mode */
+    uint32_t task_gates;       /* a bit for each vector below 32 whose handler is another task */
     uint64_t code, data, task; /* XORed to the descriptors of code, data and the TSS */
 };
 

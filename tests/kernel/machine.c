@@ -58,8 +58,8 @@ static uint64_t find_rsdp(const struct boot_params *bp)
     if (bp->acpi_rsdp_addr != 0)
         return bp->acpi_rsdp_addr;
     if (efi.efi_loader_signature == EFI_SIGNATURE_64) {
-        const struct efi_system_table *t =
-            (const void *)(efi.efi_systab | (uint64_t)efi.efi_systab_hi << 32);
+        const struct efi_system_table *t = (const void *)(efi.efi_systab |
+                                                          (uint64_t)efi.efi_systab_hi << 32);
         for (uint64_t i = 0; i < t->count; i++)
             if (memcmp(&t->tables[i].guid, &acpi_20_guid, sizeof(acpi_20_guid)) == 0)
                 return t->tables[i].table;
@@ -125,8 +125,9 @@ uint8_t machine_s5_type(void) { return acpi.s5_type[0]; }
 unsigned machine_sleep_names(void)
 {
     const struct acpi_fadt *fadt = (const void *)acpi_find_table(acpi.rsdp, "FACP", sizeof(*fadt));
-    const struct acpi_header *dsdt =
-        fadt == NULL ? NULL : acpi_validate_table(fadt->dsdt, "DSDT", sizeof(*dsdt));
+    const struct acpi_header *dsdt = fadt == NULL
+                                         ? NULL
+                                         : acpi_validate_table(fadt->dsdt, "DSDT", sizeof(*dsdt));
     unsigned names = 0;
 
     for (uint32_t i = sizeof(*dsdt); dsdt != NULL && i + 4 <= dsdt->length; i++) {
@@ -150,8 +151,10 @@ int64_t hypercall(uint64_t number, uint64_t argument)
 {
     int64_t result;
 
-    __asm__ volatile("vmcall" : "=a"(result), "+b"(argument) : "a"(number)
-                              : "rcx", "rdx", "rsi", "rdi", "memory");
+    __asm__ volatile("vmcall"
+                     : "=a"(result), "+b"(argument)
+                     : "a"(number)
+                     : "rcx", "rdx", "rsi", "rdi", "memory");
     return result;
 }
 

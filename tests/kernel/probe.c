@@ -19,8 +19,9 @@
 #define RFLAGS_DF BIT(10)
 #define RFLAGS_OF BIT(11)
 #define RFLAGS_ID BIT(21)
-#define FLAGS_TRIED (RFLAGS_CF | RFLAGS_PF | RFLAGS_AF | RFLAGS_ZF | RFLAGS_SF | RFLAGS_DF |       \
-                     RFLAGS_OF | RFLAGS_AC | RFLAGS_ID)
+#define FLAGS_TRIED                                                                                \
+    (RFLAGS_CF | RFLAGS_PF | RFLAGS_AF | RFLAGS_ZF | RFLAGS_SF | RFLAGS_DF | RFLAGS_OF |           \
+     RFLAGS_AC | RFLAGS_ID)
 #define CANONICAL_POSITIVE BITS(46, 0)
 #define SPREAD 0x9e3779b97f4a7c15ULL /* 2^64 / golden ratio: neighbours share no pattern */
 #define REASON_CPUID 10
@@ -43,8 +44,8 @@ static const struct {
 };
 
 static const char *const register_names[PROBE_REGISTERS] = {
-    "RAX", "RCX", "RDX", "RBX", "RSP", "RBP", "RSI", "RDI", "R8", "R9", "R10", "R11", "R12",
-    "R13", "R14", "R15", "RFLAGS",
+    "RAX", "RCX", "RDX", "RBX", "RSP", "RBP", "RSI", "RDI",    "R8",
+    "R9",  "R10", "R11", "R12", "R13", "R14", "R15", "RFLAGS",
 };
 
 /* What RAX to RBX hold after the instruction, where that is not what they held before. */
@@ -101,8 +102,8 @@ static bool as_wanted(enum probe_kind kind)
     for (unsigned i = 0; i < PROBE_REGISTERS; i++) {
         if (probe_out[i] == wanted(kind, i))
             continue;
-        tap_note("%s: %s is 0x%lx, wanted 0x%lx", kinds[kind].name, register_names[i],
-                 probe_out[i], wanted(kind, i));
+        tap_note("%s: %s is 0x%lx, wanted 0x%lx", kinds[kind].name, register_names[i], probe_out[i],
+                 wanted(kind, i));
         return false;
     }
     return true;
@@ -117,8 +118,8 @@ static bool run(enum probe_kind kind, unsigned pattern)
     if (fault_count - faults == kinds[kind].faults &&
         (!kinds[kind].faults || fault_vector == VECTOR_GP))
         return true;
-    tap_note("%s: %lu faults, the last with vector %lu, wanted %d with vector %d",
-             kinds[kind].name, fault_count - faults, fault_vector, kinds[kind].faults, VECTOR_GP);
+    tap_note("%s: %lu faults, the last with vector %lu, wanted %d with vector %d", kinds[kind].name,
+             fault_count - faults, fault_vector, kinds[kind].faults, VECTOR_GP);
     return false;
 }
 

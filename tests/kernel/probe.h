@@ -21,9 +21,24 @@ enum probe_kind {
 
 /* In the order in which probe.asm knows them. */
 enum probe_register {
-    PROBE_RAX, PROBE_RCX, PROBE_RDX, PROBE_RBX, PROBE_RSP, PROBE_RBP, PROBE_RSI, PROBE_RDI,
-    PROBE_R8, PROBE_R9, PROBE_R10, PROBE_R11, PROBE_R12, PROBE_R13, PROBE_R14, PROBE_R15,
-    PROBE_RFLAGS, PROBE_REGISTERS
+    PROBE_RAX,
+    PROBE_RCX,
+    PROBE_RDX,
+    PROBE_RBX,
+    PROBE_RSP,
+    PROBE_RBP,
+    PROBE_RSI,
+    PROBE_RDI,
+    PROBE_R8,
+    PROBE_R9,
+    PROBE_R10,
+    PROBE_R11,
+    PROBE_R12,
+    PROBE_R13,
+    PROBE_R14,
+    PROBE_R15,
+    PROBE_RFLAGS,
+    PROBE_REGISTERS
 };
 
 /* What the next probe begins with, and what the last one ended with. */

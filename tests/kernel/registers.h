@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Bits of registers, MSRs and CPUID leaves that the tests use, and the hypervisor does not. SDM Vol. 3,
- * "Control Registers"; "System Flags and Fields in the EFLAGS Register"; Vol. 4, "Architectural MSRs".
+ * Bits of registers, MSRs and CPUID leaves that the tests use, and the hypervisor does not. SDM
+ * Vol. 3, "Control Registers"; "System Flags and Fields in the EFLAGS Register"; Vol. 4,
+ * "Architectural MSRs".
  */
 #pragma once
 

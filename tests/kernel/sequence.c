@@ -18,7 +18,7 @@
 #define XCR0_FIRST 7
 #define BRANCHES_ON 0x5300c4ULL       /* BR_INST_RETIRED.ALL_BRANCHES: USR, OS, INT, EN */
 #define INSTRUCTIONS_USER 0x4100c0ULL /* INST_RETIRED.ANY_P: USR, EN */
-#define BRANCHES_BEFORE 3 /* from the WRMSR that starts the counter to the sequence */
+#define BRANCHES_BEFORE 3             /* from the WRMSR that starts the counter to the sequence */
 #define COUNTERS 3ULL
 #define FIXED_0 BIT(32)
 #define ALL_KEPT (~0ULL)
@@ -102,7 +102,7 @@ static uint64_t state_hash(uint64_t hash, bool whole)
     __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
     hash = hash_word(hash, low);
     FOR_EACH_AROUND(a)
-        hash = hash_word(hash, a->look());
+    hash = hash_word(hash, a->look());
     hash = sequence_shadow_hash(&now, hash);
     return sequence_memory_hash(hash, whole);
 }
@@ -126,7 +126,8 @@ static uint64_t run(uint64_t hash, bool whole)
 
 static uint64_t step_begin(uint64_t hash, uint64_t seed, uint64_t number, bool verbose)
 {
-    FOR_EACH_AROUND(a) {
+    FOR_EACH_AROUND(a)
+    {
         uint64_t value = a->begin(seed, number);
         if (verbose)
             log_printf("sequence-before: number=%lu value=%lu\n", number, value);
@@ -137,7 +138,8 @@ static uint64_t step_begin(uint64_t hash, uint64_t seed, uint64_t number, bool v
 
 static uint64_t step_end(uint64_t hash, uint64_t end, bool verbose)
 {
-    FOR_EACH_AROUND(a) {
+    FOR_EACH_AROUND(a)
+    {
         uint64_t value = a->end();
         if (verbose)
             log_printf("sequence-after: end=%lu value=0x%lx\n", end, value);
@@ -176,11 +178,13 @@ static void print_events(uint64_t hash)
         const struct sequence_event *e = &sequence_events[i];
         log_printf("sequence-event: number=%lu vector=%lu error=0x%lx rip=0x%lx cs=0x%lx "
                    "rflags=0x%lx rsp=0x%lx registers=%08x dr6=0x%lx dr7=0x%lx cr0=0x%lx cr2=0x%lx "
-                   "cr4=0x%lx\n", now.number, e->vector, e->error, e->rip, e->cs, e->rflags, e->rsp,
+                   "cr4=0x%lx\n",
+                   now.number, e->vector, e->error, e->rip, e->cs, e->rflags, e->rsp,
                    (uint32_t)e->registers, e->dr6, e->dr7, e->cr0, e->cr2, e->cr4);
     }
     log_printf("sequence-end: number=%lu events=%u branches=0x%lx instructions=%lu memory=%08x "
-               "hash=%08x\n", now.number, sequence_event_count, counted, instructions,
+               "hash=%08x\n",
+               now.number, sequence_event_count, counted, instructions,
                (uint32_t)sequence_memory_hash(HASH_BASIS, false), (uint32_t)hash);
 }
 

@@ -14,11 +14,11 @@
 /* ---- what is drawn besides the seed: what a row of options lets the guest have ---- */
 
 enum sequence_variant {
-    SEQUENCE_MWAIT = 1,          /* MONITOR and MWAIT are not hidden */
-    SEQUENCE_USER_CALLS = 2,     /* VMCALL is served outside CPL 0 */
-    SEQUENCE_BTF = 4,            /* the machine has single steps by branch */
-    SEQUENCE_CET = 8,            /* and shadow stacks */
-    SEQUENCE_STEPPED = 16,       /* an experiment may step an access */
+    SEQUENCE_MWAIT = 1,      /* MONITOR and MWAIT are not hidden */
+    SEQUENCE_USER_CALLS = 2, /* VMCALL is served outside CPL 0 */
+    SEQUENCE_BTF = 4,        /* the machine has single steps by branch */
+    SEQUENCE_CET = 8,        /* and shadow stacks */
+    SEQUENCE_STEPPED = 16,   /* an experiment may step an access */
 };
 
 /* ---- the world: sequence_world.c ---- */
@@ -27,7 +27,8 @@ enum sequence_variant {
 #define SEQUENCE_DATA (WINDOW + 0x400000u)      /* linear; of CPL 0 */
 #define SEQUENCE_DATA_USER (WINDOW + 0x410000u) /* the same pages */
 #define SEQUENCE_TABLE (WINDOW + 0x420000u)     /* the page table that maps all of these */
-#define SEQUENCE_SHADOW (WINDOW + 0x421000u)    /* shadow stacks of CPL 0, a token at the end of each */
+#define SEQUENCE_SHADOW                                                                            \
+    (WINDOW + 0x421000u) /* shadow stacks of CPL 0, a token at the end of each */
 #define SEQUENCE_SHADOW_USER (WINDOW + 0x422000u)
 #define SEQUENCE_CODE 0x100u /* in a code page, behind what LANDING is for */
 #define SEQUENCE_CODE_END 0xe00u
@@ -52,7 +53,7 @@ extern const char sequence_stubs[];
 /* ---- one sequence ---- */
 
 #define SEQUENCE_TSC_AUX 0xc0000103u /* SDM Vol. 4: IA32_TSC_AUX */
-#define CR3_PWT BIT(3) /* SDM Vol. 3, "Control Registers" */
+#define CR3_PWT BIT(3)               /* SDM Vol. 3, "Control Registers" */
 #define CR3_PCD BIT(4)
 #define SEQUENCE_PARTS 12
 #define SEQUENCE_STARTS 192
@@ -76,16 +77,16 @@ struct sequence {
     uint64_t random; /* of the part that is made now */
     uint64_t number, kept, variant;
     unsigned cpl, bits, bits_now;
-    uint32_t data;    /* linear */
-    uint32_t hot[2];  /* where accesses are */
+    uint32_t data;                             /* linear */
+    uint32_t hot[2];                           /* where accesses are */
     uint64_t table_flags[SEQUENCE_DATA_PAGES]; /* of the pages' entries */
     uint64_t dr[4], dr7, rflags;
     enum sequence_action action;
-    unsigned pending; /* an IPI that waits from the start on; 0: none */
-    unsigned pmi;     /* branches until the PMI; 0: none */
+    unsigned pending;    /* an IPI that waits from the start on; 0: none */
+    unsigned pmi;        /* branches until the PMI; 0: none */
     unsigned pmi_vector; /* 0: an NMI */
     bool cet;            /* shadow stacks: of CPL 3 and of events, or as its parts switch them on */
-    uint32_t ignored; /* a bit for each register that may hold time */
+    uint32_t ignored;    /* a bit for each register that may hold time */
     /* Not compared: how many instructions or branches retired. One that exits and is not executed
      * again does not retire; nor does INT n, where a VM entry delivers what it began. */
     bool exits, stacks_watched;

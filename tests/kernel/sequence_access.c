@@ -63,8 +63,8 @@ static void one_of(struct sequence *s, const struct form *forms, unsigned count)
 static void store_part(struct sequence *s)
 {
     static const struct form forms[] = {
-        {WIDE, 2, {0x89, 0x07}}, {WIDE, 2, {0x89, 0x07}}, {0, 2, {0x88, 0x07}},
-        {WIDE, 2, {0x8f, 0x07}}, {0, 3, {0x0f, 0x11, 0x07}}, {WIDE, 3, {0x0f, 0xc3, 0x07}},
+        {WIDE, 2, {0x89, 0x07}},    {WIDE, 2, {0x89, 0x07}},    {0, 2, {0x88, 0x07}},
+        {WIDE, 2, {0x8f, 0x07}},    {0, 3, {0x0f, 0x11, 0x07}}, {WIDE, 3, {0x0f, 0xc3, 0x07}},
         {0, 3, {0x0f, 0x01, 0x0f}}, /* SIDT */
         {0, 3, {0x0f, 0xae, 0x1f}}, /* STMXCSR */
         {0, 2, {0xd9, 0x3f}},       /* FNSTCW */
@@ -79,8 +79,8 @@ static void store_part(struct sequence *s)
 static void load_part(struct sequence *s)
 {
     static const struct form forms[] = {
-        {WIDE, 2, {0x8b, 0x06}}, {WIDE, 2, {0x8b, 0x16}}, {0, 2, {0x8a, 0x06}},
-        {WIDE, 2, {0x03, 0x06}}, {0, 3, {0x0f, 0x10, 0x06}}, {WIDE, 2, {0xff, 0x36}},
+        {WIDE, 2, {0x8b, 0x06}}, {WIDE, 2, {0x8b, 0x16}},       {0, 2, {0x8a, 0x06}},
+        {WIDE, 2, {0x03, 0x06}}, {0, 3, {0x0f, 0x10, 0x06}},    {WIDE, 2, {0xff, 0x36}},
         {WIDE, 2, {0x3b, 0x06}}, {WIDE, 3, {0x0f, 0xb6, 0x06}}, {0, 3, {0x0f, 0x18, 0x0e}},
     };
 
@@ -91,10 +91,16 @@ static void load_part(struct sequence *s)
 static void change_part(struct sequence *s)
 {
     static const struct form forms[] = {
-        {WIDE, 2, {0x87, 0x07}}, {WIDE, 2, {0x01, 0x07}}, {WIDE | LOCK, 3, {0x0f, 0xc1, 0x07}},
-        {WIDE | LOCK, 3, {0x0f, 0xb1, 0x07}}, {WIDE, 2, {0xff, 0x07}}, {0, 3, {0x80, 0x0f, 1}},
-        {WIDE | LOCK, 3, {0x83, 0x07, 5}}, {LOCK, 3, {0x0f, 0xc7, 0x0f}},
-        {WIDE | LOCK, 4, {0x0f, 0xba, 0x2f, 3}}, {WIDE, 2, {0xd3, 0x27}},
+        {WIDE, 2, {0x87, 0x07}},
+        {WIDE, 2, {0x01, 0x07}},
+        {WIDE | LOCK, 3, {0x0f, 0xc1, 0x07}},
+        {WIDE | LOCK, 3, {0x0f, 0xb1, 0x07}},
+        {WIDE, 2, {0xff, 0x07}},
+        {0, 3, {0x80, 0x0f, 1}},
+        {WIDE | LOCK, 3, {0x83, 0x07, 5}},
+        {LOCK, 3, {0x0f, 0xc7, 0x0f}},
+        {WIDE | LOCK, 4, {0x0f, 0xba, 0x2f, 3}},
+        {WIDE, 2, {0xd3, 0x27}},
     };
 
     aim(s);
@@ -136,15 +142,19 @@ static void table_part(struct sequence *s)
     bool stack = page == SEQUENCE_STACK / PAGE || page + 1 == SEQUENCE_STACK / PAGE;
     uint32_t linear = s->data + page * PAGE;
 
-    sequence_load(s, RBX, SEQUENCE_TABLE + ENTRY(page) +
-                              (s->data == SEQUENCE_DATA_USER ? USER_ENTRIES : 0));
+    sequence_load(
+        s, RBX, SEQUENCE_TABLE + ENTRY(page) + (s->data == SEQUENCE_DATA_USER ? USER_ENTRIES : 0));
     PUT(s, OPERAND_32 | ADDRESS_32, 0x80, 0x33, bit & PTE_RW && stack ? PTE_D : bit); /* XOR */
     sequence_load(s, RBX, linear);
     PUT(s, ADDRESS_32, 0x0f, 0x01, 0x3b); /* INVLPG [EBX] */
 }
 
 const struct sequence_kind sequence_accesses[] = {
-    {"string", string_part, 80}, {"store", store_part, 90}, {"load", load_part, 50},
-    {"change", change_part, 60}, {"stack", stack_part, 40}, {"table", table_part, 40},
+    {"string", string_part, 80},
+    {"store", store_part, 90},
+    {"load", load_part, 50},
+    {"change", change_part, 60},
+    {"stack", stack_part, 40},
+    {"table", table_part, 40},
     {NULL, NULL, 0},
 };

@@ -47,16 +47,23 @@ static void change_cr(struct sequence *s, unsigned cr, uint32_t toggled)
 
 static void cr0_part(struct sequence *s)
 {
-    static const uint32_t bits[] = {CR0_NE, CR0_NE | CR0_TS, CR0_NE | CR0_AM, CR0_TS, CR0_MP,
-                                    CR0_NE | CR0_NW, CR0_NE | CR0_PE, CR0_WP, CR0_NE | CR0_WP};
+    static const uint32_t bits[] = {CR0_NE,          CR0_NE | CR0_TS, CR0_NE | CR0_AM,
+                                    CR0_TS,          CR0_MP,          CR0_NE | CR0_NW,
+                                    CR0_NE | CR0_PE, CR0_WP,          CR0_NE | CR0_WP};
 
     change_cr(s, 0, bits[sequence_below(s, sizeof(bits) / sizeof(bits[0]))]);
 }
 
 static void cr4_part(struct sequence *s)
 {
-    static const uint32_t bits[] = {CR4_OSXSAVE, CR4_OSXSAVE | CR4_TSD, CR4_OSXSAVE | CR4_PCE,
-                                    CR4_TSD, CR4_PGE, CR4_OSXSAVE | CR4_PAE, CR4_PAE, CR4_DE,
+    static const uint32_t bits[] = {CR4_OSXSAVE,
+                                    CR4_OSXSAVE | CR4_TSD,
+                                    CR4_OSXSAVE | CR4_PCE,
+                                    CR4_TSD,
+                                    CR4_PGE,
+                                    CR4_OSXSAVE | CR4_PAE,
+                                    CR4_PAE,
+                                    CR4_DE,
                                     CR4_OSXSAVE | CR4_PGE};
 
     change_cr(s, 4, bits[sequence_below(s, sizeof(bits) / sizeof(bits[0]))]);
@@ -174,9 +181,19 @@ static void vmcall_part(struct sequence *s)
 
 static void rdmsr_part(struct sequence *s)
 {
-    static const uint32_t indices[] = {
-        IA32_EFER, IA32_APIC_BASE, IA32_PAT, 0xc0000082, IA32_PERF_GLOBAL_STATUS, IA32_DEBUGCTL,
-        0x2fff, 0x802, 0x80f, 0x9ff, 0xc0010000, IA32_PMC0 + 2, IA32_SYSENTER_EIP};
+    static const uint32_t indices[] = {IA32_EFER,
+                                       IA32_APIC_BASE,
+                                       IA32_PAT,
+                                       0xc0000082,
+                                       IA32_PERF_GLOBAL_STATUS,
+                                       IA32_DEBUGCTL,
+                                       0x2fff,
+                                       0x802,
+                                       0x80f,
+                                       0x9ff,
+                                       0xc0010000,
+                                       IA32_PMC0 + 2,
+                                       IA32_SYSENTER_EIP};
 
     sequence_load(s, RCX, indices[sequence_below(s, sizeof(indices) / sizeof(indices[0]))]);
     PUT(s, 0, 0x0f, 0x32);
@@ -187,9 +204,9 @@ static void wrmsr_part(struct sequence *s)
 {
     static const struct {
         uint32_t index, value;
-    } of[] = {{SEQUENCE_TSC_AUX, 5}, {0x2fff, 0}, {IA32_PMC0 + 2, 77},
-              {IA32_PERF_GLOBAL_STATUS_RESET, 4},
-              {IA32_EFER, ~0u}, {IA32_PAT, 0x00070406}};
+    } of[] = {{SEQUENCE_TSC_AUX, 5}, {0x2fff, 0},
+              {IA32_PMC0 + 2, 77},   {IA32_PERF_GLOBAL_STATUS_RESET, 4},
+              {IA32_EFER, ~0u},      {IA32_PAT, 0x00070406}};
     unsigned n = (unsigned)sequence_below(s, sizeof(of) / sizeof(of[0]));
 
     sequence_load(s, RCX, of[n].index);
@@ -368,14 +385,16 @@ static void x2apic_part(struct sequence *s)
 }
 
 const struct sequence_kind sequence_exits[] = {
-    {"cpuid", cpuid_part, 40},   {"cr0", cr0_part, 40},       {"cr4", cr4_part, 45},
-    {"cr3", cr3_part, 60},       {"cr", cr_other_part, 15},   {"in", in_part, 45},
-    {"out", out_part, 25},       {"string-io", string_io_part, 15},
-    {"xsetbv", xsetbv_part, 20}, {"vmcall", vmcall_part, 25}, {"rdmsr", rdmsr_part, 30},
-    {"wrmsr", wrmsr_part, 25},   {"debugctl", debugctl_part, 15},
-    {"cr3-fault", cr3_fault_part, 15},
-    {"cet", cet_part, 25},
-    {"time", time_part, 15},     {"cache", cache_part, 15},   {"mwait", mwait_part, 15},
-    {"ipi", ipi_part, 25},       {"nmi", nmi_part, 25},       {"halt", halt_part, 10},
-    {"apic", apic_part, 25},     {"x2apic", x2apic_part, 12}, {NULL, NULL, 0},
+    {"cpuid", cpuid_part, 40},       {"cr0", cr0_part, 40},
+    {"cr4", cr4_part, 45},           {"cr3", cr3_part, 60},
+    {"cr", cr_other_part, 15},       {"in", in_part, 45},
+    {"out", out_part, 25},           {"string-io", string_io_part, 15},
+    {"xsetbv", xsetbv_part, 20},     {"vmcall", vmcall_part, 25},
+    {"rdmsr", rdmsr_part, 30},       {"wrmsr", wrmsr_part, 25},
+    {"debugctl", debugctl_part, 15}, {"cr3-fault", cr3_fault_part, 15},
+    {"cet", cet_part, 25},           {"time", time_part, 15},
+    {"cache", cache_part, 15},       {"mwait", mwait_part, 15},
+    {"ipi", ipi_part, 25},           {"nmi", nmi_part, 25},
+    {"halt", halt_part, 10},         {"apic", apic_part, 25},
+    {"x2apic", x2apic_part, 12},     {NULL, NULL, 0},
 };

@@ -18,7 +18,8 @@
  * trace steps is followed by another instruction. */
 static void after_stepped(struct sequence *s) { PUT(s, 0, 0x90); }
 
-/* Otherwise also by what carries a data breakpoint that waits into its handler: INT3, INT n, SYSCALL. */
+/* Otherwise also by what carries a data breakpoint that waits into its handler: INT3, INT n,
+ * SYSCALL. */
 static void after_loaded(struct sequence *s)
 {
     uint64_t way = s->variant & SEQUENCE_STEPPED ? 0 : sequence_below(s, 5);
@@ -57,8 +58,8 @@ static void shadow_part(struct sequence *s)
         break;
     default:
         PUT(s, OPERAND_32, 0x53);
-        PUT(s, OPERAND_32, 0x54);                            /* PUSH ESP */
-        PUT(s, ADDRESS_32 | OPERAND_32, 0x83, 0x04, 0x24, 8); /* ADD [ESP], 8 */
+        PUT(s, OPERAND_32, 0x54);                                /* PUSH ESP */
+        PUT(s, ADDRESS_32 | OPERAND_32, 0x83, 0x04, 0x24, 8);    /* ADD [ESP], 8 */
         PUT(s, ADDRESS_32 | OPERAND_32, 0x0f, 0xb2, 0x24, 0x24); /* LSS ESP, [ESP] */
         after_stepped(s);
     }
@@ -82,8 +83,8 @@ static void change_flags(struct sequence *s, bool set, uint32_t bits)
 
 static uint32_t some_flags(struct sequence *s)
 {
-    static const uint32_t bits[] = {RFLAGS_TF, RFLAGS_TF, RFLAGS_TF, RFLAGS_IF,
-                                    RFLAGS_TF | RFLAGS_IF, RFLAGS_DF, RFLAGS_AC};
+    static const uint32_t bits[] = {
+        RFLAGS_TF, RFLAGS_TF, RFLAGS_TF, RFLAGS_IF, RFLAGS_TF | RFLAGS_IF, RFLAGS_DF, RFLAGS_AC};
 
     return bits[sequence_below(s, sizeof(bits) / sizeof(bits[0]))];
 }
@@ -241,7 +242,7 @@ static void bits_part(struct sequence *s)
 }
 
 const struct sequence_kind sequence_flows[] = {
-    {"shadow", shadow_part, 80}, {"flag", flag_part, 40},     {"popf", popf_part, 50},
-    {"iret", iret_part, 30},     {"dr", dr_part, 30},         {"raise", raise_part, 35},
-    {"branch", branch_part, 50}, {"bits", bits_part, 25},     {NULL, NULL, 0},
+    {"shadow", shadow_part, 80}, {"flag", flag_part, 40}, {"popf", popf_part, 50},
+    {"iret", iret_part, 30},     {"dr", dr_part, 30},     {"raise", raise_part, 35},
+    {"branch", branch_part, 50}, {"bits", bits_part, 25}, {NULL, NULL, 0},
 };

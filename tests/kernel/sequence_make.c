@@ -18,7 +18,7 @@
 #define HOT_SPAN 36
 #define REX_W 0x48
 #define DR7_FIXED 0x700ULL /* LE, GE and the bit that is always 1 */
-#define FRONT 31 /* numbers of the setup's random numbers go on from here */
+#define FRONT 31           /* numbers of the setup's random numbers go on from here */
 #define OPCODE_MOV_IMMEDIATE 0xb8
 #define OPCODE_TWO_BYTES 0x0f
 #define OPCODE_PORT_IN_DX 0xec /* and three more */
@@ -252,10 +252,13 @@ void sequence_make(struct sequence *s, uint64_t seed, uint64_t number, uint64_t 
 {
     uint64_t own = mixed(seed * HASH_PRIME ^ number * GOLDEN);
 
-    *s = (struct sequence){.number = number, .kept = kept, .variant = variant,
-                           .length = SEQUENCE_CODE, .dr7 = DR7_FIXED};
+    *s = (struct sequence){.number = number,
+                           .kept = kept,
+                           .variant = variant,
+                           .length = SEQUENCE_CODE,
+                           .dr7 = DR7_FIXED};
     FOR_EACH_AROUND(a)
-        s->stacks_watched |= a->watches_stacks(seed, number);
+    s->stacks_watched |= a->watches_stacks(seed, number);
     s->random = mixed(own + FRONT);
     draw_place(s);
     draw_events(s);

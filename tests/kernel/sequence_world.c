@@ -19,8 +19,8 @@
 #define HOT_BYTES 256u   /* of a page's beginning, and of its end */
 #define STACKS 4
 #define ISTS 7
-#define SHADOW_WORDS 64u /* of one of CPL 0; its last is the token */
-#define SHADOW_FRAME 3u  /* CS, LIP, SSP, from there downwards */
+#define SHADOW_WORDS 64u      /* of one of CPL 0; its last is the token */
+#define SHADOW_FRAME 3u       /* CS, LIP, SSP, from there downwards */
 #define SHADOW_USER_WORD 256u /* where the user's begins */
 #define SHADOW_SHOWN 8u
 #define SH_STK_EN BIT(0)
@@ -36,8 +36,7 @@
 #define KERNEL_BIT BIT(63)
 #define INT_DONE_BYTES 2
 #define CR2_BEFORE 0x123000ULL
-#define RFLAGS_STATUS \
-    (RFLAGS_CF | RFLAGS_PF | RFLAGS_AF | RFLAGS_ZF | RFLAGS_SF | RFLAGS_OF)
+#define RFLAGS_STATUS (RFLAGS_CF | RFLAGS_PF | RFLAGS_AF | RFLAGS_ZF | RFLAGS_SF | RFLAGS_OF)
 #define FILL 0x0101010101010101ULL
 
 extern uint8_t page_tables[], fuzz_code_page[];
@@ -48,7 +47,7 @@ static struct area {
     uint64_t table[TABLE_ENTRIES];
     uint8_t stack[STACKS][PAGE];
     uint64_t shadow[PAGE / 8], shadow_user[PAGE / 8]; /* in no range */
-    uint64_t tokens[ISTS + 1]; /* IA32_INTERRUPT_SSP_TABLE_ADDR */
+    uint64_t tokens[ISTS + 1];                        /* IA32_INTERRUPT_SSP_TABLE_ADDR */
 } area __attribute__((aligned(4096)));
 
 /* Page n of the data: never the one behind page n - 1. */
@@ -71,12 +70,12 @@ static void map(const struct sequence *s)
         area.table[index_of(SEQUENCE_DATA) + i] = entry;
         area.table[index_of(SEQUENCE_DATA_USER) + i] = entry | PTE_USER;
     }
-    area.table[index_of(SEQUENCE_TABLE)] =
-        fuzz_physical(area.table) | PTE_P | PTE_RW | PTE_A | PTE_D;
+    area.table[index_of(SEQUENCE_TABLE)] = fuzz_physical(area.table) | PTE_P | PTE_RW | PTE_A |
+                                           PTE_D;
     /* Read-only and dirty is what makes a shadow stack. */
     area.table[index_of(SEQUENCE_SHADOW)] = fuzz_physical(area.shadow) | PTE_P | PTE_A | PTE_D;
-    area.table[index_of(SEQUENCE_SHADOW_USER)] =
-        fuzz_physical(area.shadow_user) | PTE_P | PTE_USER | PTE_A | PTE_D;
+    area.table[index_of(SEQUENCE_SHADOW_USER)] = fuzz_physical(area.shadow_user) | PTE_P |
+                                                 PTE_USER | PTE_A | PTE_D;
     for (unsigned i = 0; i < SEQUENCE_DATA_PAGES; i++) {
         invlpg((const void *)(uintptr_t)(SEQUENCE_DATA + i * PAGE));
         invlpg((const void *)(uintptr_t)(SEQUENCE_DATA_USER + i * PAGE));
@@ -196,8 +195,8 @@ void sequence_world_setup(void)
     uint64_t *directory = (uint64_t *)(page_tables + LOW_DIRECTORIES);
 
     fuzz_setup();
-    directory[SEQUENCE_DATA / SIZE_2M] =
-        fuzz_physical(area.table) | PTE_P | PTE_RW | PTE_USER | PTE_A;
+    directory[SEQUENCE_DATA / SIZE_2M] = fuzz_physical(area.table) | PTE_P | PTE_RW | PTE_USER |
+                                         PTE_A;
     write_cr3(read_cr3());
     memcpy(idt, (const void *)fuzz_own_idt.base, sizeof(idt));
     for (unsigned v = 0; v < VECTORS; v++) {
@@ -245,8 +244,8 @@ static unsigned place(const struct trap_frame *f)
 static uint64_t mix_registers(const struct trap_frame *f)
 {
     /* As `ignored` has them. */
-    const uint64_t gpr[] = {f->rax, f->rcx, f->rdx, f->rbx, f->rsp, f->rbp, f->rsi, f->rdi, f->r8,
-                            f->r9,  f->r10, f->r11, f->r12, f->r13, f->r14, f->r15};
+    const uint64_t gpr[] = {f->rax, f->rcx, f->rdx, f->rbx, f->rsp, f->rbp, f->rsi, f->rdi,
+                            f->r8,  f->r9,  f->r10, f->r11, f->r12, f->r13, f->r14, f->r15};
     bool long_mode = (f->cs & ~3ULL) == FUZZ_CODE_0 || (f->cs & ~3ULL) == FUZZ_CODE_3;
     uint64_t mixed = 0;
 
@@ -305,7 +304,8 @@ static bool handle(struct trap_frame *f)
     if (n < SEQUENCE_EVENTS)
         sequence_events[n] = (struct sequence_event){
             f->vector, f->error_code, f->rip, f->cs | f->ss << 16,
-            /* The kernel's own flags are what it looked at last: what an experiment does around it. */
+            /* The kernel's own flags are what it looked at last: what an experiment does around it.
+             */
             ours ? f->rflags : f->rflags & ~(uint64_t)RFLAGS_STATUS, f->rsp,
             ours ? mix_registers(f) : 0, dr6_now, dr7_now, read_cr0(), read_cr2(), read_cr4()};
     __asm__ volatile("mov %0, %%dr6" : : "r"(DR6_NONE));
@@ -358,7 +358,8 @@ void sequence_execute(const struct sequence *s)
     fuzz_in.cr4 = s->cet ? fuzz_base.cr4 | CR4_CET : 0;
     fuzz_in.cr0 = s->cet && s->cpl == 3;
     __asm__ volatile("mov %0, %%dr0\n\tmov %1, %%dr1\n\tmov %2, %%dr2\n\tmov %3, %%dr3"
-                     : : "r"(s->dr[0]), "r"(s->dr[1]), "r"(s->dr[2]), "r"(s->dr[3]));
+                     :
+                     : "r"(s->dr[0]), "r"(s->dr[1]), "r"(s->dr[2]), "r"(s->dr[3]));
     __asm__ volatile("mov %0, %%dr6\n\tmov %1, %%dr7" : : "r"(DR6_NONE), "r"(s->dr7));
     __asm__ volatile("fninit\n\tldmxcsr %0\n\txorps %%xmm0, %%xmm0" : : "m"(mxcsr_reset));
     sequence_count(true);

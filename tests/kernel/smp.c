@@ -22,7 +22,7 @@
 #define WAKE_VECTOR 0xf0
 #define SPURIOUS_VECTOR 0xff
 #define SIPIS 2
-#define SIPI_GAP 20 /* microseconds, as Linux waits after each */
+#define SIPI_GAP 20  /* microseconds, as Linux waits after each */
 #define INIT_GAP 100 /* and before the first one, which is the only one where there is one */
 #define APIC_IDS 256
 #define START_LIMIT 1000000 /* iterations until a processor counts as not coming up */
@@ -90,8 +90,8 @@ uint64_t smp_page(unsigned n)
         bool ram = false;
         for (unsigned i = 0; i < bp->e820_entries; i++) {
             const struct boot_e820_entry *e = &bp->e820_table[i];
-            ram = ram || (e->type == E820_RAM && e->addr <= page &&
-                          page + PAGE <= e->addr + e->size);
+            ram = ram ||
+                  (e->type == E820_RAM && e->addr <= page && page + PAGE <= e->addr + e->size);
         }
         if (ram && !in_use(page) && n-- == 0)
             return page;
@@ -204,8 +204,9 @@ static void add(uint32_t id, uint32_t flags)
 
 static void find(void)
 {
-    struct acpi_madt *madt =
-        machine_rsdp() == 0 ? NULL : (void *)acpi_find_table(machine_rsdp(), "APIC", sizeof(*madt));
+    struct acpi_madt *madt = machine_rsdp() == 0
+                                 ? NULL
+                                 : (void *)acpi_find_table(machine_rsdp(), "APIC", sizeof(*madt));
     const struct acpi_madt_entry *e;
 
     if (madt == NULL)

@@ -26,11 +26,11 @@ struct processor {
 
     unsigned number; /* 0 is the first processor */
     uint32_t apic_id;
-    bool there; /* it answers */
+    bool there;               /* it answers */
     volatile uint64_t starts; /* how often it came up */
     uint64_t starts_wanted;
-    uint64_t page; /* of its start code */
-    volatile uint64_t alive;  /* counts while it spins */
+    uint64_t page;           /* of its start code */
+    volatile uint64_t alive; /* counts while it spins */
     processor_work volatile work;
     volatile uint64_t done; /* pieces of work that it has finished */
 
@@ -97,8 +97,8 @@ unsigned smp_nmi_acknowledge(struct processor *self);
 
 /* ---- smp_msrs.c ---- */
 
-/* Other processors' MSRs, as far as they are there: a value for each, drawn; what was taken, as a hash.
- * And what they are, the same; `show`: each has a line. */
+/* Other processors' MSRs, as far as they are there: a value for each, drawn; what was taken, as a
+ * hash. And what they are, the same; `show`: each has a line. */
 uint64_t smp_fill_msrs(uint64_t random, bool show);
 uint64_t smp_read_msrs(bool show);
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Values in the MSRs of a processor, by groups, so that an INIT can be seen to keep or to clear each.
- * A register that the processor does not have, or a value that it refuses, is left out natively and
- * in the guest alike. SDM Vol. 3, "Processor State After Reset"; Vol. 4, "Architectural MSRs".
+ * Values in the MSRs of a processor, by groups, so that an INIT can be seen to keep or to clear
+ * each. A register that the processor does not have, or a value that it refuses, is left out
+ * natively and in the guest alike. SDM Vol. 3, "Processor State After Reset"; Vol. 4,
+ * "Architectural MSRs".
  */
 #include "smp.h"
 
@@ -54,9 +55,9 @@ static const struct {
     {IA32_S_CET, 1, CET_CONTROL, 0},
     {IA32_PL0_SSP, 5, SSP, 0}, /* and IA32_INTERRUPT_SSP_TABLE_ADDR */
     {MSR_LASTBRANCH_0_TO_IP, 32, CANONICAL, 0},
-    {0x6e1, 1, BITS(31, 0), 0},                    /* IA32_PKRS */
-    {0xd90, 1, CANONICAL | BITS(1, 0), 0},         /* IA32_BNDCFGS */
-    {IA32_XSS, 1, BIT(8) | BIT(11) | BIT(12), 0},  /* PT, CET of both */
+    {0x6e1, 1, BITS(31, 0), 0},                   /* IA32_PKRS */
+    {0xd90, 1, CANONICAL | BITS(1, 0), 0},        /* IA32_BNDCFGS */
+    {IA32_XSS, 1, BIT(8) | BIT(11) | BIT(12), 0}, /* PT, CET of both */
     {IA32_XSS, 1, BIT(8), 0},
     {IA32_XSS, 1, BITS(12, 11), 0},
     {MSR_LBR_INFO_0, 32, BITS(15, 0), 0},
@@ -99,7 +100,8 @@ static void fill(const struct job *job)
     for (unsigned g = 0; g < GROUPS; g++) {
         uint64_t value = (sequence_random(&draw) & groups[g].mask) | groups[g].set, now;
         bool left_out = sequence_chance(&draw, 25);
-        for (uint32_t i = groups[g].first; !left_out && i < groups[g].first + groups[g].count; i++) {
+        for (uint32_t i = groups[g].first; !left_out && i < groups[g].first + groups[g].count;
+             i++) {
             bool there = rdmsr_try(i, &now), taken = there && wrmsr_try(i, value);
             if (shown && there)
                 log_printf("smp-msr: index=0x%x asked=0x%lx taken=%d\n", i, value, taken);

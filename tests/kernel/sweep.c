@@ -16,7 +16,7 @@
 #define ICR_HIGH_PATTERN 0x5a000000u
 #define CLEAN_ROUNDS 8
 #define SETTLE_EXITS 4 /* more than the hypervisor takes */
-#define NMI_STRIDE 4 /* exits between two positions; both NMIs of one position exit */
+#define NMI_STRIDE 4   /* exits between two positions; both NMIs of one position exit */
 #define REASON_NMI 0
 #define LINGER 32 /* iterations: longer than it takes a pending NMI */
 

@@ -17,7 +17,7 @@
 #define EXIT_REASON_CPUID 10
 #define PIN_NMIS 20
 #define WAIT 1000 /* iterations; an NMI of one's own takes a few instructions */
-#define GAP 20 /* microseconds: far more than an IPI takes */
+#define GAP 20    /* microseconds: far more than an IPI takes */
 #define APIC_TPR 0x080
 #define X2APIC_ID 0x802
 #define X2APIC_ICR 0x830
@@ -34,10 +34,11 @@
 static const struct {
     uint32_t offset, spoilt, reset;
 } registers[] = {
-    {APIC_TPR, 0x20, 0},          {APIC_SVR, 0x1ff, 0xff},      {0x320, 0x100e0, LVT_MASKED},
-    {0x330, 0x100e1, LVT_MASKED}, {0x340, 0x400, LVT_MASKED},   {0x350, 0x10700, LVT_MASKED},
-    {0x360, 0x400, LVT_MASKED},   {0x370, 0x100e3, LVT_MASKED}, {0x380, 0x7fffffff, 0},
-    {0x3e0, 0xb, 0},
+    {APIC_TPR, 0x20, 0},          {APIC_SVR, 0x1ff, 0xff},
+    {0x320, 0x100e0, LVT_MASKED}, {0x330, 0x100e1, LVT_MASKED},
+    {0x340, 0x400, LVT_MASKED},   {0x350, 0x10700, LVT_MASKED},
+    {0x360, 0x400, LVT_MASKED},   {0x370, 0x100e3, LVT_MASKED},
+    {0x380, 0x7fffffff, 0},       {0x3e0, 0xb, 0},
 };
 #define REGISTERS (sizeof(registers) / sizeof(registers[0]))
 
@@ -240,8 +241,8 @@ static uint64_t directory[TABLE_ENTRIES] __attribute__((aligned(TABLE_ENTRIES * 
 /* `apic-device:DONE`: a load from the APIC's page by code that is reached through a page table in a
  * device: the comparator of the HPET's timer 0, which keeps what is written. With apic=trap root
  * mode looks for the code by these tables, and must not read there: DONE is 0. Natively 1. (Where
- * tables are changed between the access and the exit the same comes of a race.) IA-PC HPET Specification,
- * "Timer N Comparator Value Register". */
+ * tables are changed between the access and the exit the same comes of a race.) IA-PC HPET
+ * Specification, "Timer N Comparator Value Register". */
 void test_apic_device(const struct job *job)
 {
     static const uint8_t code[] = {0x8b, 0x07, 0xc3}; /* mov eax, [rdi]; ret */

@@ -54,8 +54,8 @@ static uint64_t *entry_of(const void *page)
     uint64_t entry = read_cr3();
 
     for (unsigned level = TABLE_LEVELS; level > 1; level--)
-        entry = ((uint64_t *)(entry & PTE_ADDRESS))[(uint64_t)page >> (PAGE_SHIFT +
-                    TABLE_INDEX_BITS * (level - 1)) & (TABLE_ENTRIES - 1)];
+        entry = ((uint64_t *)(entry & PTE_ADDRESS))
+            [(uint64_t)page >> (PAGE_SHIFT + TABLE_INDEX_BITS * (level - 1)) & (TABLE_ENTRIES - 1)];
     return &((uint64_t *)(entry & PTE_ADDRESS))[(uint64_t)page >> PAGE_SHIFT & (TABLE_ENTRIES - 1)];
 }
 

@@ -145,15 +145,18 @@ void test_hidden(const struct job *job)
     uint64_t pages = find_hidden(&good), writes = 0, executions = 0;
 
     for (unsigned i = 0; i < ranges; i++)
-        for (uint64_t at = hidden[i].base; at < hidden[i].base + hidden[i].pages * PAGE; at += PAGE) {
+        for (uint64_t at = hidden[i].base; at < hidden[i].base + hidden[i].pages * PAGE;
+             at += PAGE) {
             if (at != machine_doorbell())
-                writes += !store(at + PAGE - sizeof(uint64_t), CODE_WORD) && fault_vector == VECTOR_GP;
+                writes += !store(at + PAGE - sizeof(uint64_t), CODE_WORD) &&
+                          fault_vector == VECTOR_GP;
             executions += !execute(at) && fault_vector == VECTOR_GP;
         }
     tap_value("hidden_pages", pages);
-    tap_note("%lu pages hidden; refused: %lu reads, %lu writes, %lu executions", pages, pages, writes,
-             executions);
-    good &= pages != 0 && is_hidden(machine_doorbell()) && writes == pages - 1 && executions == pages;
+    tap_note("%lu pages hidden; refused: %lu reads, %lu writes, %lu executions", pages, pages,
+             writes, executions);
+    good &= pages != 0 && is_hidden(machine_doorbell()) && writes == pages - 1 &&
+            executions == pages;
     tap_result(good, job->name, NULL);
 }
 

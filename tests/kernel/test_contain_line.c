@@ -35,13 +35,14 @@ void test_apic_base_lines(const struct job *job)
     tap_result(wrong == 0, job->name, NULL);
 }
 
-/* A JMP to another task, and an event whose handler is one, outside IA-32e mode. `task:shutdown`: what
- * comes of that has another task as its handler, too, which ends the guest. */
+/* A JMP to another task, and an event whose handler is one, outside IA-32e mode. `task:shutdown`:
+ * what comes of that has another task as its handler, too, which ends the guest. */
 void test_task(const struct job *job)
 {
     static const struct legacy_case jump = {
         .tried = {0xea, 0, 0, 0, 0, LEGACY_TASK, 0, 0x0f, 0x0b}};
-    struct legacy_case event = {.tried = {MOV_BEYOND_TO_DS}, .task_gates = BIT(VECTOR_GP), .ebp = TASK_EBP};
+    struct legacy_case event = {
+        .tried = {MOV_BEYOND_TO_DS}, .task_gates = BIT(VECTOR_GP), .ebp = TASK_EBP};
 
     if (!under_pmuvisor()) {
         tap_skip(job->name, "natively the task is switched");
@@ -56,6 +57,7 @@ void test_task(const struct job *job)
     uint32_t plain = legacy_execute(&jump, PROTECTED).vector;
     uint32_t by_event = legacy_execute(&event, PROTECTED).vector;
     if (plain != VECTOR_GP || by_event != VECTOR_DF)
-        tap_note("a JMP to a task gave vector %u, an event %u; wanted #GP and #DF", plain, by_event);
+        tap_note("a JMP to a task gave vector %u, an event %u; wanted #GP and #DF", plain,
+                 by_event);
     tap_result(plain == VECTOR_GP && by_event == VECTOR_DF, job->name, NULL);
 }

@@ -46,7 +46,8 @@ static void expect_write(uint32_t index, uint64_t value, bool accepted, uint64_t
 {
     expect(index, wrmsr_try(index, value) == accepted,
            accepted ? "a write was refused" : "a write was accepted", value);
-    expect(index, accepted || fault_vector == VECTOR_GP, "refused with another vector", fault_vector);
+    expect(index, accepted || fault_vector == VECTOR_GP, "refused with another vector",
+           fault_vector);
     uint64_t now = hardware(index);
     expect(index, now == then, "the hardware holds the wrong value", now);
 }
@@ -108,8 +109,9 @@ void test_msr_passed(const struct job *job)
     tap_result(good, job->name, NULL);
 }
 
-/* Where the processor writes records by physical addresses, past the EPT: nowhere in the hypervisor's
- * memory, by none of the buffer's pages. The register is 64 KiB of the test kernel's in the end. */
+/* Where the processor writes records by physical addresses, past the EPT: nowhere in the
+ * hypervisor's memory, by none of the buffer's pages. The register is 64 KiB of the test kernel's
+ * in the end. */
 void test_msr_pebs_base(const struct job *job)
 {
     static const uint64_t own = 0x1000000 | 4;
@@ -124,12 +126,13 @@ void test_msr_pebs_base(const struct job *job)
     expect_write(IA32_PEBS_BASE, 0, true, 0);
     expect_write(IA32_PEBS_BASE, hidden & ~(PAGE - 1ULL), false, 0);
     expect_write(IA32_PEBS_BASE, first, false, 0);
-    expect_write(IA32_PEBS_BASE, first - PAGE, true, first - PAGE);     /* one page, before it */
+    expect_write(IA32_PEBS_BASE, first - PAGE, true, first - PAGE);        /* one page, before it */
     expect_write(IA32_PEBS_BASE, (first - PAGE) | 1, false, first - PAGE); /* two */
-    expect_write(IA32_PEBS_BASE, 0 | 31, false, first - PAGE);          /* all memory and more */
+    expect_write(IA32_PEBS_BASE, 0 | 31, false, first - PAGE);             /* all memory and more */
     expect_write(IA32_PEBS_BASE, BIT(51), false, first - PAGE);
     expect_write(IA32_PEBS_BASE, own, true, own);
-    expect(IA32_PEBS_BASE, rdmsr_try(IA32_PEBS_BASE, &value) && value == own, "it was not read", value);
+    expect(IA32_PEBS_BASE, rdmsr_try(IA32_PEBS_BASE, &value) && value == own, "it was not read",
+           value);
     tap_result(good, job->name, NULL);
 }
 
@@ -225,8 +228,8 @@ void test_mitigations(const struct job *job)
 #define IN_MSR ~0u /* the bit is one of the MSR `leaf` */
 enum { EAX, EBX, ECX, EDX };
 
-/* Where these bits are (`shown`: which of them as 1), a register of the thing is there, of which these
- * bits can be changed. SDM Vol. 2, "CPUID"; Vol. 4, "Architectural MSRs". */
+/* Where these bits are (`shown`: which of them as 1), a register of the thing is there, of which
+ * these bits can be changed. SDM Vol. 2, "CPUID"; Vol. 4, "Architectural MSRs". */
 static const struct enumeration {
     const char *name;
     uint32_t leaf, subleaf, reg;
@@ -275,7 +278,10 @@ static bool is_shown(const struct enumeration *e)
     if (e->subleaf == IN_MSR)
         return rdmsr_try(e->leaf, &value) && (value & e->bits) == e->shown;
     leaf = cpuid(e->leaf, e->subleaf);
-    value = e->reg == EAX ? leaf.eax : e->reg == EBX ? leaf.ebx : e->reg == ECX ? leaf.ecx : leaf.edx;
+    value = e->reg == EAX   ? leaf.eax
+            : e->reg == EBX ? leaf.ebx
+            : e->reg == ECX ? leaf.ecx
+                            : leaf.edx;
     return value & e->bits & e->shown;
 }
 

@@ -158,7 +158,8 @@ void test_context(const struct job *job)
     for (unsigned i = 0; i < REGISTERS; i++)
         for (uint32_t n = 0; n < registers[i].count; n++)
             ran = check(other, registers[i].msr + n * (1 + registers[i].more),
-                        registers[i].ours + n, registers[i].others + n) && ran;
+                        registers[i].ours + n, registers[i].others + n) &&
+                  ran;
     ran = check_status(other) && ran;
     /* These two are the VMCS's: kept with the switch and without. */
     uint64_t checked_here = checked, kept_here = kept;
@@ -166,6 +167,7 @@ void test_context(const struct job *job)
     ran = check(other, IA32_DEBUGCTL, BIT(12), BIT(11)) && ran;
     bool both = kept - kept_here == checked - checked_here && checked - checked_here == 2;
     log_printf("context: name=%s checked=%lu kept=%lu others=%lu absent=%lu fixed=%lu vmcs=%d "
-               "ran=%d\n", job->name, checked_here, kept_here, theirs, absent, fixed, both, ran);
+               "ran=%d\n",
+               job->name, checked_here, kept_here, theirs, absent, fixed, both, ran);
     tap_result(ran && both && kept == checked, job->name, NULL);
 }

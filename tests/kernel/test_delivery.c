@@ -28,7 +28,9 @@ static void invalid_opcode(void)
                      "mov %%rax, %0\n\t"
                      "ud2\n"
                      "1:"
-                     : "=m"(fault_resume) : : "rax", "memory");
+                     : "=m"(fault_resume)
+                     :
+                     : "rax", "memory");
 }
 
 static void breakpoint(void)
@@ -37,7 +39,9 @@ static void breakpoint(void)
                      "mov %%rax, %0\n\t"
                      "int3\n"
                      "1:"
-                     : "=m"(fault_resume) : : "rax", "memory");
+                     : "=m"(fault_resume)
+                     :
+                     : "rax", "memory");
 }
 
 static void general_protection(void)

@@ -36,7 +36,8 @@ static uint64_t rounds_of(const struct job *job)
     return job->number[0] != 0 ? job->number[0] : ROUNDS;
 }
 
-/* `cpuid-leaf::LEAF:SUBLEAF`: what the guest is shown; whoever started this knows what it must be. */
+/* `cpuid-leaf::LEAF:SUBLEAF`: what the guest is shown; whoever started this knows what it must be.
+ */
 void test_cpuid_leaf(const struct job *job)
 {
     struct cpuid_result r = cpuid((uint32_t)job->number[0], (uint32_t)job->number[1]);
@@ -69,7 +70,9 @@ static void write_cr4_try(uint64_t value)
                      "mov %1, %%cr4\n\t"
                      "movq $0, %0\n"
                      "1:"
-                     : "=m"(fault_resume) : "r"(value) : "rax", "memory");
+                     : "=m"(fault_resume)
+                     : "r"(value)
+                     : "rax", "memory");
 }
 
 /* A value with a reserved bit is refused whole; without it, the bit that CPUID reports back works.
@@ -89,7 +92,8 @@ void test_cr4(const struct job *job)
     write_cr4_try(cr4);
     tap_result(refused && done && read_cr4() == cr4, job->name,
                !refused ? "a reserved bit was accepted, or other bits changed with it"
-                        : done ? NULL : "CR4.OSXSAVE and CPUID do not follow the write");
+               : done   ? NULL
+                        : "CR4.OSXSAVE and CPUID do not follow the write");
 }
 
 void test_vmcall(const struct job *job)
@@ -127,7 +131,7 @@ static bool keeps(uint32_t msr, uint64_t value)
 static bool pmu_there(const struct job *job)
 {
     struct cpuid_result pmu = cpuid(0, 0).eax >= LEAF_PMU ? cpuid(LEAF_PMU, 0)
-                                                            : (struct cpuid_result){0, 0, 0, 0};
+                                                          : (struct cpuid_result){0, 0, 0, 0};
 
     if ((pmu.eax & 0xff) >= 2 && LEAF_PMU_FIXED(pmu.edx) > 0)
         return true;
@@ -188,8 +192,9 @@ static uint64_t counted_loop(uint64_t rounds)
                      "xor %%edx, %%edx\n\t"
                      "nop\n\t"
                      "wrmsr"
-                     : : [start] "i"(0), [high] "i"(1), [rounds] "r"(rounds),
-                         "c"(IA32_PERF_GLOBAL_CTRL)
+                     :
+                     : [start] "i"(0), [high] "i"(1), [rounds] "r"(rounds),
+                       "c"(IA32_PERF_GLOBAL_CTRL)
                      : "rax", "rdx", "rdi", "memory", "cc");
     return rdmsr(IA32_FIXED_CTR0);
 }
@@ -213,8 +218,9 @@ void test_count(const struct job *job)
                NULL);
 }
 
-/* `@mwait-user`, with two processors: CPL 3 executes MONITOR and MWAIT with interrupts off. MWAIT lasts
- * until the single step behind it. Xeon Phi lets CPL 3, by this register (Linux, cpu/intel.c). */
+/* `@mwait-user`, with two processors: CPL 3 executes MONITOR and MWAIT with interrupts off. MWAIT
+ * lasts until the single step behind it. Xeon Phi lets CPL 3, by this register (Linux,
+ * cpu/intel.c). */
 void test_mwait_user(const struct job *job)
 {
     struct fuzz_op op = {.cpl = 3};
@@ -228,11 +234,11 @@ void test_mwait_user(const struct job *job)
     fuzz_begin(&op);
     fuzz_in.gpr[RAX] = fuzz_data_address(&op);
     fuzz_in.gpr[RCX] = fuzz_in.gpr[RDX] = 0;
-    CODE(&op, 0x0f, 0x01, 0xc8,                              /* monitor */
-         0x31, 0xc0,                                         /* xor eax, eax */
-         0x9c, 0x66, 0x81, 0x0c, 0x24, 0x00, 0x01, 0x9d,     /* TF is 1 from the next one on */
-         0x0f, 0x01, 0xc9);                                  /* mwait */
-    __asm__ volatile("cli\n\twbinvd"); /* from here on MWAITs exit */
+    CODE(&op, 0x0f, 0x01, 0xc8,                          /* monitor */
+         0x31, 0xc0,                                     /* xor eax, eax */
+         0x9c, 0x66, 0x81, 0x0c, 0x24, 0x00, 0x01, 0x9d, /* TF is 1 from the next one on */
+         0x0f, 0x01, 0xc9);                              /* mwait */
+    __asm__ volatile("cli\n\twbinvd");                   /* from here on MWAITs exit */
     bool ended = fuzz_go(&op);
     uint64_t behind = op.length;
     fuzz_end();

@@ -89,10 +89,7 @@ void test_host_burst(const struct job *job)
 
 static uint64_t given_back;
 
-static void give_back(void)
-{
-    given_back = hypercall_all(HYPERCALL_UNKNOWN_NMI, 0, 0, 0).rax;
-}
+static void give_back(void) { given_back = hypercall_all(HYPERCALL_UNKNOWN_NMI, 0, 0, 0).rax; }
 
 /* The same, handed back by the guest's handler; and an NMI of the guest's own is not taken. */
 void test_host_returned(const struct job *job)
@@ -115,8 +112,8 @@ void test_host_returned(const struct job *job)
         struct handled after = host_handled();
         expect("the hypercall gave something", (int64_t)given_back > 0, 1);
         found += given_back;
-        expect("found late or returned", after.recovered - before.recovered + after.returned -
-               before.returned, 1);
+        expect("found late or returned",
+               after.recovered - before.recovered + after.returned - before.returned, 1);
     }
     end(job, found);
 }
@@ -223,8 +220,8 @@ void test_host_mask(const struct job *job)
         return;
     apic_write_lvtpc(LVT_NMI | LVT_MASKED);
     uint32_t lvtpc = apic_read_lvtpc();
-    struct hypercall_registers r =
-        hypercall_all(HYPERCALL_HOST_WORK, job->number[0], job->number[1], 0);
+    struct hypercall_registers r = hypercall_all(HYPERCALL_HOST_WORK, job->number[0],
+                                                 job->number[1], 0);
     linger();
     expect("PMIs of the host", r.rax, wanted);
     expect("LVTPC", apic_read_lvtpc(), lvtpc);

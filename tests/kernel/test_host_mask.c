@@ -22,10 +22,7 @@
 
 static uint64_t masked;
 
-static void look(void)
-{
-    masked += (apic_read_lvtpc() & LVT_MASKED) != 0;
-}
+static void look(void) { masked += (apic_read_lvtpc() & LVT_MASKED) != 0; }
 
 static void linger(void)
 {
@@ -41,7 +38,10 @@ static void spend(uint64_t count)
     if (count % 2 != 0)
         __asm__ volatile("nop");
     __asm__ volatile("1: dec %0\n\t"
-                     "jns 1b" : "+r"(rounds) : : "cc");
+                     "jns 1b"
+                     : "+r"(rounds)
+                     :
+                     : "cc");
 }
 
 void test_host_mask_pmi(const struct job *job)

@@ -22,7 +22,7 @@
 
 /* The last argument: which bit of GLOBAL_STATUS the emulator sets (knob `pmi_status`). */
 #define STATUS_NONE 64
-#define DEBUGCTL_TR BIT(6)    /* branch trace messages, with BTS into the DS area's buffer */
+#define DEBUGCTL_TR BIT(6) /* branch trace messages, with BTS into the DS area's buffer */
 #define BRANCH_TRACE (DEBUGCTL_TR | DEBUGCTL_BTS | DEBUGCTL_BTINT)
 
 static uint64_t pmis, status_bits;
@@ -82,7 +82,8 @@ void test_host_sweep_merge(const struct job *job)
             silent++;
         } else if (wrong++ < 8) {
             tap_note("position %lu: %lu in root mode, %lu found late; the guest had %lu NMIs and "
-                     "%lu PMIs", position, in_root, recovered, seen, pmis);
+                     "%lu PMIs",
+                     position, in_root, recovered, seen, pmis);
         }
     }
     wrmsr(IA32_PERF_GLOBAL_CTRL, 0);

@@ -44,10 +44,7 @@ static void settle_all(void)
         settle();
 }
 
-static uint64_t exits(unsigned reason)
-{
-    return (uint64_t)hypercall(HYPERCALL_STATISTICS, reason);
-}
+static uint64_t exits(unsigned reason) { return (uint64_t)hypercall(HYPERCALL_STATISTICS, reason); }
 
 /* The state before an exit in which a host NMI may come. */
 struct moment {

@@ -41,8 +41,7 @@ void test_host_work(const struct job *job)
             tap_result(false, job->name, "too many VMCALLs have been made already");
             return;
         }
-        struct hypercall_registers work =
-            hypercall_all(HYPERCALL_HOST_WORK, BRANCHES, PERIOD, 0);
+        struct hypercall_registers work = hypercall_all(HYPERCALL_HOST_WORK, BRANCHES, PERIOD, 0);
         for (unsigned i = 0; i < LINGER; i++)
             __asm__ volatile("pause");
         settle();
@@ -58,8 +57,8 @@ void test_host_work(const struct job *job)
             seen > !host || merged > PMIS) {
             if (wrong++ < NOTES_MAX)
                 tap_note("position %lu: %lu in root mode, %lu found late, %lu in the guest, %lu "
-                         "PMIs, %lu counted", position, in_root, recovered, seen, work.rax,
-                         work.rbx);
+                         "PMIs, %lu counted",
+                         position, in_root, recovered, seen, work.rax, work.rbx);
         } else if (came) {
             delivered++;
             late += recovered;

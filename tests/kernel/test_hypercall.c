@@ -86,7 +86,8 @@ void test_hypercall(const struct job *job)
     refused(HYPERCALL_HOST_WORK, BRANCHES, TOO_MANY, 0, HYPERCALL_E_ARGUMENT);
     refused(HYPERCALL_HOST_WORK, 0, PERIOD, HOST_WORK_AT_TICK, HYPERCALL_E_ARGUMENT);
     refused(HYPERCALL_HOST_WORK, TOO_MANY_PMIS, PERIOD_MIN, 0, HYPERCALL_E_ARGUMENT);
-    refused(HYPERCALL_HOST_WORK, TOO_MANY_PMIS, PERIOD_MIN, HOST_WORK_AT_TICK, HYPERCALL_E_ARGUMENT);
+    refused(HYPERCALL_HOST_WORK, TOO_MANY_PMIS, PERIOD_MIN, HOST_WORK_AT_TICK,
+            HYPERCALL_E_ARGUMENT);
     /* Without a tick there is none to leave it to; and it needs a PMU of version 4. */
     bool can = (cpuid(CPUID_LEAF_PMU, 0).eax & 0xff) >= 4;
     refused(HYPERCALL_HOST_WORK, BRANCHES, PERIOD, HOST_WORK_AT_TICK,

@@ -51,7 +51,7 @@ void instruction_run(const struct registers *in);
 void instruction_event(struct trap_frame *frame);
 
 static uint8_t code[128] __attribute__((aligned(64)));
-static uint16_t selector = DATA_SELECTOR; /* what MOV SS loads */
+static uint16_t selector = DATA_SELECTOR;  /* what MOV SS loads */
 static uint64_t subject_at, after_subject; /* in code[] */
 static unsigned events;
 static char text[EVENTS_TEXT];
@@ -112,8 +112,13 @@ static void gate_set(unsigned vector, unsigned stub)
 {
     uint64_t address = (uintptr_t)instruction_stubs + stub * STUB_BYTES;
 
-    idt[vector] = (struct gate){(uint16_t)address, CODE_SELECTOR, IST_EXCEPTION, GATE_INTERRUPT,
-                                (uint16_t)(address >> 16), (uint32_t)(address >> 32), 0};
+    idt[vector] = (struct gate){(uint16_t)address,
+                                CODE_SELECTOR,
+                                IST_EXCEPTION,
+                                GATE_INTERRUPT,
+                                (uint16_t)(address >> 16),
+                                (uint32_t)(address >> 32),
+                                0};
 }
 
 static void idt_make(struct table_register *before)
@@ -234,7 +239,8 @@ static const struct subject {
     {"mwait", watched_mwait, 3, .code = {0x0f, 0x01, 0xc9}, .needs = ON_OTHERS},
     {"apic-load", apic_error, 2, .code = {0x8b, 0x03}, .needs = XAPIC, .data = true, .bytes = 4},
     {"apic-store", apic_error, 2, .code = {0x89, 0x03}, .needs = XAPIC, .data = true, .bytes = 4},
-    {"apic-exchange", apic_error, 2, .code = {0x87, 0x03}, .needs = XAPIC, .data = true, .bytes = 4},
+    {"apic-exchange", apic_error, 2, .code = {0x87, 0x03}, .needs = XAPIC, .data = true,
+     .bytes = 4},
 };
 #define SUBJECTS (sizeof(subjects) / sizeof(subjects[0]))
 static const uint8_t nop_3[] = {0x0f, 0x1f, 0x00};
@@ -242,14 +248,14 @@ static const uint8_t nop_3[] = {0x0f, 0x1f, 0x00};
 /* ---- the ways ---- */
 
 enum {
-    STEP = 1,        /* TF from the first instruction on */
-    BREAK = 2,       /* breakpoints on the instruction and on the next one */
-    RESUMED = 4,     /* begun with RF */
-    MOV_SS = 8,      /* behind a MOV SS */
+    STEP = 1,         /* TF from the first instruction on */
+    BREAK = 2,        /* breakpoints on the instruction and on the next one */
+    RESUMED = 4,      /* begun with RF */
+    MOV_SS = 8,       /* behind a MOV SS */
     MOV_SS_DATA = 16, /* of which a data breakpoint waits */
-    STI = 32,        /* behind STI, with an interrupt pending */
-    BRANCHES = 64,   /* single-step on branches, of which one follows */
-    PORT = 128,      /* a breakpoint on the port, PORT_PART: on its last byte, PORT_OFF: switched off */
+    STI = 32,         /* behind STI, with an interrupt pending */
+    BRANCHES = 64,    /* single-step on branches, of which one follows */
+    PORT = 128, /* a breakpoint on the port, PORT_PART: on its last byte, PORT_OFF: switched off */
     PORT_PART = 256,
     PORT_OFF = 512,
     DATA_READ = 1024, /* and on the memory: accesses, stores */
@@ -330,15 +336,17 @@ static void arm(const struct subject *s, const struct way *w)
     }
     __asm__ volatile("mov %0, %%dr0\n\tmov %1, %%dr1\n\tmov %2, %%dr2\n\tmov %3, %%dr3\n\t"
                      "mov %4, %%dr6\n\tmov %5, %%dr7"
-                     : : "r"(subject_at), "r"(after_subject), "r"((uint64_t)&selector), "r"(dr3),
-                         "r"(DR6_NONE), "r"(dr7));
+                     :
+                     : "r"(subject_at), "r"(after_subject), "r"((uint64_t)&selector), "r"(dr3),
+                       "r"(DR6_NONE), "r"(dr7));
     if (w->what & BRANCHES)
         wrmsr(IA32_DEBUGCTL, DEBUGCTL_BTF_BIT);
 }
 
 static void run_one(const struct job *job, const struct subject *s, const struct way *w)
 {
-    in = (struct registers){.rflags = RFLAGS_FIXED, .r8 = DATA_SELECTOR, .r9 = (uintptr_t)&selector};
+    in = (struct registers){
+        .rflags = RFLAGS_FIXED, .r8 = DATA_SELECTOR, .r9 = (uintptr_t)&selector};
     events = 0;
     text_length = 0;
     text[0] = '\0';
@@ -363,9 +371,10 @@ static void run_one(const struct job *job, const struct subject *s, const struct
     write_cr0(cr0);
     write_cr4(cr4);
     log_printf("instruction: name=%s subject=%s way=%s at=%lu after=%lu cr0=0x%lx cr4=0x%lx "
-               "osxsave=%u cr2=%d events=%s\n", job->name, s->name, w->name,
-               subject_at - (uintptr_t)code, after_subject - (uintptr_t)code, cr0_now, cr4_now,
-               osxsave, cr2 == CR2_PATTERN, text_length != 0 ? text : "none");
+               "osxsave=%u cr2=%d events=%s\n",
+               job->name, s->name, w->name, subject_at - (uintptr_t)code,
+               after_subject - (uintptr_t)code, cr0_now, cr4_now, osxsave, cr2 == CR2_PATTERN,
+               text_length != 0 ? text : "none");
 }
 
 /* `instruction` or `instruction:SUBJECT`. */

@@ -11,7 +11,7 @@
 #include "x86.h"
 
 #define PERIODS 997
-#define NMI_EVERY 4 /* requests of the next processor */
+#define NMI_EVERY 4         /* requests of the next processor */
 #define ANSWER_WAIT 5000000 /* iterations until the other processor is given up */
 #define EXTRA 2
 #define LINGER 64
@@ -340,13 +340,14 @@ static bool judge(const struct job *job, const struct processor *p, const struct
 
     log_printf("interrupts: name=%s cpu=%u taken=%lu nested=%lu doubled=%lu order=%lu early=%lu "
                "late=%lu lost=%lu left=%lu shadow=%lu nmis=%lu pmis=%lu sent=%lu nmis_lost=%lu "
-               "unknown=%lu both=%lu\n", job->name, p->number, i->taken, i->nested, i->doubled,
-               i->order, i->early, i->late, i->lost, i->left, i->shadow, p->nmis, p->pmis, p->sent,
-               p->lost, p->unknown, p->both);
+               "unknown=%lu both=%lu\n",
+               job->name, p->number, i->taken, i->nested, i->doubled, i->order, i->early, i->late,
+               i->lost, i->left, i->shadow, p->nmis, p->pmis, p->sent, p->lost, p->unknown,
+               p->both);
     return i->taken >= wanted && i->nested != 0 &&
-           i->doubled + i->order + i->early + i->late == 0 &&
-           i->lost + i->left == 0 && shadow && p->lost + p->nested == 0 && own->own != 0 &&
-           p->pmis == own->armed && p->seen == p->sent && p->nmis == nmis && p->unknown <= p->both;
+           i->doubled + i->order + i->early + i->late == 0 && i->lost + i->left == 0 && shadow &&
+           p->lost + p->nested == 0 && own->own != 0 && p->pmis == own->armed &&
+           p->seen == p->sent && p->nmis == nmis && p->unknown <= p->both;
 }
 
 /* `smp-interrupts:COUNT[:PERIOD[:SEED]]`: so many on each processor; with a period, PMIs of about

@@ -21,12 +21,19 @@ static const struct kind {
 } ring = {IA32_DEBUGCTL, MSR_LASTBRANCH_0_FROM_IP, MSR_LASTBRANCH_0_TO_IP, DEBUGCTL_LBR},
   architectural = {IA32_LBR_CTL, IA32_LBR_FROM0, IA32_LBR_TO0, LBR_CTL_ROOT_ALL};
 
-/* Leaf 1CH is the model's highest basic one: past it, and past the highest extended one, the processor
- * gives its data once more. SDM Vol. 2, "CPUID". Gives a bit for each leaf that has data. */
+/* Leaf 1CH is the model's highest basic one: past it, and past the highest extended one, the
+ * processor gives its data once more. SDM Vol. 2, "CPUID". Gives a bit for each leaf that has data.
+ */
 static unsigned past_the_highest(void)
 {
-    static const uint32_t leaves[] = {CPUID_LEAF_ARCH_LBR + 1, 0x3f, 0x40, 0x3fffffff, 0x50000000,
-                                      0x7fffffff, 0x8fffffff, 0xffffffff};
+    static const uint32_t leaves[] = {CPUID_LEAF_ARCH_LBR + 1,
+                                      0x3f,
+                                      0x40,
+                                      0x3fffffff,
+                                      0x50000000,
+                                      0x7fffffff,
+                                      0x8fffffff,
+                                      0xffffffff};
     unsigned found = 0;
 
     for (unsigned i = 0; i < sizeof(leaves) / sizeof(leaves[0]); i++) {
@@ -39,8 +46,8 @@ static unsigned past_the_highest(void)
 /* `lbr:hidden`: there are no architectural records at all, by CPUID and by MSR. */
 static void hidden(const struct job *job)
 {
-    static const uint32_t registers[] = {IA32_LBR_CTL, IA32_LBR_DEPTH, IA32_LBR_FROM0,
-                                         IA32_LBR_FROM0 + 31, IA32_LBR_TO0, IA32_LBR_INFO0};
+    static const uint32_t registers[] = {IA32_LBR_CTL,        IA32_LBR_DEPTH, IA32_LBR_FROM0,
+                                         IA32_LBR_FROM0 + 31, IA32_LBR_TO0,   IA32_LBR_INFO0};
     struct cpuid_result leaf = cpuid(CPUID_LEAF_ARCH_LBR, 0);
     uint64_t value, seen = 0;
 
@@ -83,7 +90,9 @@ void test_lbr(const struct job *job)
                      "3:\n\t"
                      ".endr\n"
                      "2:"
-                     : "=&r"(first), "=&r"(last) : : "rax", "rbx", "rcx", "rdx", "cc", "memory");
+                     : "=&r"(first), "=&r"(last)
+                     :
+                     : "rax", "rbx", "rcx", "rdx", "cc", "memory");
     uint64_t control = rdmsr(kind->control);
     wrmsr(kind->control, 0);
     region_mark(REGION_LBR, false);
@@ -105,7 +114,7 @@ void test_lbr(const struct job *job)
     }
     if (control != kind->on)
         tap_note("MSR 0x%x is 0x%lx, wanted 0x%lx", kind->control, control, kind->on);
-    log_printf("lbr: name=%s wrong=%lu control=%d arch=%d\n", job->name, wrong,
-               control == kind->on, arch);
+    log_printf("lbr: name=%s wrong=%lu control=%d arch=%d\n", job->name, wrong, control == kind->on,
+               arch);
     tap_result(wrong == 0 && control == kind->on, job->name, NULL);
 }

@@ -104,7 +104,9 @@ static void iret_that_faults(void)
                      "mov %1, %%rsp\n\t"
                      "iretq\n"
                      "1:\tmov %%rbx, %%rsp"
-                     : "=m"(fault_resume) : "r"(iret_frame) : "rax", "rbx", "memory", "cc");
+                     : "=m"(fault_resume)
+                     : "r"(iret_frame)
+                     : "rax", "rbx", "memory", "cc");
 }
 
 /* Inside the handler of an NMI, whose stack must stay: the next one has another. */
@@ -127,8 +129,8 @@ static void fault_inside(void)
     cpu_event_stacks(0, other, own[0], own[1]);
 }
 
-/* Where IRET goes is no address; and, under PMUvisor, what it reads is not the guest's memory: an EPT
- * violation, which becomes #GP. */
+/* Where IRET goes is no address; and, under PMUvisor, what it reads is not the guest's memory: an
+ * EPT violation, which becomes #GP. */
 void test_iret_faults(const struct job *job)
 {
     static const uint64_t nowhere[] = {NOT_CANONICAL, CODE_SELECTOR, 2, 0, DATA_SELECTOR};
@@ -183,10 +185,14 @@ static struct send prepare(void)
         struct send s = prepare();                                                                 \
         if (s.memory == NULL)                                                                      \
             __asm__ volatile(before "wrmsr\n\t" after                                              \
-                             : : "c"(X2APIC_ICR), "a"(s.msr_low), "d"(s.msr_high) : "memory");     \
+                             :                                                                     \
+                             : "c"(X2APIC_ICR), "a"(s.msr_low), "d"(s.msr_high)                    \
+                             : "memory");                                                          \
         else                                                                                       \
             __asm__ volatile(before "mov %0, (%1)\n\t" after                                       \
-                             : : "r"(s.memory_value), "r"(s.memory) : "memory");                   \
+                             :                                                                     \
+                             : "r"(s.memory_value), "r"(s.memory)                                  \
+                             : "memory");                                                          \
     } while (0)
 
 /* IF is 1 for a moment: interrupts that firmware left behind are taken and counted as strays. */
@@ -211,11 +217,14 @@ void test_movss(const struct job *job)
         struct send s = prepare();
         if (s.memory == NULL)
             __asm__ volatile("mov %3, %%ss\n\twrmsr\n\tnop"
-                             : : "c"(X2APIC_ICR), "a"(s.msr_low), "d"(s.msr_high), "r"(ss)
+                             :
+                             : "c"(X2APIC_ICR), "a"(s.msr_low), "d"(s.msr_high), "r"(ss)
                              : "memory");
         else
             __asm__ volatile("mov %2, %%ss\n\tmov %0, (%1)\n\tnop"
-                             : : "r"(s.memory_value), "r"(s.memory), "r"(ss) : "memory");
+                             :
+                             : "r"(s.memory_value), "r"(s.memory), "r"(ss)
+                             : "memory");
         linger();
         faults_of_state += nmi.count != before + i + 1;
     }

@@ -32,7 +32,8 @@ static void pairs_of_exits(uint32_t region, uint64_t n, void (*before)(void))
 static void print(const char *item, uint32_t region, uint64_t n, uint64_t delivered)
 {
     log_printf("bench: experiment=events item=%s region=%u ops=%lu metric=delivered unit=count "
-               "value=%lu\n", item, region, n, delivered);
+               "value=%lu\n",
+               item, region, n, delivered);
 }
 
 /* An NMI of the guest's comes in root mode: step `skid`. */

@@ -78,19 +78,26 @@ static unsigned ip_packet(uint8_t header)
 static unsigned extended_packet(const uint8_t *at, struct packets *found)
 {
     switch (at[1]) {
-    case 0x82: return 16; /* PSB */
-    case 0x23: return 2;  /* PSBEND */
-    case 0x03: return 4;  /* CBR */
-    case 0xa3: return 8;  /* TNT, long */
-    case 0xf3: return 2;  /* OVF */
-    case 0x83: return 2;  /* TraceStop */
-    case 0xc8:            /* VMCS */
+    case 0x82:
+        return 16; /* PSB */
+    case 0x23:
+        return 2; /* PSBEND */
+    case 0x03:
+        return 4; /* CBR */
+    case 0xa3:
+        return 8; /* TNT, long */
+    case 0xf3:
+        return 2; /* OVF */
+    case 0x83:
+        return 2; /* TraceStop */
+    case 0xc8:    /* VMCS */
         found->of_vmx++;
         return 7;
     case 0x43: /* PIP */
         found->of_vmx += at[2] & 1;
         return 8;
-    default: return 0;
+    default:
+        return 0;
     }
 }
 
@@ -107,8 +114,13 @@ static unsigned packet(const uint8_t *at, struct packets *found)
     found->pge += (header & 0x1f) == PACKET_TIP_PGE;
     found->pgd += (header & 0x1f) == PACKET_TIP_PGD;
     switch (header & 0x1f) {
-    case 0x0d: case 0x1d: case PACKET_TIP_PGE: case PACKET_TIP_PGD: return ip_packet(header);
-    default: return 0;
+    case 0x0d:
+    case 0x1d:
+    case PACKET_TIP_PGE:
+    case PACKET_TIP_PGD:
+        return ip_packet(header);
+    default:
+        return 0;
     }
 }
 
@@ -178,8 +190,8 @@ static bool output_refused(uint64_t page)
     return rdmsr(IA32_RTIT_STATUS) & RTIT_STATUS_ERROR;
 }
 
-/* `pt-hidden`: every page of reserved memory that the guest cannot read takes no trace either; and by a
- * table, one that lies there and one that leads there. */
+/* `pt-hidden`: every page of reserved memory that the guest cannot read takes no trace either; and
+ * by a table, one that lies there and one that leads there. */
 void test_pt_hidden(const struct job *job)
 {
     uint64_t base, size, value, pages = 0, refused = 0, last = 0, nmis = nmi.count;
@@ -207,12 +219,14 @@ void test_pt_hidden(const struct job *job)
         pages++;
     }
     bool own = !under_pmuvisor() || pages != 0;
-    log_printf("pt: name=%s pages=%lu refused=%lu nmis=%lu\n", job->name, pages, refused, nmi.count - nmis);
+    log_printf("pt: name=%s pages=%lu refused=%lu nmis=%lu\n", job->name, pages, refused,
+               nmi.count - nmis);
     tap_result(own && refused == pages, job->name, NULL);
 }
 
-/* `pt-inject`: the entry that turns a trace on injects an NMI. The page of the trace is translated before that; where it
- * is refused the NMI's delivery is broken off, and it comes all the same, once. */
+/* `pt-inject`: the entry that turns a trace on injects an NMI. The page of the trace is translated
+ * before that; where it is refused the NMI's delivery is broken off, and it comes all the same,
+ * once. */
 void test_pt_inject(const struct job *job)
 {
     uint64_t base, size, value, pages = 0, right = 0;
@@ -269,8 +283,8 @@ void test_pt_breakpoint(const struct job *job)
     tap_result(came && refused == (page != 0), job->name, NULL);
 }
 
-/* `pt-pmi`: two regions of 4 KiB, the first of which interrupts, while the work exits: one NMI for each
- * time that it was full. With a skid they come in root mode as well. */
+/* `pt-pmi`: two regions of 4 KiB, the first of which interrupts, while the work exits: one NMI for
+ * each time that it was full. With a skid they come in root mode as well. */
 void test_pt_pmi(const struct job *job)
 {
     uint64_t nmis = nmi.count, full = 0;

@@ -21,9 +21,9 @@
 static const struct {
     uint32_t first, last;
 } blocks[] = {
-    {0x0c1, 0x0ca}, {0x186, 0x18f}, {0x1a6, 0x1a7}, {0x309, 0x318}, {0x329, 0x329},
-    {0x345, 0x345}, {0x38d, 0x392}, {0x3e0, 0x3e3}, {0x3f1, 0x3f7}, {0x4c1, 0x4ca}, {0x600, 0x600},
-    {0x1309, 0x1318}, {0x1328, 0x1329}, {0x14c1, 0x14c8}, {0x1900, 0x19ff},
+    {0x0c1, 0x0ca}, {0x186, 0x18f},   {0x1a6, 0x1a7},   {0x309, 0x318},   {0x329, 0x329},
+    {0x345, 0x345}, {0x38d, 0x392},   {0x3e0, 0x3e3},   {0x3f1, 0x3f7},   {0x4c1, 0x4ca},
+    {0x600, 0x600}, {0x1309, 0x1318}, {0x1328, 0x1329}, {0x14c1, 0x14c8}, {0x1900, 0x19ff},
 };
 
 /* SDM Vol. 2, "CPUID", leaves 0AH and 23H. */
@@ -73,8 +73,9 @@ void test_registers(const struct job *job)
         wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
     }
     log_printf("registers: name=%s there=%lu tried=%lu all=%lu enabled=%lu taken=%lu counted=%lu "
-               "global=%lu status=%lu\n", job->name, there, tried, all, enabled,
-               taken_bits(IA32_PERF_GLOBAL_CTRL), counted, global, status);
+               "global=%lu status=%lu\n",
+               job->name, there, tried, all, enabled, taken_bits(IA32_PERF_GLOBAL_CTRL), counted,
+               global, status);
     tap_result(enabled == all, job->name, NULL);
 }
 
@@ -89,15 +90,16 @@ static uint64_t rdpmc_at(unsigned cpl, uint32_t index)
     return fuzz_go(&op) ? fuzz_out.gpr[RDX] << 32 | (uint32_t)fuzz_out.gpr[RAX] : ~0ULL;
 }
 
-/* `pmu-user`: general counter 1 and fixed counter 2, whose numbers no field of another one has, each
- * kept from users and not. A processor without that faults at the bit. */
+/* `pmu-user`: general counter 1 and fixed counter 2, whose numbers no field of another one has,
+ * each kept from users and not. A processor without that faults at the bit. */
 void test_pmu_user(const struct job *job)
 {
     static const struct {
         uint32_t index, control, counter;
         uint64_t disable;
-    } counters[] = {{1, IA32_PERFEVTSEL0 + 1, IA32_A_PMC0 + 1, BIT(37)},
-                    {FIXED_COUNTERS | 2, IA32_FIXED_CTR_CTRL, IA32_FIXED_CTR0 + 2, BIT(33 + 4 * 2)}};
+    } counters[] = {
+        {1, IA32_PERFEVTSEL0 + 1, IA32_A_PMC0 + 1, BIT(37)},
+        {FIXED_COUNTERS | 2, IA32_FIXED_CTR_CTRL, IA32_FIXED_CTR0 + 2, BIT(33 + 4 * 2)}};
     bool good = true;
 
     fuzz_setup();
@@ -108,9 +110,11 @@ void test_pmu_user(const struct job *job)
         uint64_t disable = i % 2 ? counters[i / 2].disable : 0, value = COUNTED + i;
         bool done = wrmsr_try(counters[i / 2].control, disable);
         wrmsr(counters[i / 2].counter, value);
-        uint64_t kernel = rdpmc_at(0, counters[i / 2].index), user = rdpmc_at(3, counters[i / 2].index);
+        uint64_t kernel = rdpmc_at(0, counters[i / 2].index),
+                 user = rdpmc_at(3, counters[i / 2].index);
         log_printf("user: index=%u disable=%d done=%d kernel=%d user=%d zero=%d\n",
-                   counters[i / 2].index, disable != 0, done, kernel == value, user == value, user == 0);
+                   counters[i / 2].index, disable != 0, done, kernel == value, user == value,
+                   user == 0);
         good &= kernel == value && user == (done && disable ? 0 : value);
         wrmsr(counters[i / 2].control, 0);
         wrmsr(counters[i / 2].counter, 0);

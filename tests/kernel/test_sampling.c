@@ -95,7 +95,9 @@ static uint64_t run_blocks(void)
                      ".rept " NOPS_BEHIND "\n\t"
                      "nop\n\t"
                      ".endr"
-                     : "=&S"(first) : : "rax", "rbx", "rcx", "rdx", "cc", "memory");
+                     : "=&S"(first)
+                     :
+                     : "rax", "rbx", "rcx", "rdx", "cc", "memory");
     return first;
 }
 
@@ -109,10 +111,7 @@ static uint64_t counted(uint64_t offset)
            (in < BLOCK_FIRST_NOP ? in / 2 : 2 - exits + in - BLOCK_FIRST_NOP);
 }
 
-static uint64_t records(void)
-{
-    return (ds.index - ds.base) / RECORD_BYTES;
-}
+static uint64_t records(void) { return (ds.index - ds.base) / RECORD_BYTES; }
 
 /* `pebs-records`: the distance of all records up to the PMI, and what the PMI shows. */
 void test_pebs_records(const struct job *job)
@@ -154,7 +153,9 @@ static bool run_until_fault(uint64_t at)
                      ".rept 60\n\tnop\n\t.endr\n\t"
                      "movb $1, %0\n"
                      "1: movq $0, fault_resume(%%rip)"
-                     : "=&q"(done) : : "memory", "cc");
+                     : "=&q"(done)
+                     :
+                     : "memory", "cc");
     sampling_off();
     return done;
 }
@@ -194,7 +195,9 @@ void test_pebs_apic(const struct job *job)
                      ".set at, 0\n\t"
                      ".rept 60\n\tmovl %0, at(%1)\n\t.set at, at + 4\n\t.endr\n"
                      "1:\tmovq $0, fault_resume(%%rip)"
-                     : : "a"(STORED), "D"(words) : "memory");
+                     :
+                     : "a"(STORED), "D"(words)
+                     : "memory");
     sampling_off();
     while (stored < STORES && words[stored] == STORED)
         stored++;

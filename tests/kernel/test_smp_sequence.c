@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * INIT and SIPI in any order to a processor that does something of its own: runs, halts, loops at
- * the first instruction that a SIPI gives it, waits, or does what an experiment begins there. At the
- * end it has to start, as natively. `smp-sequence:SEED:FIRST:COUNT` prints a hash of each. SDM Vol. 3, "MP Initialization
- * Protocol Algorithm for MP Systems", "Local APIC State After It Receives an INIT Reset".
+ * the first instruction that a SIPI gives it, waits, or does what an experiment begins there. At
+ * the end it has to start, as natively. `smp-sequence:SEED:FIRST:COUNT` prints a hash of each. SDM
+ * Vol. 3, "MP Initialization Protocol Algorithm for MP Systems", "Local APIC State After It
+ * Receives an INIT Reset".
  */
 #include "smp.h"
 
@@ -15,9 +16,9 @@
 #include "x86.h"
 
 #define ACTIONS_MAX 6
-#define WAIT 200 /* microseconds for what a processor is to do by itself */
+#define WAIT 200             /* microseconds for what a processor is to do by itself */
 #define ALIVE_WAIT 10000000u /* iterations */
-#define CODE_PAGE 1 /* smp_page(), beside the one of the start code */
+#define CODE_PAGE 1          /* smp_page(), beside the one of the start code */
 
 static void spin(struct processor *self)
 {
@@ -35,7 +36,7 @@ static void halt(struct processor *self)
 static void lasting(struct processor *self)
 {
     FOR_EACH_AROUND(a)
-        a->begin_lasting();
+    a->begin_lasting();
     spin(self);
 }
 
@@ -44,8 +45,8 @@ static void lasting(struct processor *self)
 static void place_code(uint64_t random)
 {
     static const uint8_t codes[][6] = {
-        {0xeb, 0xfe}, {0x90, 0xeb, 0xfd}, {0xfa, 0xf4, 0xeb, 0xfd}, {0xfb, 0xeb, 0xfd},
-        {0x0f, 0xa2, 0xeb, 0xfc}, {0xf3, 0x90, 0xeb, 0xfc},
+        {0xeb, 0xfe},       {0x90, 0xeb, 0xfd},       {0xfa, 0xf4, 0xeb, 0xfd},
+        {0xfb, 0xeb, 0xfd}, {0x0f, 0xa2, 0xeb, 0xfc}, {0xf3, 0x90, 0xeb, 0xfc},
     };
 
     memcpy((void *)smp_page(CODE_PAGE), codes[random % (sizeof(codes) / sizeof(codes[0]))],
@@ -87,7 +88,7 @@ static uint64_t act(struct processor *p, uint64_t action, uint64_t random)
         /* What lasted, and was stopped meanwhile, is not in the way of the same again. */
         int64_t result = 0;
         FOR_EACH_AROUND(a)
-            result += a->try_lasting();
+        result += a->try_lasting();
         return (uint64_t)result;
     }
     }
@@ -113,7 +114,8 @@ static uint64_t run(uint64_t seed, uint64_t number, bool verbose)
     if (work != NULL)
         smp_leave_with(p, work);
     /* What lasts takes its time to begin. */
-    for (unsigned i = 0; i < ALIVE_WAIT && (work == spin || work == lasting) && p->alive == alive; i++)
+    for (unsigned i = 0; i < ALIVE_WAIT && (work == spin || work == lasting) && p->alive == alive;
+         i++)
         __asm__ volatile("pause");
     smp_delay(WAIT);
     for (unsigned i = 0; i < count; i++) {

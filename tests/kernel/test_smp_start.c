@@ -38,7 +38,7 @@
 #define IA32_LSTAR 0xc0000082
 #define IA32_CSTAR 0xc0000083
 #define IA32_FMASK 0xc0000084
-#define CET_PATTERN 3 /* SH_STK_EN, WR_SHSTK_EN */
+#define CET_PATTERN 3                                  /* SH_STK_EN, WR_SHSTK_EN */
 #define TRACING (RTIT_CTL_TRACE_EN | BIT(2) | BIT(13)) /* OS, BranchEn */
 #define PATTERN_ADDRESS 0xffff800012345000ULL
 #define FCW_DOUBLE 0x027f /* not what FINIT gives */
@@ -46,8 +46,22 @@
 #define MARK 0x800 /* in the page of the start code */
 
 static const uint16_t apic_offsets[] = {
-    APIC_ID, 0x030, APIC_TPR, 0x0d0, APIC_SVR, 0x100, 0x200, 0x280, APIC_LVT_TIMER, 0x330,
-    APIC_LVT_PMI, APIC_LVT_LINT0, 0x360, APIC_LVT_ERROR, APIC_TIMER_INITIAL, APIC_TIMER_DIVIDE,
+    APIC_ID,
+    0x030,
+    APIC_TPR,
+    0x0d0,
+    APIC_SVR,
+    0x100,
+    0x200,
+    0x280,
+    APIC_LVT_TIMER,
+    0x330,
+    APIC_LVT_PMI,
+    APIC_LVT_LINT0,
+    0x360,
+    APIC_LVT_ERROR,
+    APIC_TIMER_INITIAL,
+    APIC_TIMER_DIVIDE,
 };
 #define APIC_OFFSETS (sizeof(apic_offsets) / sizeof(apic_offsets[0]))
 
@@ -104,7 +118,9 @@ static void spoil(struct processor *self)
     wrmsr(IA32_PERF_GLOBAL_CTRL, 1);
     write_cr2(PATTERN_ADDRESS);
     __asm__ volatile("mov %0, %%dr0\n\tmov %0, %%dr1\n\tmov %0, %%dr2\n\tmov %0, %%dr3\n\t"
-                     "mov %1, %%dr6" : : "r"(PATTERN_ADDRESS), "r"(0xffff4ff0ULL));
+                     "mov %1, %%dr6"
+                     :
+                     : "r"(PATTERN_ADDRESS), "r"(0xffff4ff0ULL));
     __asm__ volatile("fninit\n\tfld1\n\tfldcw %0" : : "m"(fcw));
     for (;;)
         self->alive++;
@@ -193,8 +209,8 @@ void test_smp_init_msrs(const struct job *job)
         smp_run_on(p, keep_msrs);
         for (unsigned n = 0; n < INIT_MSRS; n++)
             if (init_msrs[n].there)
-                log_printf("init: cpu=%u msr=0x%x spoilt=0x%lx after=0x%lx\n", i, init_msrs[n].index,
-                           init_msrs[n].spoilt, init_msrs[n].after);
+                log_printf("init: cpu=%u msr=0x%x spoilt=0x%lx after=0x%lx\n", i,
+                           init_msrs[n].index, init_msrs[n].spoilt, init_msrs[n].after);
     }
     tap_result(up, job->name, NULL);
 }
@@ -205,14 +221,17 @@ static void say_state(const struct job *job, const struct processor *p, uint64_t
 
     memcpy(&s, (const void *)(page + (uint64_t)(start_state - start_code)), sizeof(s));
     log_printf("state: name=%s cpu=%u eax=0x%x ecx=0x%x edx=0x%x ebx=0x%x esp=0x%x ebp=0x%x "
-               "esi=0x%x edi=0x%x eflags=0x%x\n", job->name, p->number, s.eax, s.ecx, s.edx, s.ebx,
-               s.esp, s.ebp, s.esi, s.edi, s.eflags);
+               "esi=0x%x edi=0x%x eflags=0x%x\n",
+               job->name, p->number, s.eax, s.ecx, s.edx, s.ebx, s.esp, s.ebp, s.esi, s.edi,
+               s.eflags);
     log_printf("state: name=%s cpu=%u page=0x%lx cs=0x%x ds=0x%x es=0x%x ss=0x%x fs=0x%x gs=0x%x "
-               "gdt=0x%x,0x%x idt=0x%x,0x%x\n", job->name, p->number, page, s.cs, s.ds, s.es, s.ss,
-               s.fs, s.gs, s.gdt_base, s.gdt_limit, s.idt_base, s.idt_limit);
+               "gdt=0x%x,0x%x idt=0x%x,0x%x\n",
+               job->name, p->number, page, s.cs, s.ds, s.es, s.ss, s.fs, s.gs, s.gdt_base,
+               s.gdt_limit, s.idt_base, s.idt_limit);
     log_printf("state: name=%s cpu=%u cr0=0x%x cr2=0x%x cr3=0x%x cr4=0x%x dr0=0x%x dr1=0x%x "
-               "dr2=0x%x dr3=0x%x dr6=0x%x dr7=0x%x fcw=0x%x fsw=0x%x\n", job->name, p->number,
-               s.cr0, s.cr2, s.cr3, s.cr4, s.dr0, s.dr1, s.dr2, s.dr3, s.dr6, s.dr7, s.fcw, s.fsw);
+               "dr2=0x%x dr3=0x%x dr6=0x%x dr7=0x%x fcw=0x%x fsw=0x%x\n",
+               job->name, p->number, s.cr0, s.cr2, s.cr3, s.cr4, s.dr0, s.dr1, s.dr2, s.dr3, s.dr6,
+               s.dr7, s.fcw, s.fsw);
     for (unsigned i = 0; i < START_MSRS; i++)
         log_printf("state: name=%s cpu=%u msr_%x=0x%lx\n", job->name, p->number, s.msr[i].index,
                    s.msr[i].value);
@@ -296,12 +315,14 @@ static processor_work work_named(const char *word)
     static const struct {
         const char *name;
         processor_work work;
-    } works[] = {{"running", spin}, {"halted", halt}, {"asleep", sleep_for_good},
-                 {"exiting", exit_on_and_on}, {"handler", handle_forever}};
+    } works[] = {{"running", spin},
+                 {"halted", halt},
+                 {"asleep", sleep_for_good},
+                 {"exiting", exit_on_and_on},
+                 {"handler", handle_forever}};
 
     for (unsigned i = 0; i < sizeof(works) / sizeof(works[0]); i++)
-        if (strlen(works[i].name) == strlen(word) &&
-            memcmp(works[i].name, word, strlen(word)) == 0)
+        if (strlen(works[i].name) == strlen(word) && memcmp(works[i].name, word, strlen(word)) == 0)
             return works[i].work;
     return NULL;
 }
@@ -337,8 +358,10 @@ void test_smp_init(const struct job *job)
             for (uint64_t n = 0; n < round * 7 % 97; n++)
                 __asm__ volatile("nop");
             bool up = smp_restart(p, page);
-            memcpy(&cs, (const void *)(page + (uint64_t)(start_state - start_code) +
-                                       offsetof(struct start_state, cs)), sizeof(cs));
+            memcpy(&cs,
+                   (const void *)(page + (uint64_t)(start_state - start_code) +
+                                  offsetof(struct start_state, cs)),
+                   sizeof(cs));
             if (ran && up && cs == page >> 4) {
                 smp_run_on(p, nothing);
                 continue;
@@ -451,9 +474,9 @@ void test_smp_sipi(const struct job *job)
  * in 16-bit mode, sets a mark in its page and halts for good. RUNS is 1 where it must run. */
 void test_smp_hidden(const struct job *job)
 {
-    static const uint8_t code[] = {
-        0x2e, 0xc6, 0x06, MARK & 0xff, MARK >> 8, 1, /* mov byte [cs:MARK], 1 */
-        0xfa, 0xf4, 0xeb, 0xfc};                     /* again: cli; hlt; jmp again */
+    static const uint8_t code[] = {0x2e,      0xc6, 0x06, MARK & 0xff,
+                                   MARK >> 8, 1,                 /* mov byte [cs:MARK], 1 */
+                                   0xfa,      0xf4, 0xeb, 0xfc}; /* again: cli; hlt; jmp again */
     uint64_t page = smp_page(1), ran = 0;
     volatile uint8_t *mark = (volatile uint8_t *)(page + MARK);
 

@@ -16,11 +16,11 @@
 #define LEAF_PMU 0x0a
 #define NO_HYPERCALL 0x7fffffff
 #define MSR_NOBODYS 0x40000000
-#define EXITS_APART 8    /* iterations between two exits */
-#define EXITS_BEFORE 3   /* one to so many, before each NMI is sent */
-#define WAIT 20000       /* iterations until an NMI or PMI counts as lost */
-#define WAIT_HOST 4000   /* the same where each look is an exit */
-#define LINGER 2000      /* for one too many */
+#define EXITS_APART 8  /* iterations between two exits */
+#define EXITS_BEFORE 3 /* one to so many, before each NMI is sent */
+#define WAIT 20000     /* iterations until an NMI or PMI counts as lost */
+#define WAIT_HOST 4000 /* the same where each look is an exit */
+#define LINGER 2000    /* for one too many */
 #define PERIODS 97
 
 static uint64_t rounds, period;
@@ -83,10 +83,7 @@ static void end(struct processor *self)
 }
 
 /* Each time another period, so that the overflow is anywhere in the loop and in its exits. */
-static void arm(struct processor *self)
-{
-    smp_pmi_arm(self, period + self->pmis % PERIODS);
-}
+static void arm(struct processor *self) { smp_pmi_arm(self, period + self->pmis % PERIODS); }
 
 static void pmi_storm(struct processor *self)
 {
@@ -181,9 +178,9 @@ static bool judge(const struct job *job, const struct processor *p, uint64_t pmi
                        : p->unknown == 0 && p->both == 0 && p->unmasked == 0);
 
     log_printf("storm: name=%s cpu=%u nmis=%lu pmis=%lu sent=%lu seen=%lu lost=%lu unknown=%lu "
-               "both=%lu nested=%lu unmasked=%lu exits=%lu\n", job->name, p->number, p->nmis,
-               p->pmis, p->sent, p->seen, p->lost, p->unknown, p->both, p->nested, p->unmasked,
-               p->exits);
+               "both=%lu nested=%lu unmasked=%lu exits=%lu\n",
+               job->name, p->number, p->nmis, p->pmis, p->sent, p->seen, p->lost, p->unknown,
+               p->both, p->nested, p->unmasked, p->exits);
     return good;
 }
 
@@ -247,8 +244,8 @@ static void host_storm(struct processor *self)
             uint64_t before = host_has_handled(target, &recovered);
             for (uint64_t i = 0; i <= n % EXITS_BEFORE; i++)
                 make_exit(self);
-            self->lost += (int64_t)hypercall_all(HYPERCALL_TEST_BACKTRACE, target->number + 1, 0,
-                                                 0).rax != 0;
+            self->lost += (int64_t)hypercall_all(HYPERCALL_TEST_BACKTRACE, target->number + 1, 0, 0)
+                              .rax != 0;
             uint64_t now = before;
             for (uint64_t i = 0; i < WAIT_HOST && now == before; i++) {
                 pass_time(self, i);
@@ -288,12 +285,12 @@ void test_smp_host(const struct job *job)
         uint64_t handled = host_has_handled(p, &recovered) - before[i];
         recovered -= recovered_before[i];
         log_printf("storm: name=%s cpu=%u nmis=%lu handled=%lu recovered=%lu seen=%lu unknown=%lu "
-                   "lost=%lu nested=%lu exits=%lu\n", job->name, i, p->nmis, handled, recovered,
-                   p->seen, p->unknown, p->lost, p->nested, p->exits);
+                   "lost=%lu nested=%lu exits=%lu\n",
+                   job->name, i, p->nmis, handled, recovered, p->seen, p->unknown, p->lost,
+                   p->nested, p->exits);
         good = good && rounds != 0 && handled == rounds * others && p->unknown >= recovered &&
-               p->unknown - recovered <= p->seen &&
-               p->seen == rounds / 2 * others && p->nmis == p->seen + p->unknown && p->lost == 0 &&
-               p->nested == 0 && p->both == 0;
+               p->unknown - recovered <= p->seen && p->seen == rounds / 2 * others &&
+               p->nmis == p->seen + p->unknown && p->lost == 0 && p->nested == 0 && p->both == 0;
     }
     tap_result(good, job->name, NULL);
 }

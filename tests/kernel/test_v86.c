@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Virtual-8086 mode, natively and across exits: with IOPL 0 and 3, with CR4.VME and without, in single
- * steps and not. A line for each run has the first event: a #GP of HLT where there was none before.
- * SDM Vol. 3, "8086 Emulation"; "Virtual-8086 Mode Extensions".
+ * Virtual-8086 mode, natively and across exits: with IOPL 0 and 3, with CR4.VME and without, in
+ * single steps and not. A line for each run has the first event: a #GP of HLT where there was none
+ * before. SDM Vol. 3, "8086 Emulation"; "Virtual-8086 Mode Extensions".
  */
 #include "fuzz.h"
 #include "smp.h"
@@ -22,7 +22,7 @@
 #define GATE_USER_32 0xee
 #define EXCEPTIONS_32 20
 #define PORT_REFUSED 0x80
-#define PORT_FREE 0x84 /* a string there is no exit's to refuse */
+#define PORT_FREE 0x84    /* a string there is no exit's to refuse */
 #define IVT_HANDLER 0x800 /* in the page of the code */
 #define STACK_AT 0xf00
 #define LAST_BYTES 0xfffe
@@ -40,8 +40,9 @@ struct v86 {
     } out;
 };
 _Static_assert(offsetof(struct v86, idt) == 16 && offsetof(struct v86, cr4) == 32 &&
-               offsetof(struct v86, eip) == 44 && offsetof(struct v86, eax) == 72 &&
-               offsetof(struct v86, out) == 84, "v86.asm");
+                   offsetof(struct v86, eip) == 44 && offsetof(struct v86, eax) == 72 &&
+                   offsetof(struct v86, out) == 84,
+               "v86.asm");
 extern const char v86_code[];
 extern const uint64_t v86_stubs;
 
@@ -115,7 +116,8 @@ static void tables_make(uint64_t code, bool vme)
     tss.io[PORT_REFUSED / 8] = BIT(PORT_REFUSED % 8);
     tss.io[sizeof(tss.io) - 1] = 0xff;
     run = (struct v86){
-        .gdt = {sizeof(gdt) - 1, fuzz_physical(gdt)}, .idt = {sizeof(idt) - 1, fuzz_physical(idt)},
+        .gdt = {sizeof(gdt) - 1, fuzz_physical(gdt)},
+        .idt = {sizeof(idt) - 1, fuzz_physical(idt)},
         .cr4 = (uint32_t)(read_cr4() | CR4_OSXSAVE | (vme ? CR4_VME : 0)),
         .cr4_after = (uint32_t)read_cr4(),
         .stack = (uint32_t)(fuzz_physical(stack) + sizeof(stack) / 2),
@@ -142,7 +144,8 @@ static void execute(const struct instruction *i, uint64_t page, unsigned iopl, b
     run.cs = segment;
     run.ss = run.ds = run.es = (uint32_t)(page >> 4);
     run.esp = STACK_AT;
-    run.eflags = (uint32_t)(EFLAGS_VM | RFLAGS_FIXED | (iopl == 3 ? IOPL_3 : 0) | (step ? RFLAGS_TF : 0));
+    run.eflags = (uint32_t)(EFLAGS_VM | RFLAGS_FIXED | (iopl == 3 ? IOPL_3 : 0) |
+                            (step ? RFLAGS_TF : 0));
     run.edx = i->port != 0 ? i->port : machine_pm1a_control();
     ivt[0] = IVT_HANDLER;
     ivt[1] = (uint16_t)(page >> 4);
@@ -151,11 +154,12 @@ static void execute(const struct instruction *i, uint64_t page, unsigned iopl, b
     ivt[0] = before[0];
     ivt[1] = before[1];
     cpu_setup();
-    log_printf("v86: instruction=%s iopl=%u vme=%d step=%d vector=%u error=%u ip=0x%x cs=%d flags=0x%x "
-               "sp=0x%x eax=0x%x ebx=0x%x ecx=0x%x edx=0x%x\n", i->name, iopl, vme, step, run.out.vector,
-               run.out.error, run.out.eip, run.out.cs == segment, run.out.eflags, run.out.esp,
-               i->values ? run.out.eax : 0, i->values ? run.out.ebx : 0, i->values ? run.out.ecx : 0,
-               i->values ? run.out.edx : 0);
+    log_printf(
+        "v86: instruction=%s iopl=%u vme=%d step=%d vector=%u error=%u ip=0x%x cs=%d flags=0x%x "
+        "sp=0x%x eax=0x%x ebx=0x%x ecx=0x%x edx=0x%x\n",
+        i->name, iopl, vme, step, run.out.vector, run.out.error, run.out.eip, run.out.cs == segment,
+        run.out.eflags, run.out.esp, i->values ? run.out.eax : 0, i->values ? run.out.ebx : 0,
+        i->values ? run.out.ecx : 0, i->values ? run.out.edx : 0);
 }
 
 /* `v86` */

@@ -26,10 +26,10 @@ static uint64_t stack_before;
 
 /* Where EIP wraps to: back to 64-bit mode, and from there to the end of far_return(). */
 struct landing {
-    uint8_t jump[16];   /* JMP FAR CODE_SELECTOR:16 */
-    uint8_t move[2];    /* MOV RAX, */
+    uint8_t jump[16]; /* JMP FAR CODE_SELECTOR:16 */
+    uint8_t move[2];  /* MOV RAX, */
     uint64_t back;
-    uint8_t go[2];      /* JMP RAX */
+    uint8_t go[2]; /* JMP RAX */
 } __attribute__((packed));
 
 static void far_return(struct landing *landing)
@@ -55,8 +55,8 @@ static uint64_t *table_at(uint64_t entry) { return (uint64_t *)(entry & PTE_ADDR
 
 void test_wrap(const struct job *job)
 {
-    static const struct landing code = {.jump = {0xea, 16, 0, 0, 0, CODE_SELECTOR, 0},
-                                        .move = {0x48, 0xb8}, .go = {0xff, 0xe0}};
+    static const struct landing code = {
+        .jump = {0xea, 16, 0, 0, 0, CODE_SELECTOR, 0}, .move = {0x48, 0xb8}, .go = {0xff, 0xe0}};
     struct landing *low = NULL, before;
     struct table_register gdtr;
     uint64_t *directory = table_at(table_at(table_at(read_cr3())[0])[DIRECTORY_4TH_GIB]);

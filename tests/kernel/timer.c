@@ -56,7 +56,4 @@ void timer_nmi_start(void)
     outb(PIT_CHANNEL_0, TIMER_TICKS >> 8);
 }
 
-void timer_nmi_stop(void)
-{
-    io_apic_write(IO_APIC_ENTRY(IO_APIC_PIN_PIT), ENTRY_MASKED);
-}
+void timer_nmi_stop(void) { io_apic_write(IO_APIC_ENTRY(IO_APIC_PIN_PIT), ENTRY_MASKED); }

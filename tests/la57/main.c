@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * An EFI application that starts PMUvisor as other firmware does: with 5-level paging on, with load
- * options that are no text, as of a boot option that firmware made itself, and with CR4.CET and ACPI
- * tables that are mapped read-only. The emulator's firmware does none of that.
+ * options that are no text, as of a boot option that firmware made itself, and with CR4.CET and
+ * ACPI tables that are mapped read-only. The emulator's firmware does none of that.
  */
 #include <efi.h>
 
@@ -64,8 +64,10 @@ static bool make_read_only(uint64_t address)
     uint64_t *entry = NULL, table = read_cr3();
 
     for (unsigned level = TABLE_LEVELS + 1; level >= 1; level--) {
-        entry = &((uint64_t *)(uintptr_t)(table & PTE_ADDRESS))
-                     [address >> (PAGE_SHIFT + TABLE_INDEX_BITS * (level - 1)) & (TABLE_ENTRIES - 1)];
+        entry = &((uint64_t *)(uintptr_t)(table &
+                                          PTE_ADDRESS))[address >> (PAGE_SHIFT + TABLE_INDEX_BITS *
+                                                                                     (level - 1)) &
+                                                        (TABLE_ENTRIES - 1)];
         if (level > 1 && *entry & PTE_PS && !split(entry, level))
             return false;
         table = *entry;
@@ -74,7 +76,8 @@ static bool make_read_only(uint64_t address)
     return true;
 }
 
-/* The emulator's firmware itself clears CR0.WP, which CR4.CET forbids: so CET comes when it is gone. */
+/* The emulator's firmware itself clears CR0.WP, which CR4.CET forbids: so CET comes when it is
+ * gone. */
 static EFI_EXIT_BOOT_SERVICES exit_boot_services;
 static EFIAPI EFI_STATUS exit_with_cet(EFI_HANDLE image, UINTN key)
 {
@@ -112,8 +115,7 @@ static bool image_path(EFI_HANDLE volume, uint8_t *out, uint64_t size)
     EFI_GUID device_path = DEVICE_PATH_PROTOCOL;
     uint8_t *node, *at = out;
 
-    if (EFI_ERROR(system_table->BootServices->HandleProtocol(volume, &device_path,
-                                                             (void **)&node)))
+    if (EFI_ERROR(system_table->BootServices->HandleProtocol(volume, &device_path, (void **)&node)))
         return false;
     for (; (node[0] & EFI_DP_TYPE_MASK) != END_DEVICE_PATH_TYPE; at += node[2], node += node[2]) {
         if (node[2] < 4 || node[3] != 0 || (uint64_t)(at - out) + node[2] > size / 2)

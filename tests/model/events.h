@@ -30,7 +30,7 @@
 #define WORK_PERIOD 3
 
 /* Basic exit reasons, and what the guest asks for by VMCALL. */
-#define R_NMI 0 /* EXIT_REASON_EXCEPTION_OR_NMI */
+#define R_NMI 0    /* EXIT_REASON_EXCEPTION_OR_NMI */
 #define R_WINDOW 8 /* EXIT_REASON_NMI_WINDOW */
 #define R_OTHER 10
 #define R_RETURNED 18

@@ -68,7 +68,9 @@ static void nmi_handler(void)
 static void sender(void) { (void)nmi_request_backtrace(&the_cpu); }
 
 static void (*const functions[CO_COUNT])(void) = {
-    [CO_STAY] = stay, [CO_NMI] = nmi_handler, [CO_SENDER] = sender,
+    [CO_STAY] = stay,
+    [CO_NMI] = nmi_handler,
+    [CO_SENDER] = sender,
 };
 
 static void first(void)
@@ -168,7 +170,11 @@ static void write_to(const volatile void *address)
     void __tsan_write##n(void *a);                                                                 \
     void __tsan_read##n(void *a) { access_to(a); }                                                 \
     void __tsan_write##n(void *a) { write_to(a); }
-HOOK(1) HOOK(2) HOOK(4) HOOK(8) HOOK(16)
+HOOK(1)
+HOOK(2)
+HOOK(4)
+HOOK(8)
+HOOK(16)
 void __tsan_init(void);
 void __tsan_init(void) {}
 
@@ -392,10 +398,7 @@ unsigned branch_records_count(UNUSED const struct branch_records *r, UNUSED uint
 }
 void pmu_freeze_as_guest(UNUSED const struct cpu *cpu) {}
 void log_printf(UNUSED const char *format, ...) {}
-void processor_end(UNUSED struct cpu *cpu, UNUSED uint64_t rip, UNUSED bool in_root)
-{
-    abort();
-}
+void processor_end(UNUSED struct cpu *cpu, UNUSED uint64_t rip, UNUSED bool in_root) { abort(); }
 void hypervisor_fault(UNUSED const char *format, ...) { abort(); }
 
 void model_start(bool passthrough, bool lazy, bool platform, bool legacy)

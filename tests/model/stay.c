@@ -25,8 +25,8 @@ static void host_work(struct cpu *cpu)
 }
 
 static const exit_handler handlers[] = {
-    [R_NMI] = exit_nmi, [R_WINDOW] = exit_nmi_window, [R_OTHER] = other,
-    [R_RETURNED] = returned, [R_SWITCH] = switched, [R_WORK] = host_work,
+    [R_NMI] = exit_nmi,      [R_WINDOW] = exit_nmi_window, [R_OTHER] = other,
+    [R_RETURNED] = returned, [R_SWITCH] = switched,        [R_WORK] = host_work,
 };
 
 void stay(void)

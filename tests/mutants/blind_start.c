@@ -28,10 +28,12 @@ bool __wrap_vmx_is_available(struct refusal *r)
 
 void __wrap_vmx_capability_read(struct vmx_capability *c)
 {
-    *c = (struct vmx_capability){
-        .basic = (uint64_t)VMX_BASIC_MEMORY_TYPE_WB << VMX_BASIC_MEMORY_TYPE_SHIFT,
-        .ept_vpid = ~0ULL, .cr0_fixed1 = ~0ULL, .physical_address_bits = 40,
-        .execute_disable = true};
+    *c = (struct vmx_capability){.basic = (uint64_t)VMX_BASIC_MEMORY_TYPE_WB
+                                          << VMX_BASIC_MEMORY_TYPE_SHIFT,
+                                 .ept_vpid = ~0ULL,
+                                 .cr0_fixed1 = ~0ULL,
+                                 .physical_address_bits = 40,
+                                 .execute_disable = true};
     for (unsigned set = 0; set < SET_COUNT; set++)
         c->allowed[set] = ~0ULL << 32; /* none must be 1, each may be */
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A hypervisor that gives the guest a #GP for its IRET, and sets the blocking by NMI again that the IRET
- * has ended: an NMI that waits must be seen not to come.
+ * A hypervisor that gives the guest a #GP for its IRET, and sets the blocking by NMI again that the
+ * IRET has ended: an NMI that waits must be seen not to come.
  */
 #include "vmx/exit/exit.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A hypervisor that leaves out those of VMX's controls that an MSR of the emulator says, a bit for each.
- * Of Intel PT's: the guest's trace, or the machine, must be seen to be another one without. Of
- * architectural LBRs: the guest must be seen to find root mode's branches among its own.
+ * A hypervisor that leaves out those of VMX's controls that an MSR of the emulator says, a bit for
+ * each. Of Intel PT's: the guest's trace, or the machine, must be seen to be another one without.
+ * Of architectural LBRs: the guest must be seen to find root mode's branches among its own.
  */
 #include "vmx/capability.h"
 #include "vmx.h"
@@ -19,9 +19,12 @@ static const struct {
     enum control_set set;
     uint64_t bit;
 } controls[] = {
-    {SET_SECONDARY, SECONDARY_CONCEAL_VMX_FROM_PT}, {SET_SECONDARY, SECONDARY_PT_GUEST_PHYSICAL},
-    {SET_EXIT, EXIT_CONCEAL_FROM_PT},               {SET_EXIT, EXIT_CLEAR_RTIT_CTL},
-    {SET_ENTRY, ENTRY_CONCEAL_FROM_PT},             {SET_ENTRY, ENTRY_LOAD_RTIT_CTL},
+    {SET_SECONDARY, SECONDARY_CONCEAL_VMX_FROM_PT},
+    {SET_SECONDARY, SECONDARY_PT_GUEST_PHYSICAL},
+    {SET_EXIT, EXIT_CONCEAL_FROM_PT},
+    {SET_EXIT, EXIT_CLEAR_RTIT_CTL},
+    {SET_ENTRY, ENTRY_CONCEAL_FROM_PT},
+    {SET_ENTRY, ENTRY_LOAD_RTIT_CTL},
     {SET_EXIT, EXIT_CLEAR_LBR_CTL},
 };
 

@@ -13,9 +13,7 @@ void __wrap_apic_set_init_state(void);
 void __real_exit_init(struct cpu *cpu);
 void __wrap_exit_init(struct cpu *cpu);
 
-void __wrap_apic_set_init_state(void)
-{
-}
+void __wrap_apic_set_init_state(void) {}
 
 void __wrap_exit_init(struct cpu *cpu)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A hypervisor that takes CS.L alone for 64-bit mode: in legacy mode, where software may set the bit, an
- * instruction at the end of 4 GiB must be seen to stop it.
+ * A hypervisor that takes CS.L alone for 64-bit mode: in legacy mode, where software may set the
+ * bit, an instruction at the end of 4 GiB must be seen to stop it.
  */
 #include "vmx/exit/exit.h"
 #include "vmx/root/fault.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A hypervisor of which two processors do not come through their start: 1 stays in a loop, 2 takes a
- * fault. The others have to go on without them.
+ * A hypervisor of which two processors do not come through their start: 1 stays in a loop, 2 takes
+ * a fault. The others have to go on without them.
  */
 #include "vmx/start/start.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A processor that had begun to deliver an NMI in the shadow of STI or MOV SS, as some do: the entry
- * that delivers it again must not keep the shadow.
+ * A processor that had begun to deliver an NMI in the shadow of STI or MOV SS, as some do: the
+ * entry that delivers it again must not keep the shadow.
  */
 #include "vmx/exit/exit.h"
 

@@ -8,7 +8,4 @@
 
 void __wrap_vmx_exit(struct cpu *cpu);
 
-void __wrap_vmx_exit(struct cpu *cpu)
-{
-    count_and_handle(cpu);
-}
+void __wrap_vmx_exit(struct cpu *cpu) { count_and_handle(cpu); }

@@ -7,7 +7,4 @@
 
 void __wrap_pmu_freeze_as_guest(const struct cpu *cpu);
 
-void __wrap_pmu_freeze_as_guest(const struct cpu *cpu)
-{
-    (void)cpu;
-}
+void __wrap_pmu_freeze_as_guest(const struct cpu *cpu) { (void)cpu; }

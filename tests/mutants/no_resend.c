@@ -7,7 +7,4 @@
 
 bool __wrap_apic_send_self_nmi(void);
 
-bool __wrap_apic_send_self_nmi(void)
-{
-    return false;
-}
+bool __wrap_apic_send_self_nmi(void) { return false; }

@@ -5,6 +5,4 @@
  */
 void __wrap_processors_stop(void);
 
-void __wrap_processors_stop(void)
-{
-}
+void __wrap_processors_stop(void) {}

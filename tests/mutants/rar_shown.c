@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A hypervisor that shows IA32_CORE_CAPABILITIES as it is: what that enumerates must be seen to be absent.
+ * A hypervisor that shows IA32_CORE_CAPABILITIES as it is: what that enumerates must be seen to be
+ * absent.
  */
 #include "msr.h"
 #include "vmx/exit/exit.h"

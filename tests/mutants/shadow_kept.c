@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A hypervisor whose INIT leaves the shadow stacks' MSRs that are not in the VMCS: a processor must be seen
- * to start with what was in them before.
+ * A hypervisor whose INIT leaves the shadow stacks' MSRs that are not in the VMCS: a processor must
+ * be seen to start with what was in them before.
  */
 #include "msr.h"
 #include "vmx/exit/exit.h"

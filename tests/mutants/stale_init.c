@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A processor that keeps an INIT pending through the wait-for-SIPI state, as the SDM lets it: it exits
- * before the first instruction after the SIPI. The hypervisor is whole: it has to start the processor
- * all the same.
+ * A processor that keeps an INIT pending through the wait-for-SIPI state, as the SDM lets it: it
+ * exits before the first instruction after the SIPI. The hypervisor is whole: it has to start the
+ * processor all the same.
  */
 #include "vmx/exit/exit.h"
 

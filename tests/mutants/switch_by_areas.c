@@ -2,9 +2,9 @@
  *
  * The registers that counting needs are switched at each exit and entry by VMX's own lists, the MSR
  * areas: the exit stores the guest's and loads root mode's, the entry loads the guest's. The thesis
- * (section 3.1) argues against it. The ledger counts the accesses. The status has no register that a
- * list could put back. IA32_PERF_GLOBAL_CTRL keeps its controls; where it has none that saves it, its
- * entry comes first, and is copied to where the policy looks for it: that is all that root mode
+ * (section 3.1) argues against it. The ledger counts the accesses. The status has no register that
+ * a list could put back. IA32_PERF_GLOBAL_CTRL keeps its controls; where it has none that saves it,
+ * its entry comes first, and is copied to where the policy looks for it: that is all that root mode
  * executes for this. SDM Vol. 3, "VM-Exit Controls for MSRs"; "VM-Entry Controls for MSRs".
  */
 #include "pmu/pmu.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A hypervisor that enters the guest in a shadow as if no single step were pending, as an exit there
- * may save it: the entry must fail, be mended and be made again, and the step must come.
+ * A hypervisor that enters the guest in a shadow as if no single step were pending, as an exit
+ * there may save it: the entry must fail, be mended and be made again, and the step must come.
  */
 #include "vmx/exit/exit.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * What PMUvisor would make of a machine without VMX (QEMU): an EFI application that links the
- * hypervisor's own ACPI, MTRR, EPT and e820 code, and runs it on what firmware says of this machine.
- * One line "plan: KEY=VALUE ..." and "plan: ok NAME" or "plan: FAIL NAME" for each check, "plan: end" at
- * the end; then QEMU ends.
+ * hypervisor's own ACPI, MTRR, EPT and e820 code, and runs it on what firmware says of this
+ * machine. One line "plan: KEY=VALUE ..." and "plan: ok NAME" or "plan: FAIL NAME" for each check,
+ * "plan: end" at the end; then QEMU ends.
  */
 #include <efi.h>
 
@@ -37,7 +37,8 @@ static bool all_mapped(const struct efi_map *map, const struct ept_request *q, u
 
     for (uint64_t at = 0; at < map->size; at += map->descriptor_size) {
         const EFI_MEMORY_DESCRIPTOR *d = (const void *)((const uint8_t *)map->entries + at);
-        uint64_t pages[] = {d->PhysicalStart, d->PhysicalStart + (d->NumberOfPages - 1) * PAGE_SIZE};
+        uint64_t pages[] = {d->PhysicalStart,
+                            d->PhysicalStart + (d->NumberOfPages - 1) * PAGE_SIZE};
         for (unsigned i = 0; i < 2; i++) {
             uint64_t entry = ept_lookup(root, pages[i], &bytes);
             if (d->Type == EfiMemoryMappedIO || pages[i] - q->hidden->base < q->hidden->size)
@@ -64,18 +65,23 @@ static void run(EFI_SYSTEM_TABLE *system)
 {
     static struct mtrr_state mtrr;
     struct efi_map map = {.entries = firmware_allocate(system, EfiReservedMemoryType, MAP_BYTES)};
-    struct boot_e820_entry *e820 = firmware_allocate(system, EfiReservedMemoryType, E820_MAX * sizeof(*e820));
+    struct boot_e820_entry *e820 = firmware_allocate(system, EfiReservedMemoryType,
+                                                     E820_MAX * sizeof(*e820));
     UINTN size = MAP_BYTES, key, stride;
     UINT32 version;
     struct range pool = {0};
-    struct ept_request q = {.mtrr = &mtrr, .hidden = &pool, .hidden_count = 1, .page_2m = true,
+    struct ept_request q = {.mtrr = &mtrr,
+                            .hidden = &pool,
+                            .hidden_count = 1,
+                            .page_2m = true,
                             .address_bits = cpuid(CPUID_LEAF_ADDRESS_SIZES, 0).eax & 0xff};
 
     acpi_facts_read(firmware_rsdp(system), &facts);
     acpi_check(facts.rsdp);
     mtrr_read(&mtrr);
     if (map.entries == NULL || e820 == NULL ||
-        EFI_ERROR(system->BootServices->GetMemoryMap(&size, map.entries, &key, &stride, &version))) {
+        EFI_ERROR(
+            system->BootServices->GetMemoryMap(&size, map.entries, &key, &stride, &version))) {
         check("memory_map", false);
         return;
     }
@@ -101,8 +107,9 @@ static void run(EFI_SYSTEM_TABLE *system)
         const struct e820_overlay overlay = {pool, E820_RESERVED};
         uint64_t count = e820_build(&map, &overlay, 1, e820, E820_MAX);
         log_printf("plan: top=0x%lx reach=0x%lx bits=%u 1g=%d tables=%lu announced=%lu "
-                   "descriptors=%lu e820=%lu processors=%u last_id=%u\n", q.top, ept_reach(&q),
-                   q.address_bits, page_1g, used, needed, size / stride, count, facts.processors,
+                   "descriptors=%lu e820=%lu processors=%u last_id=%u\n",
+                   q.top, ept_reach(&q), q.address_bits, page_1g, used, needed, size / stride,
+                   count, facts.processors,
                    facts.processors > 0 ? facts.apic_id[facts.processors - 1] : 0);
         check(page_1g ? "map_1g" : "map_2m", root != 0 && all_mapped(&map, &q, root));
         check(page_1g ? "e820_1g" : "e820_2m", in_order(e820, count));

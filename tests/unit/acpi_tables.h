@@ -49,7 +49,7 @@ static struct tables {
         } __attribute__((packed)) io_apic;
         struct acpi_madt_local_x2apic x2apic[2];
     } __attribute__((packed)) madt;
-} __attribute__((packed)) *t;
+} __attribute__((packed)) * t;
 static uint8_t *area;
 
 static void fill_header(struct acpi_header *h, const char *signature, uint32_t length)

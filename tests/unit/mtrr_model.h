@@ -14,8 +14,8 @@
 #define MODEL_FIX (1ULL << 8)
 #define MODEL_V (1ULL << 11)
 
-static const enum memory_type model_types[] = { MEMORY_UC, MEMORY_WC, MEMORY_WT, MEMORY_WP,
-                                                MEMORY_WB };
+static const enum memory_type model_types[] = {MEMORY_UC, MEMORY_WC, MEMORY_WT, MEMORY_WP,
+                                               MEMORY_WB};
 
 static inline enum memory_type model_type(const struct mtrr_state *m, uint64_t address)
 {
@@ -37,8 +37,7 @@ static inline enum memory_type model_type(const struct mtrr_state *m, uint64_t a
     for (uint32_t i = 0; i < m->variable_count; i++) {
         uint64_t mask = m->variable[i].mask % top & ~0xfffULL;
 
-        if ((m->variable[i].mask & MODEL_V) &&
-            (address & mask) == (m->variable[i].base & mask))
+        if ((m->variable[i].mask & MODEL_V) && (address & mask) == (m->variable[i].base & mask))
             seen |= 1u << (m->variable[i].base & 0xff);
     }
     if (seen == 0)

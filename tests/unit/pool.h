@@ -22,7 +22,7 @@ static inline struct range pool_new(uint64_t pages)
     if (memory == NULL)
         abort();
     memset(memory, 0xa5, rounded);
-    return (struct range){ .base = (uintptr_t)memory, .size = size };
+    return (struct range){.base = (uintptr_t)memory, .size = size};
 }
 
 static inline void pool_free(struct range pool) { free((void *)(uintptr_t)pool.base); }

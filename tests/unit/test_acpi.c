@@ -157,9 +157,9 @@ static void test_serial(void **state)
         uint64_t address;
         uint16_t port, divisor;
     } cases[] = {
-        {0, ACPI_SPACE_IO, 7, 0x3f8, 0x3f8, 1},     {1, ACPI_SPACE_IO, 3, 0x3e8, 0x3e8, 12},
-        {0x12, ACPI_SPACE_IO, 4, 0x2e8, 0x2e8, 6},  {0, ACPI_SPACE_IO, 6, 0x6ab0, 0x6ab0, 2},
-        {0, ACPI_SPACE_IO, 0, 0x3f8, 0x3f8, 0},     {0, ACPI_SPACE_IO, 255, 0x3f8, 0x3f8, 0},
+        {0, ACPI_SPACE_IO, 7, 0x3f8, 0x3f8, 1},      {1, ACPI_SPACE_IO, 3, 0x3e8, 0x3e8, 12},
+        {0x12, ACPI_SPACE_IO, 4, 0x2e8, 0x2e8, 6},   {0, ACPI_SPACE_IO, 6, 0x6ab0, 0x6ab0, 2},
+        {0, ACPI_SPACE_IO, 0, 0x3f8, 0x3f8, 0},      {0, ACPI_SPACE_IO, 255, 0x3f8, 0x3f8, 0},
         {0, ACPI_SPACE_MEMORY, 7, 0xfe032000, 0, 1}, {3, ACPI_SPACE_IO, 7, 0x3f8, 0, 1},
         {0, ACPI_SPACE_IO, 7, 0x103f8, 0, 1},
     };
@@ -190,8 +190,8 @@ static void test_serial(void **state)
 static void check_edit(uint32_t apic_id, const uint32_t wanted_flags[5])
 {
     struct tables before = *t;
-    struct guest_acpi_result done =
-        guest_acpi_edit(rsdp(), keep(apic_id), DOORBELL, area, AREA_SIZE);
+    struct guest_acpi_result done = guest_acpi_edit(rsdp(), keep(apic_id), DOORBELL, area,
+                                                    AREA_SIZE);
     assert_true(done.processors_limited);
     assert_true(done.reset_watched);
 
@@ -216,8 +216,7 @@ static void check_edit(uint32_t apic_id, const uint32_t wanted_flags[5])
     }
     for (int i = 0; i < 2; i++) {
         assert_int_equal(copy->x2apic[i].flags, wanted_flags[3 + i]);
-        assert_int_equal(copy->x2apic[i].x2apic_id,
-                         0x100u + i == apic_id ? apic_id : 0xffffffffu);
+        assert_int_equal(copy->x2apic[i].x2apic_id, 0x100u + i == apic_id ? apic_id : 0xffffffffu);
     }
     assert_memory_equal(&copy->io_apic, &t->madt.io_apic, sizeof(copy->io_apic));
 
@@ -316,9 +315,9 @@ static void test_edit_without_reset(void **state)
 
 /* Name (\_S3, Package {5, 5, 0, 0}), Name (_S5, Package {7, 1}) with a long PkgLength, and what
  * only looks like a name. */
-static const uint8_t aml[] = {0x08, '\\', '_', 'S', '3', '_', 0x12, 0x08, 4, 0x0a, 5, 0x0a, 5, 0, 0,
-                              0x08, '_', 'S', '5', '_', 0x12, 0x46, 0x00, 2, 0x0a, 7, 1,
-                              0x70, '_', 'S', '4', '_', 0};
+static const uint8_t aml[] = {0x08, '\\', '_',  'S', '3',  '_',  0x12, 0x08, 4,   0x0a, 5,
+                              0x0a, 5,    0,    0,   0x08, '_',  'S',  '5',  '_', 0x12, 0x46,
+                              0x00, 2,    0x0a, 7,   1,    0x70, '_',  'S',  '4', '_',  0};
 
 static void set_dsdt(const void *bytes, size_t size)
 {

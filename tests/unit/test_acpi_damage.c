@@ -16,10 +16,7 @@
 
 static char said[4096];
 
-static void catch(const char *text, size_t length)
-{
-    strncat(said, text, length);
-}
+static void catch (const char *text, size_t length) { strncat(said, text, length); }
 
 static void test_damaged_lengths(void **state)
 {

@@ -29,7 +29,7 @@ static struct tables {
         uint32_t entries[TABLES];
     } __attribute__((packed)) rsdt;
     struct acpi_header table[TABLES];
-} __attribute__((packed)) *t;
+} __attribute__((packed)) * t;
 
 static void seal(struct acpi_header *h, const char *signature, uint32_t length)
 {

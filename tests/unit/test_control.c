@@ -99,15 +99,18 @@ static const struct {
     unsigned bit;
     const char *name;
 } ept_needed[] = {
-    {6, "4-level walk"}, {14, "write-back"}, {16, "2 MiB"}, {26, "INVEPT"},
+    {6, "4-level walk"},
+    {14, "write-back"},
+    {16, "2 MiB"},
+    {26, "INVEPT"},
 };
 
 #define BASIC_WRITE_BACK (UINT64_C(6) << 50) /* IA32_VMX_BASIC bits 53:50 */
 
 /* Bits that must be 1: what processors with the "true" capability MSRs have. */
 static const uint32_t forced[SET_COUNT] = {
-    [SET_PIN] = 0x00000016,       [SET_PRIMARY] = 0x04006172, [SET_SECONDARY] = 0,
-    [SET_EXIT] = 0x00036dfb,      [SET_ENTRY] = 0x000011fb,
+    [SET_PIN] = 0x00000016,  [SET_PRIMARY] = 0x04006172, [SET_SECONDARY] = 0,
+    [SET_EXIT] = 0x00036dfb, [SET_ENTRY] = 0x000011fb,
 };
 
 /* A machine that has everything. */
@@ -442,7 +445,7 @@ static void test_global_ctrl_erratum(void **state)
 static void test_each_forced_control(void **state)
 {
     static const uint32_t default1[SET_COUNT] = {
-        [SET_PIN] = 0x16, [SET_PRIMARY] = 0x04006172, [SET_SECONDARY] = 0,
+        [SET_PIN] = 0x16,     [SET_PRIMARY] = 0x04006172, [SET_SECONDARY] = 0,
         [SET_EXIT] = 0x36dff, [SET_ENTRY] = 0x11ff,
     };
     struct vmx_capability c = full_machine();
@@ -509,7 +512,8 @@ static void test_pmu_off(void **state)
     choose(&c, false, &off);
     on.value[SET_ENTRY] &= ~BIT_OF(ENTRY_LOAD_GLOBAL_CTRL_BIT);
     on.value[SET_EXIT] &= ~(BIT_OF(EXIT_LOAD_GLOBAL_CTRL_BIT) | BIT_OF(EXIT_SAVE_GLOBAL_CTRL_BIT));
-    for (unsigned i = 0; i < COUNT(for_pt); i++) /* its PMI would show in a register that is hidden */
+    for (unsigned i = 0; i < COUNT(for_pt);
+         i++) /* its PMI would show in a register that is hidden */
         on.value[for_pt[i].set] &= ~BIT_OF(for_pt[i].bit);
     for (unsigned set = 0; set < SET_COUNT; set++)
         assert_int_equal(off.value[set], on.value[set]);

@@ -30,19 +30,39 @@ struct known {
 
 static const struct known known[] = {
     /* What Linux and the compilers make of a dword in memory. */
-    {"mov [0xffffffffff5fb340], esi", 7, {0x89, 0x34, 0x25, 0x40, 0xb3, 0x5f, 0xff}, STORE, GPR_RSI,
+    {"mov [0xffffffffff5fb340], esi",
+     7,
+     {0x89, 0x34, 0x25, 0x40, 0xb3, 0x5f, 0xff},
+     STORE,
+     GPR_RSI,
      0},
-    {"mov eax, [0xffffffffff5fb340]", 7, {0x8b, 0x04, 0x25, 0x40, 0xb3, 0x5f, 0xff}, LOAD, GPR_RAX,
+    {"mov eax, [0xffffffffff5fb340]",
+     7,
+     {0x8b, 0x04, 0x25, 0x40, 0xb3, 0x5f, 0xff},
+     LOAD,
+     GPR_RAX,
      0},
     {"mov [rdi-0xa04cc0], esi", 6, {0x89, 0xb7, 0x40, 0xb3, 0x5f, 0xff}, STORE, GPR_RSI, 0},
     {"xchg [rdi+0x10], esi", 3, {0x87, 0x77, 0x10}, EXCHANGE, GPR_RSI, 0},
     {"lock xchg [rdi], r9d", 4, {0xf0, 0x44, 0x87, 0x0f}, EXCHANGE, GPR_R9, 0},
-    {"mov dword [0xffffffffff5fb0b0], 0", 11,
-     {0xc7, 0x04, 0x25, 0xb0, 0xb0, 0x5f, 0xff, 0, 0, 0, 0}, IMMEDIATE, NO_REGISTER, 0},
-    {"mov dword [rip+0x100], 0x400", 10, {0xc7, 0x05, 0, 1, 0, 0, 0, 4, 0, 0}, IMMEDIATE,
-     NO_REGISTER, 0x400},
-    {"mov dword [rbx+8], 0x89abcdef", 7, {0xc7, 0x43, 0x08, 0xef, 0xcd, 0xab, 0x89}, IMMEDIATE,
-     NO_REGISTER, 0x89abcdef},
+    {"mov dword [0xffffffffff5fb0b0], 0",
+     11,
+     {0xc7, 0x04, 0x25, 0xb0, 0xb0, 0x5f, 0xff, 0, 0, 0, 0},
+     IMMEDIATE,
+     NO_REGISTER,
+     0},
+    {"mov dword [rip+0x100], 0x400",
+     10,
+     {0xc7, 0x05, 0, 1, 0, 0, 0, 4, 0, 0},
+     IMMEDIATE,
+     NO_REGISTER,
+     0x400},
+    {"mov dword [rbx+8], 0x89abcdef",
+     7,
+     {0xc7, 0x43, 0x08, 0xef, 0xcd, 0xab, 0x89},
+     IMMEDIATE,
+     NO_REGISTER,
+     0x89abcdef},
     /* Addresses: SIB with and without base, displacements, REX.B and REX.X without effect. */
     {"mov r15d, [rax+rbx*4]", 4, {0x44, 0x8b, 0x3c, 0x98}, LOAD, GPR_R15, 0},
     {"mov ecx, [r12+r13*8+0x7f]", 5, {0x43, 0x8b, 0x4c, 0xec, 0x7f}, LOAD, GPR_RCX, 0},
@@ -55,16 +75,36 @@ static const struct known known[] = {
     {"mov ecx, gs:[rbx]", 3, {0x65, 0x8b, 0x0b}, LOAD, GPR_RCX, 0},
     {"mov esp, [rbx]", 2, {0x8b, 0x23}, LOAD, GPR_RSP, 0},
     /* The address in the instruction, of the size that addresses have. */
-    {"mov eax, [0xfee00020], 64-bit offset", 9, {0xa1, 0x20, 0x00, 0xe0, 0xfe, 0, 0, 0, 0}, LOAD,
-     GPR_RAX, 0},
-    {"mov [0xfee000b0], eax, 64-bit offset", 9, {0xa3, 0xb0, 0x00, 0xe0, 0xfe, 0, 0, 0, 0}, STORE,
-     GPR_RAX, 0},
-    {"the same with REX.R, which counts for ModRM alone", 10,
-     {0x44, 0xa1, 0x20, 0x00, 0xe0, 0xfe, 0, 0, 0, 0}, LOAD, GPR_RAX, 0},
-    {"mov eax, [0xfee00020], 32-bit offset", 6, {0x67, 0xa1, 0x20, 0x00, 0xe0, 0xfe}, LOAD, GPR_RAX,
+    {"mov eax, [0xfee00020], 64-bit offset",
+     9,
+     {0xa1, 0x20, 0x00, 0xe0, 0xfe, 0, 0, 0, 0},
+     LOAD,
+     GPR_RAX,
      0},
-    {"mov [0xfee000b0], eax, 32-bit offset, REX behind the prefix", 7,
-     {0x67, 0x40, 0xa3, 0xb0, 0x00, 0xe0, 0xfe}, STORE, GPR_RAX, 0},
+    {"mov [0xfee000b0], eax, 64-bit offset",
+     9,
+     {0xa3, 0xb0, 0x00, 0xe0, 0xfe, 0, 0, 0, 0},
+     STORE,
+     GPR_RAX,
+     0},
+    {"the same with REX.R, which counts for ModRM alone",
+     10,
+     {0x44, 0xa1, 0x20, 0x00, 0xe0, 0xfe, 0, 0, 0, 0},
+     LOAD,
+     GPR_RAX,
+     0},
+    {"mov eax, [0xfee00020], 32-bit offset",
+     6,
+     {0x67, 0xa1, 0x20, 0x00, 0xe0, 0xfe},
+     LOAD,
+     GPR_RAX,
+     0},
+    {"mov [0xfee000b0], eax, 32-bit offset, REX behind the prefix",
+     7,
+     {0x67, 0x40, 0xa3, 0xb0, 0x00, 0xe0, 0xfe},
+     STORE,
+     GPR_RAX,
+     0},
     {"REX before another prefix is void", 4, {0x44, 0x2e, 0x8b, 0x0b}, LOAD, GPR_RCX, 0},
     {"REX before another REX is void", 4, {0x4c, 0x40, 0x8b, 0x0b}, LOAD, GPR_RCX, 0},
 };
@@ -73,8 +113,7 @@ static const struct known known[] = {
 enum result { DONE, SHORT, UNKNOWN };
 
 /* Decodes a copy of exactly that length, so that ASan sees a read past the end. */
-static enum result decode_exactly(const uint8_t *bytes, unsigned count,
-                                  struct instruction *out)
+static enum result decode_exactly(const uint8_t *bytes, unsigned count, struct instruction *out)
 {
     uint8_t *copy = malloc(count + (count == 0));
 
@@ -98,8 +137,8 @@ static void test_known_forms(void **state)
                         (i.has_immediate ? IMMEDIATE : 0u);
         if (i.length != known[k].length || what != known[k].what || i.reg != known[k].reg ||
             i.immediate != known[k].immediate)
-            fail_msg("%s: length %u, %u, register %u, immediate 0x%x", known[k].text, i.length, what,
-                     i.reg, i.immediate);
+            fail_msg("%s: length %u, %u, register %u, immediate 0x%x", known[k].text, i.length,
+                     what, i.reg, i.immediate);
     }
 }
 
@@ -136,7 +175,8 @@ static void test_refused(void **state)
         {"cmp eax, [rsi]", 2, {0x3b, 0x06}},
         {"and dword [rbx+0x340], -2", 7, {0x83, 0xa3, 0x40, 0x03, 0x00, 0x00, 0xfe}},
         {"test [rax], r9d", 3, {0x44, 0x85, 0x08}},
-        {"test dword [rax+0x300], 0x1000", 10,
+        {"test dword [rax+0x300], 0x1000",
+         10,
          {0xf7, 0x80, 0x00, 0x03, 0x00, 0x00, 0x00, 0x10, 0x00, 0x00}},
         {"xacquire xchg [rbx], ecx", 3, {0xf2, 0x87, 0x0b}},
         {"group 11, /1", 6, {0xc7, 0x0b, 0, 0, 0, 0}},
@@ -197,10 +237,8 @@ static void test_random_bytes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_known_forms),
-        cmocka_unit_test(test_every_cut_is_short),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_too_long),
+        cmocka_unit_test(test_known_forms),  cmocka_unit_test(test_every_cut_is_short),
+        cmocka_unit_test(test_refused),      cmocka_unit_test(test_too_long),
         cmocka_unit_test(test_random_bytes),
     };
 

@@ -27,10 +27,7 @@
 static uint8_t text[ROOM];
 static uint32_t used;
 
-static void put(uint32_t at, uint64_t value, unsigned bytes)
-{
-    memcpy(&text[at], &value, bytes);
-}
+static void put(uint32_t at, uint64_t value, unsigned bytes) { memcpy(&text[at], &value, bytes); }
 
 static void begin(void)
 {
@@ -155,9 +152,18 @@ static void lengths_of_structures(void **state)
 {
     static const struct {
         uint16_t type, said;
-    } bad[] = {{DRHD, 0}, {DRHD, 3}, {DRHD, 4}, {DRHD, DRHD_LENGTH - 1}, {DRHD, DRHD_LENGTH + 9},
-               {RMRR, 0}, {RMRR, RMRR_LENGTH - 1}, {RMRR, RMRR_LENGTH + 1}, {ATSR, 0}, {ATSR, 3},
-               {ATSR, RMRR_LENGTH + 1}, {0xffff, 0xffff}};
+    } bad[] = {{DRHD, 0},
+               {DRHD, 3},
+               {DRHD, 4},
+               {DRHD, DRHD_LENGTH - 1},
+               {DRHD, DRHD_LENGTH + 9},
+               {RMRR, 0},
+               {RMRR, RMRR_LENGTH - 1},
+               {RMRR, RMRR_LENGTH + 1},
+               {ATSR, 0},
+               {ATSR, 3},
+               {ATSR, RMRR_LENGTH + 1},
+               {0xffff, 0xffff}};
     struct dmar d;
 
     (void)state;

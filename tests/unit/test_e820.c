@@ -101,10 +101,10 @@ static void test_overlays_split(void **state)
     (void)state;
     struct wide_descriptor d[] = {{.type = CONVENTIONAL, .base = 0x100000, .pages = 0x100}};
     const struct e820_overlay overlays[] = {
-        {{0x140000, 0x2000}, E820_RESERVED},  /* in the middle */
-        {{0x100000, 0x1000}, E820_ACPI},      /* at the start */
-        {{0x1ff000, 0x3000}, E820_RESERVED},  /* over the end, into nothing */
-        {{0x150000, 0}, E820_RESERVED},       /* empty */
+        {{0x140000, 0x2000}, E820_RESERVED}, /* in the middle */
+        {{0x100000, 0x1000}, E820_ACPI},     /* at the start */
+        {{0x1ff000, 0x3000}, E820_RESERVED}, /* over the end, into nothing */
+        {{0x150000, 0}, E820_RESERVED},      /* empty */
     };
     struct efi_map map = map_of(d, 1);
     struct boot_e820_entry out[MANY];
@@ -183,10 +183,10 @@ static uint32_t wanted_type(const struct wide_descriptor *d, size_t count,
                             const struct e820_overlay *overlays, size_t overlay_count,
                             uint64_t page)
 {
-    static const uint32_t types[] = {[LOADER_CODE] = E820_RAM,       [LOADER_DATA] = E820_RAM,
-                                     [BOOT_DATA] = E820_RAM,         [CONVENTIONAL] = E820_RAM,
-                                     [RUNTIME_DATA] = E820_RESERVED, [ACPI_NVS] = E820_NVS,
-                                     [MMIO] = E820_RESERVED};
+    static const uint32_t types[] = {
+        [LOADER_CODE] = E820_RAM,  [LOADER_DATA] = E820_RAM,       [BOOT_DATA] = E820_RAM,
+        [CONVENTIONAL] = E820_RAM, [RUNTIME_DATA] = E820_RESERVED, [ACPI_NVS] = E820_NVS,
+        [MMIO] = E820_RESERVED};
     uint32_t type = 0;
     for (size_t i = 0; i < overlay_count; i++) {
         uint64_t first = overlays[i].range.base >> 12, n = overlays[i].range.size >> 12;
@@ -205,8 +205,8 @@ static uint32_t wanted_type(const struct wide_descriptor *d, size_t count,
 static void test_random(void **state)
 {
     (void)state;
-    static const uint32_t efi_types[] = {LOADER_CODE, LOADER_DATA, BOOT_DATA, RUNTIME_DATA,
-                                         CONVENTIONAL, ACPI_NVS, MMIO};
+    static const uint32_t efi_types[] = {LOADER_CODE,  LOADER_DATA, BOOT_DATA, RUNTIME_DATA,
+                                         CONVENTIONAL, ACPI_NVS,    MMIO};
     for (int round = 0; round < 3000; round++) {
         struct wide_descriptor d[12];
         struct e820_overlay overlays[3];
@@ -263,10 +263,14 @@ static void test_hide_in_efi_map(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_types_and_merging), cmocka_unit_test(test_unsorted),
-        cmocka_unit_test(test_overlays_split),    cmocka_unit_test(test_contradiction_is_not_ram),
-        cmocka_unit_test(test_overflow),          cmocka_unit_test(test_end_of_addresses),
-        cmocka_unit_test(test_random),            cmocka_unit_test(test_hide_in_efi_map),
+        cmocka_unit_test(test_types_and_merging),
+        cmocka_unit_test(test_unsorted),
+        cmocka_unit_test(test_overlays_split),
+        cmocka_unit_test(test_contradiction_is_not_ram),
+        cmocka_unit_test(test_overflow),
+        cmocka_unit_test(test_end_of_addresses),
+        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_hide_in_efi_map),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

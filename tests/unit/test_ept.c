@@ -56,13 +56,16 @@ static uint64_t build(const struct ept_request *q, uint64_t *used)
 
 static struct mtrr_state flat(enum memory_type type, uint32_t bits)
 {
-    return (struct mtrr_state){ .default_type = MODEL_E | type, .physical_address_bits = bits };
+    return (struct mtrr_state){.default_type = MODEL_E | type, .physical_address_bits = bits};
 }
 
 static struct ept_request request(const struct mtrr_state *m)
 {
-    return (struct ept_request){ .mtrr = m, .address_bits = m->physical_address_bits,
-                                 .page_1g = true, .page_2m = true, .top = 4 * GIB };
+    return (struct ept_request){.mtrr = m,
+                                .address_bits = m->physical_address_bits,
+                                .page_1g = true,
+                                .page_2m = true,
+                                .top = 4 * GIB};
 }
 
 static void assert_mapped(uint64_t root, uint64_t address, uint64_t page, enum memory_type type)
@@ -189,11 +192,11 @@ static void test_hidden_ranges(void **state)
     struct mtrr_state m = flat(MEMORY_WB, 39);
     struct ept_request q = request(&m);
     const struct range hidden[] = {
-        { 3 * GIB + 8 * MIB, 4 * MIB },               /* whole large pages */
-        { 6 * GIB + 5 * PAGE_SIZE, 7 * PAGE_SIZE },   /* inside one */
-        { 9 * GIB + 100, 1 },                         /* one byte hides its page */
-        { 11 * GIB, 2 * GIB },                        /* whole huge pages */
-        { 14 * GIB, 0 },                              /* nothing */
+        {3 * GIB + 8 * MIB, 4 * MIB},             /* whole large pages */
+        {6 * GIB + 5 * PAGE_SIZE, 7 * PAGE_SIZE}, /* inside one */
+        {9 * GIB + 100, 1},                       /* one byte hides its page */
+        {11 * GIB, 2 * GIB},                      /* whole huge pages */
+        {14 * GIB, 0},                            /* nothing */
     };
     uint64_t used, root;
 
@@ -258,7 +261,7 @@ static void test_hidden_range_at_the_very_end(void **state)
 {
     struct mtrr_state m = flat(MEMORY_WB, 36);
     struct ept_request q = request(&m);
-    const struct range hidden = { (1ULL << 36) - PAGE_SIZE, UINT64_MAX }; /* wraps around */
+    const struct range hidden = {(1ULL << 36) - PAGE_SIZE, UINT64_MAX}; /* wraps around */
     uint64_t used, root;
 
     (void)state;
@@ -277,7 +280,7 @@ static void test_out_of_pages(void **state)
 
     (void)state;
     for (uint64_t pages = 0; pages <= 4; pages++) {
-        page_pool_init((struct range){ pool.base, (1 + pages) * PAGE_SIZE });
+        page_pool_init((struct range){pool.base, (1 + pages) * PAGE_SIZE});
         assert_int_equal(ept_build(&q) != 0, pages == 4);
     }
 }
@@ -286,7 +289,7 @@ static void test_out_of_pages(void **state)
 static void test_only_small_pages(void **state)
 {
     struct mtrr_state m = flat(MEMORY_WB, 32);
-    const struct range hidden = { GIB + PAGE_SIZE, GIB };
+    const struct range hidden = {GIB + PAGE_SIZE, GIB};
     struct ept_request q = request(&m);
     uint64_t used, root;
 
@@ -358,9 +361,13 @@ static void random_machine(struct machine *x)
 
     x->mtrr = model_random(bits, limit, random_below(8) == 0 && limit < GIB);
     x->q = (struct ept_request){
-        .mtrr = &x->mtrr, .hidden = x->hidden, .address_bits = bits,
+        .mtrr = &x->mtrr,
+        .hidden = x->hidden,
+        .address_bits = bits,
         .hidden_count = (uint32_t)random_below(HIDDEN_MAX + 1),
-        .page_1g = random_below(2), .page_2m = true, .top = random_below(1ULL << bits),
+        .page_1g = random_below(2),
+        .page_2m = true,
+        .top = random_below(1ULL << bits),
     };
     for (uint32_t i = 0; i < x->q.hidden_count; i++) {
         uint64_t unit = 1ULL << random_below(22);
@@ -440,7 +447,7 @@ static void test_bound_does_not_depend_on_place(void **state)
 static void test_bound_is_reached(void **state)
 {
     struct mtrr_state m = flat(MEMORY_WB, 39);
-    const struct range hidden = { 3 * GIB - 3 * PAGE_SIZE, GIB };
+    const struct range hidden = {3 * GIB - 3 * PAGE_SIZE, GIB};
     struct ept_request q = request(&m);
     uint64_t used;
 

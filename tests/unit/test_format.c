@@ -138,7 +138,7 @@ static void test_log_ring(void **state)
 static char caught[LOG_SIZE];
 static size_t caught_length;
 
-static void catch(const char *text, size_t length)
+static void catch (const char *text, size_t length)
 {
     assert_true(caught_length + length < sizeof(caught));
     memcpy(caught + caught_length, text, length);
@@ -172,10 +172,14 @@ static void test_log_tail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_like_the_hosts), cmocka_unit_test(test_no_string),
-        cmocka_unit_test(test_cut),            cmocka_unit_test(test_huge_width),
-        cmocka_unit_test(test_refuse),         cmocka_unit_test(test_log_sink),
-        cmocka_unit_test(test_log_ring),       cmocka_unit_test(test_log_tail),
+        cmocka_unit_test(test_like_the_hosts),
+        cmocka_unit_test(test_no_string),
+        cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_huge_width),
+        cmocka_unit_test(test_refuse),
+        cmocka_unit_test(test_log_sink),
+        cmocka_unit_test(test_log_ring),
+        cmocka_unit_test(test_log_tail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -214,7 +214,7 @@ static void test_not_canonical(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pages_of_every_size), cmocka_unit_test(test_neighbours),
+        cmocka_unit_test(test_pages_of_every_size),  cmocka_unit_test(test_neighbours),
         cmocka_unit_test(test_broken_at_each_level), cmocka_unit_test(test_root_outside_of_memory),
         cmocka_unit_test(test_reserved_page_size),   cmocka_unit_test(test_not_canonical),
     };

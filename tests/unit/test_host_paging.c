@@ -88,7 +88,7 @@ static void test_each_access(void **state)
     for (int access = HOST_READ_ONLY; access <= HOST_DEVICE; access++) {
         uint64_t base = GIB * (1 + (uint64_t)access) - PAGE_SIZE; /* crosses into another table */
 
-        assert_true(host_paging_map(root, (struct range){ base, 3 * PAGE_SIZE }, access));
+        assert_true(host_paging_map(root, (struct range){base, 3 * PAGE_SIZE}, access));
         assert_int_equal(walk(base - 1), 0);
         for (uint64_t page = 0; page < 3; page++)
             assert_page(base + page * PAGE_SIZE, access);
@@ -99,9 +99,9 @@ static void test_each_access(void **state)
 static void test_map_replaces(void **state)
 {
     (void)state;
-    assert_true(host_paging_map(root, (struct range){ MIB, 8 * PAGE_SIZE }, HOST_READ_WRITE));
-    assert_true(host_paging_map(root, (struct range){ MIB + PAGE_SIZE, PAGE_SIZE },
-                                HOST_READ_EXECUTE));
+    assert_true(host_paging_map(root, (struct range){MIB, 8 * PAGE_SIZE}, HOST_READ_WRITE));
+    assert_true(
+        host_paging_map(root, (struct range){MIB + PAGE_SIZE, PAGE_SIZE}, HOST_READ_EXECUTE));
     assert_page(MIB, HOST_READ_WRITE);
     assert_page(MIB + PAGE_SIZE, HOST_READ_EXECUTE);
     assert_page(MIB + 2 * PAGE_SIZE, HOST_READ_WRITE);
@@ -110,7 +110,7 @@ static void test_map_replaces(void **state)
 static void test_unmap(void **state)
 {
     (void)state;
-    assert_true(host_paging_map(root, (struct range){ MIB, 3 * PAGE_SIZE }, HOST_READ_WRITE));
+    assert_true(host_paging_map(root, (struct range){MIB, 3 * PAGE_SIZE}, HOST_READ_WRITE));
     host_paging_unmap(root, MIB + PAGE_SIZE);
     assert_page(MIB, HOST_READ_WRITE);
     assert_int_equal(walk(MIB + PAGE_SIZE), 0);
@@ -126,11 +126,11 @@ static void test_unmap(void **state)
 static void test_parts_of_pages_are_widened(void **state)
 {
     (void)state;
-    assert_true(host_paging_map(root, (struct range){ MIB + 0xfff, 2 }, HOST_READ_ONLY));
+    assert_true(host_paging_map(root, (struct range){MIB + 0xfff, 2}, HOST_READ_ONLY));
     assert_page(MIB, HOST_READ_ONLY);
     assert_page(MIB + PAGE_SIZE, HOST_READ_ONLY);
     assert_int_equal(walk(MIB + 2 * PAGE_SIZE), 0);
-    assert_true(host_paging_map(root, (struct range){ 2 * MIB + 8, 0 }, HOST_READ_ONLY));
+    assert_true(host_paging_map(root, (struct range){2 * MIB + 8, 0}, HOST_READ_ONLY));
     assert_int_equal(walk(2 * MIB), 0);
 }
 
@@ -139,19 +139,19 @@ static void test_not_canonical(void **state)
     const uint64_t end = 1ULL << 47;
 
     (void)state;
-    assert_true(host_paging_map(root, (struct range){ end - PAGE_SIZE, PAGE_SIZE }, HOST_DEVICE));
+    assert_true(host_paging_map(root, (struct range){end - PAGE_SIZE, PAGE_SIZE}, HOST_DEVICE));
     assert_page(end - PAGE_SIZE, HOST_DEVICE);
-    assert_false(host_paging_map(root, (struct range){ end - PAGE_SIZE, PAGE_SIZE + 1 },
-                                 HOST_DEVICE));
-    assert_false(host_paging_map(root, (struct range){ end, PAGE_SIZE }, HOST_DEVICE));
-    assert_false(host_paging_map(root, (struct range){ PAGE_SIZE, UINT64_MAX }, HOST_DEVICE));
+    assert_false(
+        host_paging_map(root, (struct range){end - PAGE_SIZE, PAGE_SIZE + 1}, HOST_DEVICE));
+    assert_false(host_paging_map(root, (struct range){end, PAGE_SIZE}, HOST_DEVICE));
+    assert_false(host_paging_map(root, (struct range){PAGE_SIZE, UINT64_MAX}, HOST_DEVICE));
 }
 
 static void test_out_of_pages(void **state)
 {
     (void)state;
     assert_non_null(page_alloc(page_pool_free() - 2)); /* one too few for a walk of three */
-    assert_false(host_paging_map(root, (struct range){ 0, PAGE_SIZE }, HOST_READ_WRITE));
+    assert_false(host_paging_map(root, (struct range){0, PAGE_SIZE}, HOST_READ_WRITE));
     assert_int_equal(host_paging_new(), 0);
 }
 
@@ -204,8 +204,8 @@ static void test_random_operations(void **state)
         if (access == UNMAPPED)
             host_paging_unmap(root, base + first * PAGE_SIZE);
         else
-            assert_true(host_paging_map(root, (struct range){ base + first * PAGE_SIZE,
-                                                              count * PAGE_SIZE },
+            assert_true(host_paging_map(root,
+                                        (struct range){base + first * PAGE_SIZE, count * PAGE_SIZE},
                                         (enum host_access)access));
         for (unsigned i = 0; i < SPACE; i++) {
             uint64_t leaf = walk(base + i * PAGE_SIZE);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Unit tests of the log that a reset leaves in memory: what another program finds there is what was
- * logged, oldest byte first; what was changed since is said to be; what ended in order is not found.
+ * logged, oldest byte first; what was changed since is said to be; what ended in order is not
+ * found.
  */
 #include <setjmp.h>
 #include <stdarg.h>

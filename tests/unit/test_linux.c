@@ -78,10 +78,7 @@ static void reject_size(uint64_t size, const char *wanted)
         fail_msg("'%s' is not in: %s", wanted, r.line);
 }
 
-static void reject(const char *wanted)
-{
-    reject_size(FILE_SIZE, wanted);
-}
+static void reject(const char *wanted) { reject_size(FILE_SIZE, wanted); }
 
 static void accept(struct linux_image *image)
 {
@@ -213,10 +210,16 @@ static void test_bad_numbers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(test_good),      CASE(test_initrd_below_its_limit), CASE(test_default_setup_sectors),
-        CASE(test_sizes),     CASE(test_kind),                   CASE(test_protocol),
+        CASE(test_good),
+        CASE(test_initrd_below_its_limit),
+        CASE(test_default_setup_sectors),
+        CASE(test_sizes),
+        CASE(test_kind),
+        CASE(test_protocol),
         CASE(test_short_header),
-        CASE(test_not_64_bit), CASE(test_not_relocatable),       CASE(test_bad_numbers),
+        CASE(test_not_64_bit),
+        CASE(test_not_relocatable),
+        CASE(test_bad_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

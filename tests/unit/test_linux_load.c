@@ -52,20 +52,34 @@ static void prepare(uint64_t descriptor_count)
                 .descriptor_size = sizeof(descriptors[0]),
                 .descriptor_version = 1,
                 .system_table = 0x7000000089},
-        .framebuffer = {.base = 0x480000000, .size = 800 * 600 * 4, .width = 800, .height = 600,
-                        .pixels_per_line = 832, .red_mask = 0xff0000, .green_mask = 0xff00,
-                        .blue_mask = 0xff, .reserved_mask = 0xff000000},
+        .framebuffer = {.base = 0x480000000,
+                        .size = 800 * 600 * 4,
+                        .width = 800,
+                        .height = 600,
+                        .pixels_per_line = 832,
+                        .red_mask = 0xff0000,
+                        .green_mask = 0xff00,
+                        .blue_mask = 0xff,
+                        .reserved_mask = 0xff000000},
     };
     options_default(&bi.options);
     strcpy(bi.options.append, "console=ttyS0 quiet");
 
     file = calloc(1, SETUP_SIZE + KERNEL_SIZE);
     const struct setup_header h = {
-        .setup_sects = 1, .syssize = KERNEL_SIZE / 16, .boot_flag = 0xaa55,
+        .setup_sects = 1,
+        .syssize = KERNEL_SIZE / 16,
+        .boot_flag = 0xaa55,
         .jump = 0x6aeb, /* the header reaches to 0x202 + 0x6a */
-        .header = 0x53726448, .version = 0x020f, .loadflags = LOADED_HIGH,
-        .kernel_alignment = 0x1000, .relocatable_kernel = 1, .xloadflags = XLF_KERNEL_64,
-        .cmdline_size = 2047, .init_size = INIT_SIZE, .pref_address = 0x1000000,
+        .header = 0x53726448,
+        .version = 0x020f,
+        .loadflags = LOADED_HIGH,
+        .kernel_alignment = 0x1000,
+        .relocatable_kernel = 1,
+        .xloadflags = XLF_KERNEL_64,
+        .cmdline_size = 2047,
+        .init_size = INIT_SIZE,
+        .pref_address = 0x1000000,
     };
     memset(file, 0xee, SETUP_SIZE); /* what is not header must not get into boot_params */
     memcpy(file + 0x1f1, &h, sizeof(h));
@@ -135,8 +149,7 @@ static void test_told(void **state)
     assert_int_equal(s->orig_video_isVGA, 0x70);
     assert_int_equal(s->lfb_base, 0x80000000);
     assert_int_equal(s->ext_lfb_base, 4);
-    assert_int_equal(s->capabilities,
-                     VIDEO_CAPABILITY_SKIP_QUIRKS | VIDEO_CAPABILITY_64BIT_BASE);
+    assert_int_equal(s->capabilities, VIDEO_CAPABILITY_SKIP_QUIRKS | VIDEO_CAPABILITY_64BIT_BASE);
     assert_int_equal(s->lfb_width, 800);
     assert_int_equal(s->lfb_linelength, 832 * 4);
     assert_int_equal(s->lfb_size, 832 * 4 * 600);

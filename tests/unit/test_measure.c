@@ -40,8 +40,8 @@ static void begin(uint32_t runs, uint32_t operations)
 {
     static struct measure_environment environment;
 
-    environment = (struct measure_environment){.print = print, .runs = runs,
-                                               .operations = operations};
+    environment = (struct measure_environment){
+        .print = print, .runs = runs, .operations = operations};
     measure_host = &environment;
     printed[0] = '\0';
     calls = 0;

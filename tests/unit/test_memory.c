@@ -40,8 +40,8 @@ static UINTN run_of(UINTN page)
     return end - page;
 }
 
-static EFI_STATUS EFIAPI get_map(UINTN *size, EFI_MEMORY_DESCRIPTOR *map, UINTN *key,
-                                 UINTN *stride, UINT32 *version)
+static EFI_STATUS EFIAPI get_map(UINTN *size, EFI_MEMORY_DESCRIPTOR *map, UINTN *key, UINTN *stride,
+                                 UINT32 *version)
 {
     UINTN room = *size;
 
@@ -55,7 +55,8 @@ static EFI_STATUS EFIAPI get_map(UINTN *size, EFI_MEMORY_DESCRIPTOR *map, UINTN 
         *size += STRIDE;
         if (*size <= room)
             *(EFI_MEMORY_DESCRIPTOR *)((uint8_t *)map + *size - STRIDE) = (EFI_MEMORY_DESCRIPTOR){
-                .Type = types[page], .PhysicalStart = page * PAGE_SIZE,
+                .Type = types[page],
+                .PhysicalStart = page * PAGE_SIZE,
                 .NumberOfPages = run_of(page)};
     }
     return *size <= room ? EFI_SUCCESS : EFI_BUFFER_TOO_SMALL;
@@ -117,9 +118,11 @@ static EFI_STATUS EFIAPI free_pool(void *buffer)
     return EFI_SUCCESS;
 }
 
-static EFI_BOOT_SERVICES services = {
-    .GetMemoryMap = get_map, .AllocatePages = allocate_pages, .FreePages = free_pages,
-    .AllocatePool = allocate_pool, .FreePool = free_pool};
+static EFI_BOOT_SERVICES services = {.GetMemoryMap = get_map,
+                                     .AllocatePages = allocate_pages,
+                                     .FreePages = free_pages,
+                                     .AllocatePool = allocate_pool,
+                                     .FreePool = free_pool};
 
 /* ---- worlds ---- */
 
@@ -130,10 +133,7 @@ static void list(uint64_t from, uint64_t to, int type)
     memset(types + PAGE(from), type, PAGE(to - from));
 }
 
-static void keep(uint64_t from, uint64_t to)
-{
-    memset(kept + PAGE(from), true, PAGE(to - from));
-}
+static void keep(uint64_t from, uint64_t to) { memset(kept + PAGE(from), true, PAGE(to - from)); }
 
 /* A world in which firmware's own memory is everywhere. */
 static int setup(void **state)

@@ -18,8 +18,8 @@
     (CPUID_7_EDX_MD_CLEAR | CPUID_7_EDX_SPEC_CTRL | CPUID_7_EDX_L1D_FLUSH |                        \
      CPUID_7_EDX_ARCH_CAPABILITIES)
 #define MMIO_NO (ARCH_CAP_SBDR_SSDP_NO | ARCH_CAP_FBSDP_NO | ARCH_CAP_PSDP_NO)
-#define CASCADE_LAKE (ARCH_CAP_RDCL_NO | ARCH_CAP_IBRS_ALL | ARCH_CAP_SKIP_L1DFL_VMENTRY |        \
-                      ARCH_CAP_MDS_NO)
+#define CASCADE_LAKE                                                                               \
+    (ARCH_CAP_RDCL_NO | ARCH_CAP_IBRS_ALL | ARCH_CAP_SKIP_L1DFL_VMENTRY | ARCH_CAP_MDS_NO)
 
 static void needs(uint64_t ebx, uint64_t edx, uint64_t capabilities, uint32_t wanted)
 {

@@ -34,7 +34,7 @@
 #define WRITE_HIGH 3072
 
 static const uint32_t outside[] = {
-    LOW_LAST + 1, 0x4000,         0x10000,        0x40000000, 0x7fffffff,
+    LOW_LAST + 1, 0x4000,         0x10000,       0x40000000, 0x7fffffff,
     0x80000000,   HIGH_FIRST - 1, HIGH_LAST + 1, 0xc0010015, UINT32_MAX,
 };
 
@@ -185,12 +185,12 @@ static void test_ranges_over_borders(void **state)
     } ranges[] = {
         {0, 0},
         {0, 31},
-        {5, 18},                          /* begins and ends inside a byte */
-        {LOW_LAST - 15, LOW_LAST + 16},   /* over the end of the low range */
+        {5, 18},                        /* begins and ends inside a byte */
+        {LOW_LAST - 15, LOW_LAST + 16}, /* over the end of the low range */
         {HIGH_FIRST - 16, HIGH_FIRST + 15},
         {HIGH_LAST - 15, HIGH_LAST + 16},
-        {UINT32_MAX - 15, UINT32_MAX},    /* the loop has to end */
-        {0x20, 0x1f},                     /* empty */
+        {UINT32_MAX - 15, UINT32_MAX}, /* the loop has to end */
+        {0x20, 0x1f},                  /* empty */
     };
     uint8_t *found = new_bitmap();
     uint8_t *expected = new_bitmap();
@@ -241,8 +241,8 @@ bool pt_access_register(struct cpu *cpu, uint32_t index, uint64_t *value, bool w
 {
     return pmu_access_register(cpu, index, value, write);
 }
-void inject_gp(void) { }
-void end_instruction(UNUSED const struct cpu *cpu) { }
+void inject_gp(void) {}
+void end_instruction(UNUSED const struct cpu *cpu) {}
 _Noreturn void vmcs_access_failed(uint32_t encoding, bool write)
 {
     fail_msg("%s of 0x%x", write ? "VMWRITE" : "VMREAD", encoding);
@@ -266,7 +266,8 @@ static uint8_t *bitmap_with(bool pmu, enum policy policy, uint32_t primary, uint
     return bitmap;
 }
 
-/* Where VMX translates what architectural PEBS writes (tertiary controls, of which only that is used). */
+/* Where VMX translates what architectural PEBS writes (tertiary controls, of which only that is
+ * used). */
 static uint8_t *bitmap_of(bool pmu, enum policy policy)
 {
     return bitmap_with(pmu, policy, 1u << 17, 0);
@@ -275,7 +276,8 @@ static uint8_t *bitmap_of(bool pmu, enum policy policy)
 /* Without, a write of the buffer's address, IA32_PEBS_BASE, exits; nothing else does. */
 static void test_pebs_past_the_ept(void **state)
 {
-    uint8_t *with = bitmap_of(true, POLICY_MSR_NMI), *without = bitmap_with(true, POLICY_MSR_NMI, 0, 0);
+    uint8_t *with = bitmap_of(true, POLICY_MSR_NMI),
+            *without = bitmap_with(true, POLICY_MSR_NMI, 0, 0);
 
     (void)state;
     assert_false(msr_bitmap_exits(with, 0x3f4, true));
@@ -285,8 +287,8 @@ static void test_pebs_past_the_ept(void **state)
     test_free(without);
 }
 
-/* Intel PT's registers are the guest's where the VM entry loads IA32_RTIT_CTL; else they exit, as with
- * policy=intercept. */
+/* Intel PT's registers are the guest's where the VM entry loads IA32_RTIT_CTL; else they exit, as
+ * with policy=intercept. */
 static void test_pt(void **state)
 {
     uint8_t *absent = bitmap_of(true, POLICY_MSR_NMI);
@@ -312,33 +314,36 @@ static void test_pt(void **state)
 static void test_pmu_by_number(void **state)
 {
     static const uint32_t owned[] = {
-        0x0c1, 0x0ca,               /* IA32_PMC0, 9 */
-        0x186, 0x18f,               /* IA32_PERFEVTSEL0, 9 */
-        0x1a6, 0x1a7,               /* MSR_OFFCORE_RSP_0, 1 */
-        0x309, 0x30a, 0x30b, 0x30c, 0x318, /* IA32_FIXED_CTR0 to 3, 15 */
-        0x329,                      /* MSR_PERF_METRICS */
-        0x345,                      /* IA32_PERF_CAPABILITIES */
-        0x38d, 0x38e, 0x38f, 0x390, 0x391, /* IA32_FIXED_CTR_CTRL, IA32_PERF_GLOBAL_... */
-        0x3f1, 0x3f2, 0x3f4, 0x3f5, 0x3f6, 0x3f7, /* PEBS */
-        0x3e0, 0x3e3, 0x1328, 0x1329, /* MSR_OMR_0 to 3, MSR_SNOOP_RSP_0, 1 */
-        0x4c1, 0x4ca,               /* IA32_A_PMC0, 9 */
-        0x1309, 0x1318, 0x14c1, 0x14c8, /* reload values of PEBS */
-        0x600,                      /* IA32_DS_AREA */
-        0x392,                      /* IA32_PERF_GLOBAL_INUSE */
-        0x1900, 0x1901, 0x1980, 0x1983, /* IA32_PMC_GP0_CTR, its select, IA32_PMC_FX0_CTR, its last */
+        0x0c1,  0x0ca,                         /* IA32_PMC0, 9 */
+        0x186,  0x18f,                         /* IA32_PERFEVTSEL0, 9 */
+        0x1a6,  0x1a7,                         /* MSR_OFFCORE_RSP_0, 1 */
+        0x309,  0x30a,  0x30b,  0x30c,  0x318, /* IA32_FIXED_CTR0 to 3, 15 */
+        0x329,                                 /* MSR_PERF_METRICS */
+        0x345,                                 /* IA32_PERF_CAPABILITIES */
+        0x38d,  0x38e,  0x38f,  0x390,  0x391, /* IA32_FIXED_CTR_CTRL, IA32_PERF_GLOBAL_... */
+        0x3f1,  0x3f2,  0x3f4,  0x3f5,  0x3f6, 0x3f7, /* PEBS */
+        0x3e0,  0x3e3,  0x1328, 0x1329,               /* MSR_OMR_0 to 3, MSR_SNOOP_RSP_0, 1 */
+        0x4c1,  0x4ca,                                /* IA32_A_PMC0, 9 */
+        0x1309, 0x1318, 0x14c1, 0x14c8,               /* reload values of PEBS */
+        0x600,                                        /* IA32_DS_AREA */
+        0x392,                                        /* IA32_PERF_GLOBAL_INUSE */
+        0x1900, 0x1901, 0x1980, 0x1983, /* IA32_PMC_GP0_CTR, its select, IA32_PMC_FX0_CTR, its last
+                                         */
     };
     static const uint32_t others[] = {
-        0x0c0, 0x0cb, 0x185, 0x190, 0x1a5, 0x1a8, 0x308, 0x328, 0x344, 0x346, 0x38c, 0x3f0,
-        0x4c0, 0x4cb, 0x5ff, 0x601, 0x319, 0x393, 0x1308, 0x1319, 0x14c0, 0x14c9, 0x18ff, 0x1a00, /* next to the above */
-        0x000, 0x010, 0x01b, 0x03a, 0x079, 0x08b, 0x0fe, 0x174, 0x179, 0x1a2, 0x1d9, 0x200,
-        0x277, 0x2ff, 0x480, 0x493, 0x6e0, 0x802, 0x830, 0x834, 0xda0,
-        0xc0000080, 0xc0000081, 0xc0000101, 0xc0000102, 0xc0000103,
+        0x0c0,  0x0cb,  0x185,  0x190,      0x1a5,      0x1a8,      0x308,      0x328,      0x344,
+        0x346,  0x38c,  0x3f0,  0x4c0,      0x4cb,      0x5ff,      0x601,      0x319,      0x393,
+        0x1308, 0x1319, 0x14c0, 0x14c9,     0x18ff,     0x1a00, /* next to the above */
+        0x000,  0x010,  0x01b,  0x03a,      0x079,      0x08b,      0x0fe,      0x174,      0x179,
+        0x1a2,  0x1d9,  0x200,  0x277,      0x2ff,      0x480,      0x493,      0x6e0,      0x802,
+        0x830,  0x834,  0xda0,  0xc0000080, 0xc0000081, 0xc0000101, 0xc0000102, 0xc0000103,
     };
 
     /* Branch records work without a PMU, and exit where it exits; the architectural ones only where
      * CPUID may show them, which it may not here. */
     static const uint32_t records[] = {0x1c8, 0x1c9, 0x680, 0x69f, 0x6c0, 0x6df, 0xdc0, 0xddf};
-    static const uint32_t hidden[] = {0x14ce, 0x14cf, 0x1200, 0x121f, 0x1500, 0x151f, 0x1600, 0x161f};
+    static const uint32_t hidden[] = {0x14ce, 0x14cf, 0x1200, 0x121f,
+                                      0x1500, 0x151f, 0x1600, 0x161f};
 
     uint8_t *off = bitmap_of(false, POLICY_MSR), *trapped = bitmap_of(true, POLICY_INTERCEPT);
     uint8_t *passed = bitmap_of(true, POLICY_MSR);
@@ -373,14 +378,10 @@ static void test_pmu_by_number(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_index_alone),
-        cmocka_unit_test(test_empty_and_full),
-        cmocka_unit_test(test_outside_changes_nothing),
-        cmocka_unit_test(test_ranges_over_borders),
-        cmocka_unit_test(test_ranges_add_up),
-        cmocka_unit_test(test_pmu_by_number),
-        cmocka_unit_test(test_pebs_past_the_ept),
-        cmocka_unit_test(test_pt),
+        cmocka_unit_test(test_each_index_alone),        cmocka_unit_test(test_empty_and_full),
+        cmocka_unit_test(test_outside_changes_nothing), cmocka_unit_test(test_ranges_over_borders),
+        cmocka_unit_test(test_ranges_add_up),           cmocka_unit_test(test_pmu_by_number),
+        cmocka_unit_test(test_pebs_past_the_ept),       cmocka_unit_test(test_pt),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

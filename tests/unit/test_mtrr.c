@@ -20,8 +20,8 @@
 
 static struct mtrr_state enabled(enum memory_type default_type)
 {
-    return (struct mtrr_state){ .default_type = ENABLED | default_type,
-                                .physical_address_bits = BITS_39 };
+    return (struct mtrr_state){.default_type = ENABLED | default_type,
+                               .physical_address_bits = BITS_39};
 }
 
 static void add(struct mtrr_state *m, uint64_t base, uint64_t size, enum memory_type type)
@@ -89,10 +89,10 @@ static void test_overlaps(void **state)
     static const struct {
         enum memory_type a, b, result;
     } rules[] = {
-        { MEMORY_WB, MEMORY_WB, MEMORY_WB }, { MEMORY_UC, MEMORY_WB, MEMORY_UC },
-        { MEMORY_UC, MEMORY_WC, MEMORY_UC }, { MEMORY_WT, MEMORY_WB, MEMORY_WT },
-        { MEMORY_WC, MEMORY_WB, MEMORY_UC }, { MEMORY_WP, MEMORY_WT, MEMORY_UC },
-        { MEMORY_WC, MEMORY_WC, MEMORY_WC },
+        {MEMORY_WB, MEMORY_WB, MEMORY_WB}, {MEMORY_UC, MEMORY_WB, MEMORY_UC},
+        {MEMORY_UC, MEMORY_WC, MEMORY_UC}, {MEMORY_WT, MEMORY_WB, MEMORY_WT},
+        {MEMORY_WC, MEMORY_WB, MEMORY_UC}, {MEMORY_WP, MEMORY_WT, MEMORY_UC},
+        {MEMORY_WC, MEMORY_WC, MEMORY_WC},
     };
 
     (void)state;
@@ -236,7 +236,7 @@ static void test_random_sets(void **state)
 /* What a real server has, asked over its whole address space: must be quick by construction. */
 static void test_huge_ranges(void **state)
 {
-    struct mtrr_state m = { .default_type = ENABLED | MEMORY_WB, .physical_address_bits = 52 };
+    struct mtrr_state m = {.default_type = ENABLED | MEMORY_WB, .physical_address_bits = 52};
 
     (void)state;
     m.variable_count = MTRR_VARIABLE_MAX;

@@ -36,25 +36,37 @@ static const struct firmware {
         enum memory_type type;
     } pair[PAIRS];
 } firmware[] = {
-    {"Supermicro X10SDV-TP8F (Xeon D), BIOS 1.0c", 46, MEMORY_WB, 0x0505050505050505,
+    {"Supermicro X10SDV-TP8F (Xeon D), BIOS 1.0c",
+     46,
+     MEMORY_WB,
+     0x0505050505050505,
      {{0x80000000, 0x3fff80000000, MEMORY_UC},
       {0x380000000000, 0x3fc000000000, MEMORY_UC},
       {0xfba00000, 0x3fffffe00000, MEMORY_WT},
       {0xfbc00000, 0x3fffffe00000, MEMORY_WT},
       {0xfbe00000, 0x3ffffff00000, MEMORY_WT}}},
-    {"Acer Nitro AN515-52 (Coffee Lake), BIOS V1.28", 39, MEMORY_WB, 0x0505050505050505,
+    {"Acer Nitro AN515-52 (Coffee Lake), BIOS V1.28",
+     39,
+     MEMORY_WB,
+     0x0505050505050505,
      {{0xc0000000, 0x7fc0000000, MEMORY_UC},
       {0xa0000000, 0x7fe0000000, MEMORY_UC},
       {0x90000000, 0x7ff0000000, MEMORY_UC},
       {0x8c000000, 0x7ffc000000, MEMORY_UC},
       {0x8b000000, 0x7fff000000, MEMORY_UC}}},
-    {"Lenovo 20DT0003GE (Broadwell), BIOS JDET50WW", 39, MEMORY_WB, 0x0505050505050505,
+    {"Lenovo 20DT0003GE (Broadwell), BIOS JDET50WW",
+     39,
+     MEMORY_WB,
+     0x0505050505050505,
      {{0xe0000000, 0x7ff0000000, MEMORY_UC},
       {0xd0000000, 0x7ff0000000, MEMORY_UC},
       {0xce000000, 0x7ffe000000, MEMORY_UC},
       {0xcd000000, 0x7fff000000, MEMORY_UC},
       {0xf0000000, 0x7ff0000000, MEMORY_UC}}},
-    {"Dell S6100 (Atom C2000), BIOS 5.6.5", 36, MEMORY_WB, 0x0505050505050505,
+    {"Dell S6100 (Atom C2000), BIOS 5.6.5",
+     36,
+     MEMORY_WB,
+     0x0505050505050505,
      {{0xc0000000, 0xfc0000000, MEMORY_UC},
       {0x240000000, 0xfc0000000, MEMORY_UC},
       {0x280000000, 0xf80000000, MEMORY_UC},
@@ -62,7 +74,10 @@ static const struct firmware {
       {0x400000000, 0xc00000000, MEMORY_UC},
       {0x800000000, 0x800000000, MEMORY_UC}}},
     /* github.com/zfsonlinux/mountall, issue 7 */
-    {"a machine of 16 GiB whose default is UC", 36, MEMORY_UC, 0x0505050505050505,
+    {"a machine of 16 GiB whose default is UC",
+     36,
+     MEMORY_UC,
+     0x0505050505050505,
      {{0, 0xc00000000, MEMORY_WB},
       {0x400000000, 0xff0000000, MEMORY_WB},
       {0x410000000, 0xff8000000, MEMORY_WB},
@@ -75,7 +90,8 @@ static const struct firmware {
 
 static struct mtrr_state mtrrs_of(const struct firmware *f)
 {
-    struct mtrr_state m = {.capability = MODEL_FIX | 10, .physical_address_bits = f->bits,
+    struct mtrr_state m = {.capability = MODEL_FIX | 10,
+                           .physical_address_bits = f->bits,
                            .default_type = MODEL_E | MODEL_FE | f->default_type,
                            .variable_count = 10};
 
@@ -100,9 +116,13 @@ static void expect_type(uint64_t root, const struct mtrr_state *m, uint64_t reac
 static void check_map(const struct mtrr_state *m, bool page_1g, uint64_t top, struct range pool)
 {
     const struct range hidden[] = {{0x7a000000, 0x2000000}, {0xfed90000, 0x1000}};
-    const struct ept_request q = {.mtrr = m, .hidden = hidden, .hidden_count = 2,
-                                  .address_bits = m->physical_address_bits, .page_1g = page_1g,
-                                  .page_2m = true, .top = top};
+    const struct ept_request q = {.mtrr = m,
+                                  .hidden = hidden,
+                                  .hidden_count = 2,
+                                  .address_bits = m->physical_address_bits,
+                                  .page_1g = page_1g,
+                                  .page_2m = true,
+                                  .top = top};
     uint64_t reach = ept_reach(&q), bytes;
 
     assert_true(reach >= top);
@@ -186,8 +206,8 @@ static void test_1500_entries(void **state)
 
 static struct acpi_madt *madt_of(uint32_t processors)
 {
-    uint32_t length =
-        (uint32_t)(sizeof(struct acpi_madt) + processors * sizeof(struct acpi_madt_local_x2apic));
+    uint32_t length = (uint32_t)(sizeof(struct acpi_madt) +
+                                 processors * sizeof(struct acpi_madt_local_x2apic));
     struct acpi_madt *madt = calloc(1, length);
 
     for (uint32_t i = 0; i < processors; i++)
@@ -250,10 +270,8 @@ static void test_300_processors_one_kept(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_firmwares),
-        cmocka_unit_test(test_1500_entries),
-        CASE(test_300_processors),
-        CASE(test_600_processors),
+        cmocka_unit_test(test_firmwares),   cmocka_unit_test(test_1500_entries),
+        CASE(test_300_processors),          CASE(test_600_processors),
         CASE(test_300_processors_one_kept),
     };
 

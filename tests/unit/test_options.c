@@ -174,11 +174,15 @@ static void test_console(void **state)
     static const struct {
         const char *text;
         uint32_t port;
-    } cases[] = {{"console=com1", 0x3f8},   {"console=0x3e8", 0x3e8}, {"console=0x6Ab0", 0x6ab0},
-                 {"console=0xfff8", 0xfff8}, {"console=0x1", 1},       {"console=none", CONSOLE_NONE},
+    } cases[] = {{"console=com1", 0x3f8},
+                 {"console=0x3e8", 0x3e8},
+                 {"console=0x6Ab0", 0x6ab0},
+                 {"console=0xfff8", 0xfff8},
+                 {"console=0x1", 1},
+                 {"console=none", CONSOLE_NONE},
                  {"console=0x2e8 console=auto", CONSOLE_AUTO}};
-    static const char *const wrong[] = {"0x", "0x0", "0xfff9", "0x1000000000000003f8", "0x3g8", "3f8",
-                                        "0X3f8", "com3", ""};
+    static const char *const wrong[] = {
+        "0x", "0x0", "0xfff9", "0x1000000000000003f8", "0x3g8", "3f8", "0X3f8", "com3", ""};
     for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         accept(&o, cases[i].text);
         assert_int_equal(o.console, cases[i].port);
@@ -205,8 +209,8 @@ static void test_later_source_wins(void **state)
 static void test_policy_has_its_name(void **state)
 {
     (void)state;
-    static const char *const names[] = {[POLICY_INTERCEPT] = "intercept", [POLICY_MSR] = "msr",
-                                        [POLICY_MSR_NMI] = "msr+nmi"};
+    static const char *const names[] = {
+        [POLICY_INTERCEPT] = "intercept", [POLICY_MSR] = "msr", [POLICY_MSR_NMI] = "msr+nmi"};
     struct options o;
     accept(&o, "");
     assert_string_equal(o.policy_name, names[o.policy]);
@@ -247,10 +251,13 @@ static void test_refusals(void **state)
 {
     (void)state;
     reject("polcy=msr+nmi", "unknown option 'polcy=msr+nmi'", "policy");
-    reject("quiet", "unknown option 'quiet', wanted one of: policy apic kernel initrd append console "
-           "wait fault start pmu pt hypervisor_bit stats tick processors vtd user_hypercalls unblock "
-           "platform_nmi mitigations bookkeeping; correct or remove it, or, where it is an "
-           "experiment's, start a pmuvisor-lab.efi that has it", "test.cfg: ");
+    reject(
+        "quiet",
+        "unknown option 'quiet', wanted one of: policy apic kernel initrd append console "
+        "wait fault start pmu pt hypervisor_bit stats tick processors vtd user_hypercalls unblock "
+        "platform_nmi mitigations bookkeeping; correct or remove it, or, where it is an "
+        "experiment's, start a pmuvisor-lab.efi that has it",
+        "test.cfg: ");
     reject("=x", "unknown option '=x'", "wanted");
     reject("policy", "policy has no value", "wanted policy=VALUE");
     reject("policy=", "found ''", "msr+nmi");
@@ -340,7 +347,8 @@ static bool load(const char *ascii, size_t extra_zeros, char *out, struct refusa
     unsigned char *wide = calloc(2 * n + 1, 1); /* one more byte: an odd size */
     for (size_t i = 0; i < strlen(ascii); i++)
         wide[2 * i] = (unsigned char)ascii[i];
-    bool ignored, ok = load_options_to_text(wide, 2 * n + 1, u"\\EFI\\x\\PMUvisor.efi", out, &ignored, r);
+    bool ignored,
+        ok = load_options_to_text(wide, 2 * n + 1, u"\\EFI\\x\\PMUvisor.efi", out, &ignored, r);
     assert_false(ignored);
     free(wide);
     return ok;
@@ -410,7 +418,9 @@ static void test_load_options_ignored(void **state)
     const struct {
         const void *bytes;
         uint64_t size;
-    } cases[] = {{guid, sizeof(guid)}, {windows, sizeof(windows)}, {control, sizeof(control)},
+    } cases[] = {{guid, sizeof(guid)},
+                 {windows, sizeof(windows)},
+                 {control, sizeof(control)},
                  {noise, sizeof(noise)}};
     char out[LOAD_OPTIONS_MAX];
     struct refusal r;

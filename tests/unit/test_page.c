@@ -85,7 +85,7 @@ static void test_pool_too_small(void **state)
 
     (void)state;
     for (uint64_t size = 0; size < 2 * PAGE_SIZE; size += PAGE_SIZE / 2) {
-        page_pool_init((struct range){ .base = pool.base, .size = size });
+        page_pool_init((struct range){.base = pool.base, .size = size});
         assert_int_equal(page_pool_free(), 0);
         assert_null(page_alloc(1));
     }

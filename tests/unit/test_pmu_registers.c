@@ -40,7 +40,9 @@ static void test_facts(void **state)
         {{.eax = 0x08300805, .ecx = 0x8020, .edx = 0x8600}, {0}, 0xff, 0x8020},
         {{.eax = 0x0830ff05, .edx = 0x861f}, {0}, 0xffffffff, 0x7fffffff},
         /* Leaf 23H says it all, gaps included. */
-        {{.eax = 0x08300806, .ecx = 0x7, .edx = 0x8603}, {.eax = 0xfbcf, .ebx = 0x802f}, 0xfbcf,
+        {{.eax = 0x08300806, .ecx = 0x7, .edx = 0x8603},
+         {.eax = 0xfbcf, .ebx = 0x802f},
+         0xfbcf,
          0x802f},
         {{.eax = 0x08300806, .ecx = 0x77, .edx = 0x8603}, {.eax = 0xff, .ebx = 0x17}, 0xff, 0x17},
     };
@@ -84,7 +86,7 @@ static bool listed(const struct pmu_facts *facts, uint32_t index)
     for (unsigned i = 0; i < count; i++)
         found += list[i] == index;
     bool trace = index >= 0x560 && index <= 0x587; /* Intel PT's exit by rules of their own */
-    if (found != 0 && !trace) /* what is switched is trapped as well */
+    if (found != 0 && !trace)                      /* what is switched is trapped as well */
         assert_true(traps(true, POLICY_INTERCEPT, true, index));
     assert_true(found <= 1);
     return found == 1;
@@ -138,8 +140,8 @@ static void test_names(void **state)
  * what enables PEBS. */
 static void test_counting(void **state)
 {
-    static const uint32_t rest[] = {0x3f2, 0x3f4, 0x3f6, 0x600, 0x1309, 0x14c1, 0x1c8, 0x1c9, 0x680,
-                                    0x6c0, 0xdc0, 0x14cf, 0x1500, 0x1600, 0x1200};
+    static const uint32_t rest[] = {0x3f2, 0x3f4, 0x3f6, 0x600,  0x1309, 0x14c1, 0x1c8, 0x1c9,
+                                    0x680, 0x6c0, 0xdc0, 0x14cf, 0x1500, 0x1600, 0x1200};
     struct pmu_facts f = {4, 0xf, 0x7, FW_WRITE};
     uint32_t list[PMU_CONTEXT_MAX];
     unsigned count = pmu_list_msrs(&f, false, list), pebs = 0;
@@ -191,11 +193,8 @@ static void test_room(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_facts),
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_counting),
-        cmocka_unit_test(test_traps),
-        cmocka_unit_test(test_room),
+        cmocka_unit_test(test_facts), cmocka_unit_test(test_names), cmocka_unit_test(test_counting),
+        cmocka_unit_test(test_traps), cmocka_unit_test(test_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,8 +16,8 @@ static void test_processors(void **state)
     (void)state;
     static const struct {
         uint32_t asked, listed, most;
-    } cases[] = {{0, 0, 1}, {0, 1, 1}, {0, 4, 4}, {0, 512, 512}, {0, 4000, 512}, {1, 0, 1},
-                 {1, 4, 1}, {4, 4, 4}, {5, 4, 4}, {3, 4000, 3}};
+    } cases[] = {{0, 0, 1}, {0, 1, 1}, {0, 4, 4}, {0, 512, 512}, {0, 4000, 512},
+                 {1, 0, 1}, {1, 4, 1}, {4, 4, 4}, {5, 4, 4},     {3, 4000, 3}};
 
     for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         const struct options options = {.processors = cases[i].asked};

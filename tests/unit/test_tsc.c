@@ -89,7 +89,7 @@ static void test_told_by_hypervisor(void **state)
 /* ---- timers ---- */
 
 #define PORT 0x1808
-static uint64_t now_ns;      /* time goes on with each read */
+static uint64_t now_ns; /* time goes on with each read */
 static uint64_t read_ns, tsc_hz;
 static uint32_t timer_hz, timer_offset;
 static unsigned reads, stuck_after, jumps, bounce;
@@ -177,12 +177,9 @@ static void test_does_not_count(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_told),
-        cmocka_unit_test(test_told_by_hypervisor),
-        cmocka_unit_test(test_measured),
-        cmocka_unit_test(test_wraps),
-        cmocka_unit_test(test_disturbed),
-        cmocka_unit_test(test_does_not_count),
+        cmocka_unit_test(test_told),      cmocka_unit_test(test_told_by_hypervisor),
+        cmocka_unit_test(test_measured),  cmocka_unit_test(test_wraps),
+        cmocka_unit_test(test_disturbed), cmocka_unit_test(test_does_not_count),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

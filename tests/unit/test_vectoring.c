@@ -19,8 +19,8 @@
 #define UNDEFINED_12 (UINT32_C(1) << 12)
 
 static const bool contributory_or_page_fault[32] = {
-    [0] = true, [10] = true, [11] = true, [12] = true, [13] = true,
-    [14] = true, [20] = true, [21] = true,
+    [0] = true,  [10] = true, [11] = true, [12] = true,
+    [13] = true, [14] = true, [20] = true, [21] = true,
 };
 
 static void test_nothing_being_delivered(void **state)
@@ -34,9 +34,9 @@ static void test_hardware_exceptions(void **state)
 {
     (void)state;
     for (uint32_t vector = 0; vector < 32; vector++) {
-        enum delivery_fault wanted = vector == 8                            ? DELIVERY_SHUTDOWN
+        enum delivery_fault wanted = vector == 8                          ? DELIVERY_SHUTDOWN
                                      : contributory_or_page_fault[vector] ? DELIVERY_DOUBLE_FAULT
-                                                                            : DELIVERY_GP;
+                                                                          : DELIVERY_GP;
         assert_int_equal(classify_delivery_gp(VALID | 3u << 8 | vector), wanted);
         assert_int_equal(classify_delivery_gp(VALID | ERROR_CODE | UNDEFINED_12 | 3u << 8 | vector),
                          wanted);

@@ -92,8 +92,12 @@ static int reset(void **state)
     hidden[1] = (struct range){0x7f345000, 0x21000};
     for (unsigned i = 0; i < UNITS; i++)
         hidden[2 + i] = (struct range){UNIT(i), PAGE_SIZE};
-    q = (struct ept_request){.mtrr = &mtrr, .hidden = hidden, .hidden_count = 2 + UNITS,
-                             .address_bits = 46, .page_1g = true, .page_2m = true,
+    q = (struct ept_request){.mtrr = &mtrr,
+                             .hidden = hidden,
+                             .hidden_count = 2 + UNITS,
+                             .address_bits = 46,
+                             .page_1g = true,
+                             .page_2m = true,
                              .top = 4 * GIB};
     ept_root = ept_build(&q);
     assert_int_not_equal(ept_root, 0);
@@ -448,8 +452,8 @@ static void region_that_is_hidden(void **state)
         uint64_t base, limit;
         bool line;
     } at[] = {{0x3ffff000, 0x3fffffff, false}, {0x3ffff000, 0x40000000, true},
-              {0x403ff000, 0x403fffff, true}, {0x40400000, 0x40400fff, false},
-              {0x3f000000, 0x50000000, true}, {0x40001000, 0x40001fff, true}};
+              {0x403ff000, 0x403fffff, true},  {0x40400000, 0x40400fff, false},
+              {0x3f000000, 0x50000000, true},  {0x40001000, 0x40001fff, true}};
 
     (void)state;
     for (unsigned i = 0; i < sizeof(at) / sizeof(at[0]); i++) {

@@ -54,9 +54,9 @@ static struct unit {
     uint32_t status, fault_status, fault_control, protected;
     uint64_t root_register, root, head, tail, queue;
     bool contexts_stale, pages_stale, flushed;
-    uint32_t stuck;       /* status bits that do not change */
+    uint32_t stuck; /* status bits that do not change */
     bool queue_stuck, protected_stuck, absent;
-    bool was_off;         /* translation was off at some time */
+    bool was_off; /* translation was off at some time */
 } units[UNITS];
 static bool caches_flushed;
 static struct range pool;
@@ -87,7 +87,7 @@ static void run_queue(struct unit *u)
             u->contexts_stale = false;
             break;
         case 2:
-            assert_int_equal(low & ~0xc0ULL, 0x12); /* all pages */
+            assert_int_equal(low & ~0xc0ULL, 0x12);           /* all pages */
             assert_int_equal(low >> 6 & 3, u->cap >> 54 & 3); /* drained as far as it can */
             assert_int_equal(high, 0);
             assert_false(u->contexts_stale); /* a page could come back through an old context */

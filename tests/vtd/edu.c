@@ -66,10 +66,7 @@ static bool transfer(uint64_t source, uint64_t destination, uint32_t bytes, uint
     return false;
 }
 
-bool edu_read(uint64_t memory, uint32_t bytes)
-{
-    return transfer(memory, EDU_BUFFER, bytes, 0);
-}
+bool edu_read(uint64_t memory, uint32_t bytes) { return transfer(memory, EDU_BUFFER, bytes, 0); }
 
 bool edu_write(uint64_t memory, uint32_t bytes)
 {

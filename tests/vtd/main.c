@@ -214,9 +214,9 @@ static void hide_table(void)
 
     check("acpi", "hide_says_done", guest_acpi_hide(rsdp, "DMAR"));
     check("acpi", "dmar_hidden", acpi_find_table(rsdp, "DMAR", 0) == NULL);
-    check("acpi", "others_stay", acpi_find_table(rsdp, "FACP", 0) != NULL &&
-                                     acpi_find_table(rsdp, "APIC", 0) != NULL &&
-                                     acpi_find_table(rsdp, "MCFG", 0) != NULL);
+    check("acpi", "others_stay",
+          acpi_find_table(rsdp, "FACP", 0) != NULL && acpi_find_table(rsdp, "APIC", 0) != NULL &&
+              acpi_find_table(rsdp, "MCFG", 0) != NULL);
     check("acpi", "both_lists_right", acpi_read_xsdt(rsdp, &list) && acpi_read_rsdt(rsdp, &list));
 }
 
@@ -241,10 +241,13 @@ static void run(void)
     mtrr_read(&mtrr);
     hidden[0] = pool;
     memcpy(&hidden[1], plan.dmar.units, plan.dmar.unit_count * sizeof(hidden[0]));
-    q = (struct ept_request){.mtrr = &mtrr, .hidden = hidden,
+    q = (struct ept_request){.mtrr = &mtrr,
+                             .hidden = hidden,
                              .hidden_count = plan.dmar.unit_count + 1,
                              .address_bits = cpuid(CPUID_LEAF_ADDRESS_SIZES, 0).eax & 0xff,
-                             .page_1g = true, .page_2m = true, .top = 4 * GIB};
+                             .page_1g = true,
+                             .page_2m = true,
+                             .top = 4 * GIB};
     uint64_t ept_root = ept_build(&q);
     check("plan", "x2apic_forced_refused", !vtd_find_units(rsdp, X2APIC_FORCED, 4 * GIB, &lacking));
     check("plan", "x2apic_without_remapping", vtd_find_units(rsdp, X2APIC_ON, 4 * GIB, &lacking));
@@ -258,8 +261,9 @@ static void run(void)
     check("off", "ordinary_memory", ordinary_works());
 
     firmware_takes(unit);
-    check("takeover", "firmware_map_in_use", dma_write_lands(victim) &&
-          mmio_read_32(unit + VTD_GSTS) & GLOBAL_TE && mmio_read_32(unit + VTD_GSTS) & GLOBAL_QIE);
+    check("takeover", "firmware_map_in_use",
+          dma_write_lands(victim) && mmio_read_32(unit + VTD_GSTS) & GLOBAL_TE &&
+              mmio_read_32(unit + VTD_GSTS) & GLOBAL_QIE);
     if (mmio_read_32(unit + VTD_GSTS) & GLOBAL_IRE)
         check("takeover", "x2apic_with_remapping_refused",
               !vtd_find_units(rsdp, X2APIC_ON, 4 * GIB, &lacking));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //
-// What holds NMIs and PMIs back, each time it changes: the knob `blocking_log` (README.md has the file's
-// lines). A processor's state is looked at before each of its instructions. SDM Vol. 3, "Handling Multiple
-// NMIs"; "Local Vector Table".
+// What holds NMIs and PMIs back, each time it changes: the knob `blocking_log` (README.md has the
+// file's lines). A processor's state is looked at before each of its instructions. SDM Vol. 3,
+// "Handling Multiple NMIs"; "Local Vector Table".
 #include "bochs.h"
 #include "cpu.h"
 
@@ -63,8 +63,8 @@ void BlockingPart::open()
 void BlockingPart::write(const Processor &p, const std::string &what)
 {
     if (file_)
-        std::fprintf(file_, "%llu %u %s\n", static_cast<unsigned long long>(p.events.instructions()),
-                     p.id, what.c_str());
+        std::fprintf(file_, "%llu %u %s\n",
+                     static_cast<unsigned long long>(p.events.instructions()), p.id, what.c_str());
 }
 
 void BlockingPart::executes(Processor &p)

@@ -15,10 +15,12 @@
 #define BRANCHTRACE_DEVICE "/dev/branchtrace"
 
 /* branchtrace_setup.flags */
-#define BRANCHTRACE_USER 1u    /* branches to user mode */
-#define BRANCHTRACE_KERNEL 2u  /* branches to the kernel */
-#define BRANCHTRACE_FAR 4u     /* far branches, interrupts and exceptions too */
-#define BRANCHTRACE_INSERTS 8u /* a PMI every `period` records, not every `period` near branches */
+#define BRANCHTRACE_USER 1u   /* branches to user mode */
+#define BRANCHTRACE_KERNEL 2u /* branches to the kernel */
+#define BRANCHTRACE_FAR 4u    /* far branches, interrupts and exceptions too */
+#define BRANCHTRACE_INSERTS                                                                        \
+    8u /* a PMI every `period` records, not every `period` near branches                           \
+        */
 
 #define BRANCHTRACE_PERIOD_MAX 1000000u
 #define BRANCHTRACE_RECORDS_MAX (1u << 23)
@@ -49,12 +51,12 @@ struct branchtrace_record {
 
 /* The records between two readouts, and why there was one. */
 struct branchtrace_readout {
-    __u64 ip;      /* BY_PMI: where the PMI came */
-    __u32 first;   /* index of its first record */
+    __u64 ip;    /* BY_PMI: where the PMI came */
+    __u32 first; /* index of its first record */
     __u32 count;
     __u32 missing; /* records overwritten, in front of the first */
     __u16 why;
-    __u16 user;    /* BY_PMI: it came in user mode */
+    __u16 user; /* BY_PMI: it came in user mode */
 };
 #define BRANCHTRACE_BY_PMI 0
 #define BRANCHTRACE_BY_SWITCH 1 /* the thread gave the processor away */
@@ -62,12 +64,12 @@ struct branchtrace_readout {
 
 /* What START to STOP gave. The buffer holds the records, then the readouts. */
 struct branchtrace_result {
-    __u64 near_taken;    /* BR_INST_RETIRED.NEAR_TAKEN in the modes that are traced */
-    __u64 inserts;       /* ROB_MISC_EVENTS.LBR_INSERTS */
+    __u64 near_taken; /* BR_INST_RETIRED.NEAR_TAKEN in the modes that are traced */
+    __u64 inserts;    /* ROB_MISC_EVENTS.LBR_INSERTS */
     __u32 records;
     __u32 readouts;
     __u32 pmis;
-    __u32 cut;           /* not 0: the trace ends early, and why */
+    __u32 cut;            /* not 0: the trace ends early, and why */
     __u64 readout_offset; /* bytes from the buffer's begin */
 };
 

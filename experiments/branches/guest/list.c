@@ -68,9 +68,8 @@ static void trim(struct list *list, uint32_t flags, const struct bounds *bounds)
 }
 
 void list_clean(struct list *list, struct branchtrace_record *records,
-                const struct branchtrace_readout *readouts,
-                const struct branchtrace_result *result, uint32_t flags,
-                const struct bounds *bounds)
+                const struct branchtrace_readout *readouts, const struct branchtrace_result *result,
+                uint32_t flags, const struct bounds *bounds)
 {
     struct way_back way = {.open = false};
     /* A user-mode trace without far branches has none of the way back. */

@@ -23,24 +23,20 @@ struct bounds {
 struct list {
     struct branchtrace_record *records; /* the branches of the stretch, in the module's buffer */
     size_t count;
-    size_t own;     /* taken out: the ways back from our own PMIs */
-    size_t outside; /* taken out: of START's and STOP's system calls */
-    size_t missing; /* records that the module knows to be overwritten */
-    size_t gaps;    /* places where one branch's target does not lead to the next branch */
-    int64_t lost;   /* LBR_INSERTS less the records that were read; negative: invented ones */
+    size_t own;        /* taken out: the ways back from our own PMIs */
+    size_t outside;    /* taken out: of START's and STOP's system calls */
+    size_t missing;    /* records that the module knows to be overwritten */
+    size_t gaps;       /* places where one branch's target does not lead to the next branch */
+    int64_t lost;      /* LBR_INSERTS less the records that were read; negative: invented ones */
     int64_t near_lost; /* NEAR_TAKEN less the near branches read; 0 where it cannot be said */
 };
 
 /* Cleans the module's records in place. `flags` are the setup's. */
 void list_clean(struct list *list, struct branchtrace_record *records,
-                const struct branchtrace_readout *readouts,
-                const struct branchtrace_result *result, uint32_t flags,
-                const struct bounds *bounds);
+                const struct branchtrace_readout *readouts, const struct branchtrace_result *result,
+                uint32_t flags, const struct bounds *bounds);
 
 /* Whether the list is complete: nothing lost, no gap, nothing invented. */
 bool list_complete(const struct list *list);
 
-static inline bool user_address(uint64_t address)
-{
-    return (int64_t)address >= 0;
-}
+static inline bool user_address(uint64_t address) { return (int64_t)address >= 0; }

@@ -87,26 +87,55 @@ static bool parse(int argc, char **argv, struct options *o)
     int option;
 
     *o = (struct options){.setup = {.period = PERIOD_DEFAULT, .records = RECORDS_DEFAULT},
-                          .region = REGION_DEFAULT, .scale = 1};
+                          .region = REGION_DEFAULT,
+                          .scale = 1};
     optind = 1;
     while ((option = getopt(argc, argv, "ukfip:n:c:m:r:od:xP")) != -1) {
         bool good = true;
 
         switch (option) {
-        case 'u': o->setup.flags |= BRANCHTRACE_USER; break;
-        case 'k': o->setup.flags |= BRANCHTRACE_KERNEL | BRANCHTRACE_FAR; break;
-        case 'f': o->setup.flags |= BRANCHTRACE_FAR; break;
-        case 'i': o->setup.flags |= BRANCHTRACE_INSERTS; break;
-        case 'p': good = number(optarg, BRANCHTRACE_PERIOD_MAX, &o->setup.period); break;
-        case 'n': good = number(optarg, BRANCHTRACE_RECORDS_MAX, &o->setup.records); break;
-        case 'c': o->csv = optarg; break;
-        case 'm': o->map = optarg; break;
-        case 'r': good = number(optarg, UINT32_MAX, &o->region); break;
-        case 'o': o->hand_over = true; break;
-        case 'x': o->untraced = true; break;
-        case 'P': o->perf = true; break;
-        case 'd': good = number(optarg, UINT32_MAX, &o->drop); break;
-        default: good = false; break;
+        case 'u':
+            o->setup.flags |= BRANCHTRACE_USER;
+            break;
+        case 'k':
+            o->setup.flags |= BRANCHTRACE_KERNEL | BRANCHTRACE_FAR;
+            break;
+        case 'f':
+            o->setup.flags |= BRANCHTRACE_FAR;
+            break;
+        case 'i':
+            o->setup.flags |= BRANCHTRACE_INSERTS;
+            break;
+        case 'p':
+            good = number(optarg, BRANCHTRACE_PERIOD_MAX, &o->setup.period);
+            break;
+        case 'n':
+            good = number(optarg, BRANCHTRACE_RECORDS_MAX, &o->setup.records);
+            break;
+        case 'c':
+            o->csv = optarg;
+            break;
+        case 'm':
+            o->map = optarg;
+            break;
+        case 'r':
+            good = number(optarg, UINT32_MAX, &o->region);
+            break;
+        case 'o':
+            o->hand_over = true;
+            break;
+        case 'x':
+            o->untraced = true;
+            break;
+        case 'P':
+            o->perf = true;
+            break;
+        case 'd':
+            good = number(optarg, UINT32_MAX, &o->drop);
+            break;
+        default:
+            good = false;
+            break;
         }
         if (!good) {
             return false;
@@ -171,9 +200,9 @@ static int run_perf(struct options *o)
         return 2;
     }
     printf("branchtrace: work=%s scale=%u region=%u by=perf period=%u records=%zu near_taken=%llu "
-           "pmis=%llu unread=%lld lost=%llu gaps=%zu\n", o->work->name, o->scale, o->region,
-           o->setup.period, found.list.count, (unsigned long long)found.near_taken,
-           (unsigned long long)found.samples,
+           "pmis=%llu unread=%lld lost=%llu gaps=%zu\n",
+           o->work->name, o->scale, o->region, o->setup.period, found.list.count,
+           (unsigned long long)found.near_taken, (unsigned long long)found.samples,
            (long long)(found.near_taken - found.list.count), (unsigned long long)found.lost,
            found.list.gaps);
     if (o->hand_over) {

@@ -39,10 +39,7 @@ static uint8_t count_class(uint8_t count)
     return (uint8_t)(1u << n);
 }
 
-void coverage_reset(struct coverage *coverage)
-{
-    memset(coverage, 0, sizeof(*coverage));
-}
+void coverage_reset(struct coverage *coverage) { memset(coverage, 0, sizeof(*coverage)); }
 
 /* Only the entries of this list are looked at: most of the map is 0. */
 bool coverage_add(struct coverage *coverage, const struct list *list)

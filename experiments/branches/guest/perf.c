@@ -67,9 +67,9 @@ static void append(struct perf_list *found, const struct stack *stack, uint32_t 
         if (!user_address(entry->from)) {
             continue;
         }
-        *record = (struct branchtrace_record){
-            entry->from, entry->to,
-            entry->cycles | (entry->mispred ? BRANCHTRACE_MISPREDICTED : 0)};
+        *record = (struct branchtrace_record){entry->from, entry->to,
+                                              entry->cycles |
+                                                  (entry->mispred ? BRANCHTRACE_MISPREDICTED : 0)};
         if (i == first - 1) {
             record->info |= LIST_AFTER_READOUT;
         }

@@ -13,7 +13,7 @@ struct perf_list {
 };
 
 /* Traces the work; `period` at most 31: the return from the PMI is a record, too. The branches
- * after the last PMI are in no sample: near_taken less the list's count says how many. False: an error
- * line was printed. */
+ * after the last PMI are in no sample: near_taken less the list's count says how many. False: an
+ * error line was printed. */
 bool perf_trace(const struct branchtrace_setup *setup, uint32_t region, void (*work)(void *),
                 void *argument, struct perf_list *found);

@@ -37,8 +37,8 @@ bool set_kernel(const char *file, const char *value)
     if (fd >= 0) {
         close(fd);
     }
-    return done || complain("cannot write %s to %s: %s; run this as root", value, file,
-                            strerror(errno));
+    return done ||
+           complain("cannot write %s to %s: %s; run this as root", value, file, strerror(errno));
 }
 
 static bool load_module(void)
@@ -51,7 +51,8 @@ static bool load_module(void)
     }
     return error == 0 || errno == EEXIST ||
            complain("cannot load " MODULE ": %s; wanted the module of this kernel, and a PMU as "
-                    "its line in the kernel's log says", strerror(errno));
+                    "its line in the kernel's log says",
+                    strerror(errno));
 }
 
 static bool stay_here(void)
@@ -75,8 +76,9 @@ static bool set_up(struct tracer *tracer)
                         "branchtrace)");
     }
     return complain("SETUP with flags %#x, period %u: %s; wanted user or kernel branches and a "
-                    "period of 1 to %u", tracer->setup.flags, tracer->setup.period,
-                    strerror(errno), BRANCHTRACE_PERIOD_MAX);
+                    "period of 1 to %u",
+                    tracer->setup.flags, tracer->setup.period, strerror(errno),
+                    BRANCHTRACE_PERIOD_MAX);
 }
 
 bool tracer_open(struct tracer *tracer, const struct branchtrace_setup *setup)
@@ -100,8 +102,7 @@ bool tracer_open(struct tracer *tracer, const struct branchtrace_setup *setup)
         return false;
     }
     tracer->bytes = (records + page - 1) / page * page + (readouts + page - 1) / page * page;
-    tracer->buffer =
-        mmap(NULL, tracer->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, tracer->fd, 0);
+    tracer->buffer = mmap(NULL, tracer->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, tracer->fd, 0);
     return tracer->buffer != MAP_FAILED || complain("mmap: %s", strerror(errno));
 }
 
@@ -114,8 +115,8 @@ bool tracer_change(struct tracer *tracer, uint32_t flags, uint32_t period)
 
 static void forget(struct tracer *tracer, uint32_t drop)
 {
-    struct branchtrace_readout *readouts =
-        (void *)((char *)tracer->buffer + tracer->result.readout_offset);
+    struct branchtrace_readout *readouts = (void *)((char *)tracer->buffer +
+                                                    tracer->result.readout_offset);
 
     for (uint32_t i = 0; i < tracer->result.readouts; i++) {
         struct branchtrace_readout *readout = &readouts[i];

@@ -89,8 +89,8 @@ static void run_read(void *scale)
 static void run_fault(void *scale)
 {
     for (unsigned i = 0; i < *(unsigned *)scale; i++) {
-        char *pages = mmap(NULL, PAGES * 4096, PROT_READ | PROT_WRITE,
-                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        char *pages = mmap(NULL, PAGES * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                           -1, 0);
 
         if (pages != MAP_FAILED) {
             for (unsigned page = 0; page < PAGES; page++) {
@@ -120,10 +120,7 @@ static void run_mixed(void *scale)
     }
 }
 
-static void run_nothing(void *scale)
-{
-    (void)scale;
-}
+static void run_nothing(void *scale) { (void)scale; }
 
 const struct work works[] = {
     {"sort", "sorts SCALE numbers, at most 65536, by a comparison through a pointer", run_sort},

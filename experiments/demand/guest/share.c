@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  * share.c: the job `share`: a program that computes, and is profiled for a share of the time,
- * in sessions: each session is work of a known length, of which the first part is sampled as `perf record -F`
- * has it (cycles, in frequency mode, into a ring that is overwritten), and the rest is not. Each
- * share is a region of the ledger, marked around all its sessions.
+ * in sessions: each session is work of a known length, of which the first part is sampled as `perf
+ * record -F` has it (cycles, in frequency mode, into a ring that is overwritten), and the rest is
+ * not. Each share is a region of the ledger, marked around all its sessions.
  *
  * Words: pmv.share=0,50,100 (percent), pmv.share_freq=1000 (samples a second),
  * pmv.share_sessions=4, pmv.share_work=20000 (thousands of rounds of two instructions, a

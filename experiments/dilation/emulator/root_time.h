@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The knob `root_time WAY TICKS`: what the guest's clock shows of the time in root mode. Knows no Bochs.
+ * The knob `root_time WAY TICKS`: what the guest's clock shows of the time in root mode. Knows no
+ * Bochs.
  */
 #pragma once
 

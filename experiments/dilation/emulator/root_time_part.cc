@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //
 // The knob root_time, while a region is open. Unlike other parts this one changes the machine.
-// kept: the machine's clock goes on in root mode, and by some ticks more at each entry: the price of an
-// exit, which the emulator has not. taken: what a hypervisor with a TSC offset and a deadline of its own
-// does. The guest's TSC stands still in root mode, but for some ticks, and the deadline is put off; other
-// devices run on. SDM Vol. 3, "TSC-Deadline Mode" and "Changes to Instruction Behavior in VMX
-// Non-Root Operation" (RDTSC).
+// kept: the machine's clock goes on in root mode, and by some ticks more at each entry: the price
+// of an exit, which the emulator has not. taken: what a hypervisor with a TSC offset and a deadline
+// of its own does. The guest's TSC stands still in root mode, but for some ticks, and the deadline
+// is put off; other devices run on. SDM Vol. 3, "TSC-Deadline Mode" and "Changes to Instruction
+// Behavior in VMX Non-Root Operation" (RDTSC).
 #include "bochs.h"
 #include "cpu.h"
 #include "apic.h"
@@ -17,7 +17,7 @@
 
 namespace {
 
-constexpr Bit64u VMRESUME_TICK = 1; // it counts when it is complete, after the entry
+constexpr Bit64u VMRESUME_TICK = 1;  // it counts when it is complete, after the entry
 
 // Bochs counts instructions first, and has its clock follow some of them later.
 void clock_follows(BX_CPU_C *cpu)

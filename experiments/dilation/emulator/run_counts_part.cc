@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //
-// The knob `run_counts FILE`: of each region what the guest met: interrupts by vector, changes of the page
-// table, and its accesses in a simulated cache, as a complete trace of the same run would feed it. Root
-// mode's own accesses are none of the guest's. One line of JSON for a region, in the order of their ends.
+// The knob `run_counts FILE`: of each region what the guest met: interrupts by vector, changes of
+// the page table, and its accesses in a simulated cache, as a complete trace of the same run would
+// feed it. Root mode's own accesses are none of the guest's. One line of JSON for a region, in the
+// order of their ends.
 #include "bochs.h"
 #include "cpu.h"
 
@@ -16,9 +17,9 @@
 
 namespace {
 
-constexpr uint64_t CACHE_BYTES = 32768; // the first level of a Skylake
+constexpr uint64_t CACHE_BYTES = 32768;  // the first level of a Skylake
 constexpr unsigned CACHE_WAYS = 8;
-constexpr uint64_t TABLE = ~uint64_t{0x1fff}; // no PCID, and no bit of page-table isolation
+constexpr uint64_t TABLE = ~uint64_t{0x1fff};  // no PCID, and no bit of page-table isolation
 constexpr uint64_t USER_END = uint64_t{1} << 47;
 constexpr unsigned CPL_USER = 3;
 
@@ -31,7 +32,10 @@ struct Counts {
 
 class CountsPart : public Part {
 public:
-    unsigned watch(const Processor &, bool root) override { return open_ && !root ? TB_WATCH_LOG : 0; }
+    unsigned watch(const Processor &, bool root) override
+    {
+        return open_ && !root ? TB_WATCH_LOG : 0;
+    }
     void region(Processor &p, uint32_t id, bool begins) override;
     void interrupt(Processor &p, unsigned vector) override
     {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A cache as simulators of traces have it: of one level, the least recently used line of a set leaves, a
- * write takes its line in. Knows no Bochs.
+ * A cache as simulators of traces have it: of one level, the least recently used line of a set
+ * leaves, a write takes its line in. Knows no Bochs.
  */
 #pragma once
 
@@ -12,7 +12,10 @@ class SmallCache {
 public:
     static constexpr uint64_t LINE = 64;
 
-    SmallCache(uint64_t bytes, unsigned ways) : ways_(ways), sets_(bytes / LINE / ways) { forget(); }
+    SmallCache(uint64_t bytes, unsigned ways) : ways_(ways), sets_(bytes / LINE / ways)
+    {
+        forget();
+    }
 
     void forget() { lines_.assign(sets_ * ways_, EMPTY); }
 

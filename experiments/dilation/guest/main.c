@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * main.c: dilation, the job that is traced more and more. The paper's loop (T. Schmidt, KIT, 2017, section
- * 5.1): of TURNS turns of 5 instructions some write to one page, and the others read, here through a
- * buffer that a cache has room for. Meanwhile another process sleeps, wakes up and takes the cache. Each share
- * of writes runs twice: untraced, and with its page traced. It prints what the kernel has counted.
- * Word: pmv.dilation.rounds=N. Wants memtrace=writes user_hypercalls=1.
+ * main.c: dilation, the job that is traced more and more. The paper's loop (T. Schmidt, KIT, 2017,
+ * section 5.1): of TURNS turns of 5 instructions some write to one page, and the others read, here
+ * through a buffer that a cache has room for. Meanwhile another process sleeps, wakes up and takes
+ * the cache. Each share of writes runs twice: untraced, and with its page traced. It prints what
+ * the kernel has counted. Word: pmv.dilation.rounds=N. Wants memtrace=writes user_hypercalls=1.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -117,7 +117,8 @@ static uint64_t physical(const void *page)
     return (entry & PAGEMAP_FRAME) * PAGE;
 }
 
-/* By physical addresses: what the process does elsewhere takes no exit, nor does a change of process. */
+/* By physical addresses: what the process does elsewhere takes no exit, nor does a change of
+ * process. */
 static int64_t trace(uint64_t mode, const void *page)
 {
     const struct memory_request request = {mode, physical(page), PAGE, 0};
@@ -126,7 +127,8 @@ static int64_t trace(uint64_t mode, const void *page)
     return hypercall_memory(&request, &ring, &bytes);
 }
 
-static bool run(unsigned share, bool traced, unsigned long rounds, const uint8_t *buffer, uint64_t *page)
+static bool run(unsigned share, bool traced, unsigned long rounds, const uint8_t *buffer,
+                uint64_t *page)
 {
     uint32_t region = REGION + 2 * share + traced;
 

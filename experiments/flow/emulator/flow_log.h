@@ -18,7 +18,7 @@ enum FlowKind : uint8_t {
     FLOW_NMI,       /* an NMI is delivered */
     FLOW_EXIT,      /* VM exit: `value` is the exit reason */
     FLOW_ENTRY,     /* VM entry: `value` is the VM-entry interruption information */
-    FLOW_OFFSET,    /* before an entry: from now on the guest's RDTSC gives `value` more than `tsc` */
+    FLOW_OFFSET, /* before an entry: from now on the guest's RDTSC gives `value` more than `tsc` */
     FLOW_KINDS
 };
 

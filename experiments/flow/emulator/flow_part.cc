@@ -58,10 +58,7 @@ public:
 
 private:
     void write(Processor &p, const FlowRecord &record);
-    void write(Processor &p, FlowKind kind, uint64_t with)
-    {
-        write(p, record_of(p, kind, with));
-    }
+    void write(Processor &p, FlowKind kind, uint64_t with) { write(p, record_of(p, kind, with)); }
     void event(Processor &p, FlowKind kind, uint64_t with);
 
     FlowLog logs_[TB_MAX_CPUS];
@@ -114,8 +111,7 @@ void FlowPart::vm_entry(Processor &p)
     offsets_[p.id] = offset;
     write(p, FLOW_ENTRY, injected);
     if (!(injected & INTERRUPTION_VALID)) {
-        if (cpu->VMread32(VMCS_32BIT_GUEST_ACTIVITY_STATE) ==
-            BX_CPU_C::BX_ACTIVITY_STATE_HLT)
+        if (cpu->VMread32(VMCS_32BIT_GUEST_ACTIVITY_STATE) == BX_CPU_C::BX_ACTIVITY_STATE_HLT)
             write(p, FLOW_HLT, 0);
         return;
     }

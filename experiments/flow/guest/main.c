@@ -25,7 +25,7 @@
 
 #define PROCESSORS_MAX 512
 #define RECORDS_AT_ONCE 4096
-#define CHUNKS_MAX 1024 /* of one look: a writer that is faster has to be left at some time */
+#define CHUNKS_MAX 1024  /* of one look: a writer that is faster has to be left at some time */
 #define POLL_NS 20000000 /* a ring of 1 MiB holds 32,768 records: 1.6 million a second */
 
 static const char usage[] =
@@ -35,7 +35,7 @@ static const char usage[] =
 
 static struct traced {
     int processor;
-    uint64_t level;           /* that it had */
+    uint64_t level; /* that it had */
     struct ring_reader reader;
 } traced[PROCESSORS_MAX];
 static int traced_count;
@@ -79,8 +79,10 @@ static int open_ring(int memory, int processor, const cpu_set_t *all)
                    hypercall_error(level));
     const void *there = mmap(NULL, bytes, PROT_READ, MAP_SHARED, memory, (off_t)ring);
     if (there == MAP_FAILED)
-        return say("processor %d: /dev/mem does not show its ring: %s; it is reserved memory: is the "
-                   "kernel locked down?", processor, strerror(errno));
+        return say(
+            "processor %d: /dev/mem does not show its ring: %s; it is reserved memory: is the "
+            "kernel locked down?",
+            processor, strerror(errno));
     if (!ring_reader_open(&t->reader, there, bytes))
         return say("processor %d: found no ring of version %d; use the flowtrace of this PMUvisor",
                    processor, TRACE_RING_VERSION);
@@ -117,8 +119,8 @@ static int turn(uint64_t level, const cpu_set_t *all)
         failed |= !go_to(traced[i].processor);
         int64_t was = hypercall_trace(level == TRACE_ASK ? traced[i].level : level, &ring, &bytes);
         if (was < 0)
-            failed |= say("processor %d: the hypercall gave %ld: %s", traced[i].processor, (long)was,
-                          hypercall_error(was));
+            failed |= say("processor %d: the hypercall gave %ld: %s", traced[i].processor,
+                          (long)was, hypercall_error(was));
     }
     (void)sched_setaffinity(0, sizeof(*all), all);
     return failed;
@@ -182,7 +184,8 @@ static int drain_until(FILE *out, pid_t child, long seconds)
         nanosleep(&pause, NULL);
     }
     if (child > 0 && !interrupted && status != 0)
-        say("the command ended with %d", WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status));
+        say("the command ended with %d",
+            WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status));
     return 0;
 }
 
@@ -215,7 +218,8 @@ static int record(const char *path, uint64_t level, long seconds, char **command
     printf("flowtrace: processors=%d lost=%lu\n", traced_count, (unsigned long)lost);
     if (lost != 0)
         say("%lu records were overwritten before they were read; start PMUvisor with a larger "
-            "trace_ring=", (unsigned long)lost);
+            "trace_ring=",
+            (unsigned long)lost);
     return failed;
 }
 

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * libipt_tables.c: the loads of CR3 in a trace of Intel PT without branches, with their times, by Intel's own
- * decoder (libipt).
- * Usage: libipt_tables TRACE EAX EBX RATIO PERIOD
- * TRACE: has TSC, MTC and CYC. EAX, EBX: of CPUID leaf 15H. RATIO: of the nominal
- * frequency to the bus clock. PERIOD: MTCFreq of IA32_RTIT_CTL. Prints a line `TSC CR3` for each PIP packet,
- * in hexadecimal. SDM Vol. 3, "Intel Processor Trace", "Paging Information Packet (PIP)". An exit
- * status of 1: a line on stderr.
+ * libipt_tables.c: the loads of CR3 in a trace of Intel PT without branches, with their times, by
+ * Intel's own decoder (libipt). Usage: libipt_tables TRACE EAX EBX RATIO PERIOD TRACE: has TSC, MTC
+ * and CYC. EAX, EBX: of CPUID leaf 15H. RATIO: of the nominal frequency to the bus clock. PERIOD:
+ * MTCFreq of IA32_RTIT_CTL. Prints a line `TSC CR3` for each PIP packet, in hexadecimal. SDM Vol.
+ * 3, "Intel Processor Trace", "Paging Information Packet (PIP)". An exit status of 1: a line on
+ * stderr.
  */
 #include "tests/e2e/libipt_trace.h"
 

@@ -34,9 +34,9 @@ struct MemoryRecord {
     uint64_t cr3;
     uint32_t len;
     uint8_t cpu;
-    uint8_t rw;   /* MEMORY_READ, MEMORY_WRITE or both */
-    uint8_t kind; /* MemoryKind */
-    uint8_t mode; /* 0 the guest or natively, 1 root mode */
+    uint8_t rw;       /* MEMORY_READ, MEMORY_WRITE or both */
+    uint8_t kind;     /* MemoryKind */
+    uint8_t mode;     /* 0 the guest or natively, 1 root mode */
     uint64_t retired; /* instructions that the guest retired before on this processor */
 };
 
@@ -57,9 +57,17 @@ public:
     /* What is at hand is complete: its accesses are written, with what memory holds now. */
     void commit(const std::string &path, const MemoryValue &value);
     /* It is undone, and begins anew or never. */
-    void forget() { pending_.clear(); delivering_ = false; }
+    void forget()
+    {
+        pending_.clear();
+        delivering_ = false;
+    }
     /* From here on an event is delivered. */
-    void deliver() { forget(); delivering_ = true; }
+    void deliver()
+    {
+        forget();
+        delivering_ = true;
+    }
     bool delivering() const { return delivering_; }
 
 private:

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //
-// Fills the memory log's records. What is listed: the guest's (or, natively, the machine's) accesses
-// to RAM (and, where they are asked for, to devices), and of root mode its writes through linear addresses that are not the physical ones: what
-// a hypervisor has for itself is mapped one to one, its way to the guest's memory is not. The hole
-// below 1 MiB is a device's, and so is what lies past the RAM's end.
+// Fills the memory log's records. What is listed: the guest's (or, natively, the machine's)
+// accesses to RAM (and, where they are asked for, to devices), and of root mode its writes through
+// linear addresses that are not the physical ones: what a hypervisor has for itself is mapped one
+// to one, its way to the guest's memory is not. The hole below 1 MiB is a device's, and so is what
+// lies past the RAM's end.
 #include "bochs.h"
 #include "cpu.h"
 #include "memory/memory-bochs.h"
@@ -31,7 +32,7 @@ uint64_t value_at(uint64_t phy, uint32_t len)
     Bit8u bytes[8] = {};
     uint64_t value = 0;
 
-    if (is_ram(phy)) // reading anything else might do something
+    if (is_ram(phy))  // reading anything else might do something
         BX_MEM(0)->readPhysicalPage(nullptr, phy, len, bytes);
     for (unsigned i = 0; i < len; i++)
         value |= uint64_t{bytes[i]} << 8 * i;

@@ -21,11 +21,15 @@
 #define POLL_NS_MAX 10000000L
 #define POLL_NS_MIN 100000L
 #define FILLED_PERCENT 25 /* of a ring between two looks: above it, look sooner */
-#define USER_BYTES (1ULL << 47) /* the half of the addresses that is user space's, with 4 levels */
+#define USER_BYTES                                                                                 \
+    (1ULL << 47) /* the half of the addresses that is user space's, with 4 levels                  \
+                  */
 
 static const char usage[] =
-    "usage: memtrace [--writes|--reads|--all|--devices|--pages] [RANGE] [--processor N] -o FILE -- PROGRAM ARGUMENTS\n"
-    "       memtrace [--writes|--reads|--all|--devices|--pages] --physical A-B --seconds N -o FILE\n"
+    "usage: memtrace [--writes|--reads|--all|--devices|--pages] [RANGE] [--processor N] -o FILE -- "
+    "PROGRAM ARGUMENTS\n"
+    "       memtrace [--writes|--reads|--all|--devices|--pages] --physical A-B --seconds N -o "
+    "FILE\n"
     "       memtrace --stores PERIOD -o FILE -- PROGRAM ARGUMENTS\n"
     "RANGE: --range A-B      of the program's addresses; without it, all of its user space\n"
     "       --kernel         the kernel's accesses for it as well\n"
@@ -37,7 +41,7 @@ struct wanted {
     uint32_t mode;
     uint64_t first, end; /* end 0: not said */
     bool physical, kernel;
-    int processor;       /* -1: the first one that may be used */
+    int processor; /* -1: the first one that may be used */
     long seconds;
     const char *stores, *path;
     char **command;
@@ -177,7 +181,8 @@ static int drain_until(struct target *target, long seconds)
 
 static struct memory_request request_of(const struct wanted *w)
 {
-    struct memory_request request = {.mode = w->mode, .first = w->first,
+    struct memory_request request = {.mode = w->mode,
+                                     .first = w->first,
                                      .bytes = w->end - w->first,
                                      .cr3 = w->physical ? 0 : TRACE_THIS_CR3};
 
@@ -240,8 +245,12 @@ static int run(struct wanted *w, const cpu_set_t *all)
 /* The same axis, coarser: perf samples stores with their addresses. */
 static int sample_stores(struct wanted *w)
 {
-    char *words[16] = {"perf", "record", "-q", "-d", "-e", "cpu/mem-stores/upp", "-c",
-                       (char *)(uintptr_t)w->stores, "-o", (char *)(uintptr_t)w->path, "--"};
+    char *words[16] = {"perf", "record",
+                       "-q",   "-d",
+                       "-e",   "cpu/mem-stores/upp",
+                       "-c",   (char *)(uintptr_t)w->stores,
+                       "-o",   (char *)(uintptr_t)w->path,
+                       "--"};
     int count = 11, more = 0;
 
     while (w->command[more] != NULL)

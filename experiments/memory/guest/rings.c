@@ -77,8 +77,10 @@ int rings_add(int processor)
     int error = errno;
     close(memory);
     if (there == MAP_FAILED)
-        return say("processor %d: /dev/mem does not show its ring: %s; it is reserved memory: is the "
-                   "kernel locked down?", processor, strerror(error));
+        return say(
+            "processor %d: /dev/mem does not show its ring: %s; it is reserved memory: is the "
+            "kernel locked down?",
+            processor, strerror(error));
     if (!ring_reader_open(&t->reader, there, bytes))
         return say("processor %d: found no ring of version %d; use the memtrace of this PMUvisor",
                    processor, TRACE_RING_VERSION);
@@ -122,10 +124,15 @@ static uint64_t xcr0(void)
 static bool write_head(void)
 {
     const volatile struct trace_ring *ring = traced[0].reader.ring;
-    struct trace_file head = {.magic = TRACE_FILE_MAGIC, .version = TRACE_FILE_VERSION,
-                              .record_bytes = sizeof(struct trace_record), .level = TRACE_MEMORY,
-                              .tsc_khz = ring->tsc_khz, .processors = (uint32_t)traced_count,
-                              .memory = out_mode, .counter = ring->counter, .xcr0 = xcr0()};
+    struct trace_file head = {.magic = TRACE_FILE_MAGIC,
+                              .version = TRACE_FILE_VERSION,
+                              .record_bytes = sizeof(struct trace_record),
+                              .level = TRACE_MEMORY,
+                              .tsc_khz = ring->tsc_khz,
+                              .processors = (uint32_t)traced_count,
+                              .memory = out_mode,
+                              .counter = ring->counter,
+                              .xcr0 = xcr0()};
 
     for (int i = 0; i < traced_count; i++)
         if (traced[i].reader.ring->unread > head.unread)

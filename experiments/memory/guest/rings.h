@@ -16,7 +16,8 @@ int say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Lets the calling thread run on one processor alone. */
 bool go_to(int processor);
 
-/* Maps the ring of a processor, which records are read from from now on. 0, or 1 with a line said. */
+/* Maps the ring of a processor, which records are read from from now on. 0, or 1 with a line said.
+ */
 int rings_add(int processor);
 /* Turns memory traces on all of the rings' processors on or off. 0, or 1 with a line said. */
 int rings_turn(const struct memory_request *request);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * target.c: the program under ptrace(2). Which CR3 is its own only a hypercall from inside of it can
- * tell. So at its entry point, where nothing of it has run, VMCALL and INT3 stand in place of its
- * code for a moment. A program that executes another one gets there again: that one's trace begins
- * anew. Before the end, with its tables still there, the trace is ended from outside.
+ * target.c: the program under ptrace(2). Which CR3 is its own only a hypercall from inside of it
+ * can tell. So at its entry point, where nothing of it has run, VMCALL and INT3 stand in place of
+ * its code for a moment. A program that executes another one gets there again: that one's trace
+ * begins anew. Before the end, with its tables still there, the trace is ended from outside.
  */
 #define _GNU_SOURCE
 #include "target.h"
@@ -72,7 +72,8 @@ static int call_inside(struct target *target)
         ptrace(PTRACE_SETREGS, pid, NULL, &regs) != 0)
         return say("the program's code at its entry point: %s", strerror(errno));
     if ((int64_t)called.rax < 0)
-        return say("the hypercall gave %ld: %s", (long)called.rax, memory_error((int64_t)called.rax));
+        return say("the hypercall gave %ld: %s", (long)called.rax,
+                   memory_error((int64_t)called.rax));
     return 0;
 }
 

@@ -21,8 +21,8 @@ struct target {
 int target_start(struct target *target, char **command);
 /* Lets it run from where it is stopped. */
 int target_go(struct target *target);
-/* Looks for what has happened to it, without waiting, and lets it go on; `ended` may become true, and
- * then it is stopped. 0, or 1 with a line said. */
+/* Looks for what has happened to it, without waiting, and lets it go on; `ended` may become true,
+ * and then it is stopped. 0, or 1 with a line said. */
 int target_look(struct target *target);
 /* Waits for its end. */
 void target_wait(struct target *target);

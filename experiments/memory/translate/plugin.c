@@ -15,9 +15,9 @@
 #include <string.h>
 
 #define EXPORT __attribute__((visibility("default")))
-#define NO_REGISTERS 0 // the callback reads none of the processor's
+#define NO_REGISTERS 0  // the callback reads none of the processor's
 #define ACCESSES "accesses="
-#define RING_RECORDS (1u << 15) // 1 MiB
+#define RING_RECORDS (1u << 15)  // 1 MiB
 
 struct qemu_plugin_tb;
 struct qemu_plugin_insn;
@@ -40,7 +40,7 @@ void qemu_plugin_register_atexit_cb(uint64_t id, ended *call, void *data);
 EXPORT extern int qemu_plugin_version;
 EXPORT int qemu_plugin_install(uint64_t id, const void *machine, int argc, char **argv);
 
-int qemu_plugin_version = PLUGIN_VERSION; // build.sh
+int qemu_plugin_version = PLUGIN_VERSION;  // build.sh
 
 struct record {
     uint64_t linear, physical, number;

@@ -65,7 +65,9 @@ static long system_call(long call, long a, long b, long c, const void *d, long e
  * records: when it came in the region would say how many of them are stored there. */
 static void wait_for_tick(void)
 {
-    static const struct { long seconds, microseconds; } least = {0, 1};
+    static const struct {
+        long seconds, microseconds;
+    } least = {0, 1};
     static char byte;
     long fd = system_call(SYS_socket, AF_UNIX, SOCK_DGRAM, 0, NULL, 0);
 

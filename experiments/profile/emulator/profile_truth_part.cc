@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //
-// What Bochs' processors do, for the truth of a profile: outside root mode, of the processor that has opened
-// the region. Root mode's instructions are in the distance of an NMI from its overflow, and nowhere else.
+// What Bochs' processors do, for the truth of a profile: outside root mode, of the processor that
+// has opened the region. Root mode's instructions are in the distance of an NMI from its overflow,
+// and nowhere else.
 #include "bochs.h"
 #include "cpu.h"
 
@@ -41,8 +42,7 @@ public:
         TruthKnob knob;
 
         truth_parse(value, &knob);
-        if (truths_[p.id].region(knob, id, begins, p.events.instructions_in(false),
-                                   status_of(p)))
+        if (truths_[p.id].region(knob, id, begins, p.events.instructions_in(false), status_of(p)))
             processor_plan(p);
     }
 
@@ -54,8 +54,8 @@ public:
             delivered(p, branch.vector, branch.from, branch.user_before);
     }
 
-    // Before its handler's first instruction, of which branch() would have been told. Where the delivery itself has
-    // exited, RIP is as it was.
+    // Before its handler's first instruction, of which branch() would have been told. Where the
+    // delivery itself has exited, RIP is as it was.
     void vm_exit(Processor &p, uint32_t) override
     {
         if (p.event_branch && BX_CPU(p.id)->gen_reg[BX_64BIT_REG_RIP].rrx != p.event_from)
@@ -66,8 +66,8 @@ private:
     void delivered(const Processor &p, unsigned vector, uint64_t from, bool user)
     {
         if (truths_[p.id].on() && (vector == VECTOR_OF_NMI || vector >= FIRST_OF_INTERRUPTS))
-            truths_[p.id].interrupt(vector, {space_of(p, user), from, user}, p.events.instructions(),
-                                    p.events.instructions_in(false));
+            truths_[p.id].interrupt(vector, {space_of(p, user), from, user},
+                                    p.events.instructions(), p.events.instructions_in(false));
     }
 
     Truth truths_[TB_MAX_CPUS];
@@ -77,7 +77,8 @@ void ProfileTruthPart::executes(Processor &p)
 {
     BX_CPU_C *cpu = BX_CPU(p.id);
     Truth &truth = truths_[p.id];
-    const uint64_t retired = p.events.instructions(), outside_root = p.events.instructions_in(false);
+    const uint64_t retired = p.events.instructions(),
+                   outside_root = p.events.instructions_in(false);
 
     if (!truth.on())
         return;
@@ -87,8 +88,9 @@ void ProfileTruthPart::executes(Processor &p)
     }
     const bool user = cpu->sregs[BX_SEG_REG_CS].selector.rpl == USER;
 
-    truth.executes({space_of(p, user), cpu->gen_reg[BX_64BIT_REG_RIP].rrx, user, cpu->get_IF() != 0}, retired,
-                   outside_root, status_of(p));
+    truth.executes(
+        {space_of(p, user), cpu->gen_reg[BX_64BIT_REG_RIP].rrx, user, cpu->get_IF() != 0}, retired,
+        outside_root, status_of(p));
 }
 
 }  // namespace

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause
- * shorts.c: a load of functions that are shorter than a skid: each call of one is 4, 8, 16 or 32 instructions and
- * its return. Arguments as listing2's: the number of rounds, and the region that marks them, 0 for none.
+ * shorts.c: a load of functions that are shorter than a skid: each call of one is 4, 8, 16 or 32
+ * instructions and its return. Arguments as listing2's: the number of rounds, and the region that
+ * marks them, 0 for none.
  */
 #include "programs/measure/region.h"
 
 #include <stdlib.h>
 
-#define SHORT(name, count) \
-    static __attribute__((noipa)) void name(void) \
-    { \
-        __asm__ volatile(".rept " #count "\n\tnop\n.endr"); \
+#define SHORT(name, count)                                                                         \
+    static __attribute__((noipa)) void name(void)                                                  \
+    {                                                                                              \
+        __asm__ volatile(".rept " #count "\n\tnop\n.endr");                                        \
     }
 
 SHORT(s4, 4)

@@ -20,9 +20,9 @@ const char *hypercall_error(int64_t result);
 
 /* The same for memory accesses: HYPERCALL_MEMTRACE, its words as hypercall.h has them. */
 struct memory_request {
-    uint64_t mode;  /* MEMTRACE_*, or TRACE_ASK */
+    uint64_t mode; /* MEMTRACE_*, or TRACE_ASK */
     uint64_t first, bytes;
-    uint64_t cr3;   /* 0: physical addresses; TRACE_THIS_CR3 */
+    uint64_t cr3; /* 0: physical addresses; TRACE_THIS_CR3 */
 };
 int64_t hypercall_memory(const struct memory_request *request, uint64_t *ring, uint64_t *bytes);
 const char *memory_error(int64_t result);

@@ -14,8 +14,8 @@ static uint64_t written(const struct ring_reader *reader)
     return __atomic_load_n(&reader->ring->written, __ATOMIC_ACQUIRE);
 }
 
-/* Of the records up to `end`, the first one that is whole for sure: another may be half written, or,
- * of memory accesses, those of one instruction's read and write. */
+/* Of the records up to `end`, the first one that is whole for sure: another may be half written,
+ * or, of memory accesses, those of one instruction's read and write. */
 static uint64_t oldest(const struct ring_reader *reader, uint64_t end)
 {
     uint64_t writing = reader->ring->level == TRACE_MEMORY ? 2 * TRACE_MEMORY_FRAMES : 1;
@@ -65,8 +65,10 @@ struct trace_chunk ring_reader_take(struct ring_reader *reader, struct trace_rec
         gone = whole - first < count ? (uint32_t)(whole - first) : count;
     for (uint32_t i = gone; i < count && gone != 0; i++)
         to[i - gone] = to[i];
-    struct trace_chunk chunk = {.magic = TRACE_CHUNK_MAGIC, .apic_id = reader->ring->apic_id,
-                                .count = count - gone, .first = first + gone,
+    struct trace_chunk chunk = {.magic = TRACE_CHUNK_MAGIC,
+                                .apic_id = reader->ring->apic_id,
+                                .count = count - gone,
+                                .first = first + gone,
                                 .lost = first + gone - reader->next};
     reader->lost += chunk.lost;
     reader->next = first + count;

@@ -14,8 +14,8 @@ struct ring_reader {
     const volatile struct trace_ring *ring;
     const volatile struct trace_record *records;
     uint64_t begun; /* the number of the first record that was to be read */
-    uint64_t next; /* and of the one that is read next */
-    uint64_t lost; /* in all */
+    uint64_t next;  /* and of the one that is read next */
+    uint64_t lost;  /* in all */
 };
 
 /* Begins with what is written from now on. False: this is no ring that the reader knows. */

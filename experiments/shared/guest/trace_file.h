@@ -10,7 +10,7 @@
 
 #include "trace_ring.h"
 
-#define TRACE_FILE_MAGIC 0x6c66637274554d50u  /* "PMUtrcfl" */
+#define TRACE_FILE_MAGIC 0x6c66637274554d50u /* "PMUtrcfl" */
 #define TRACE_FILE_VERSION 1
 #define TRACE_CHUNK_MAGIC 0x6b6e756863554d50u /* "PMUchunk" */
 

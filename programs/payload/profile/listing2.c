@@ -73,7 +73,7 @@ int main(int argc, char **argv)
     c();
     clock_gettime(CLOCK_MONOTONIC, &end);
     mark(region, 0);
-    printf("listing2: ns=%lld\n", (end.tv_sec - start.tv_sec) * NANOSECONDS_PER_SECOND +
-                                      (end.tv_nsec - start.tv_nsec));
+    printf("listing2: ns=%lld\n",
+           (end.tv_sec - start.tv_sec) * NANOSECONDS_PER_SECOND + (end.tv_nsec - start.tv_nsec));
     return 0;
 }

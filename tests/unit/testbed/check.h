@@ -26,14 +26,13 @@ struct Registered {
     Registered(const char *name, void (*run)()) { cases().push_back({name, run}); }
 };
 
-#define TEST(name) \
-    static void name(); \
-    static const Registered name##_registered(#name, name); \
+#define TEST(name)                                                                                 \
+    static void name();                                                                            \
+    static const Registered name##_registered(#name, name);                                        \
     static void name()
 
-template <typename Found, typename Wanted>
-void check_equal(const char *file, int line, const char *what, const Found &found,
-                 const Wanted &wanted)
+template<typename Found, typename Wanted> void
+check_equal(const char *file, int line, const char *what, const Found &found, const Wanted &wanted)
 {
     if (found == wanted)
         return;
@@ -44,5 +43,5 @@ void check_equal(const char *file, int line, const char *what, const Found &foun
 }
 
 #define CHECK_EQUAL(found, wanted) check_equal(__FILE__, __LINE__, #found, found, wanted)
-#define CHECK(condition) \
+#define CHECK(condition)                                                                           \
     check_equal(__FILE__, __LINE__, #condition, static_cast<bool>(condition), true)

@@ -11,10 +11,10 @@ constexpr int INT3_OPCODE = 0xcc;
 TracedProgram::TracedProgram(Traced &traced, unsigned seed, bool moves_cr3)
     : traced_(traced), random_(seed)
 {
-    static constexpr Kind user[] = {JCC, JCC, JCC, JCC, JMP, CALL, CALL, CALL_RAX,
-                                    JMP_RAX, RET, RET, RET, SYSCALL, INT3};
-    static constexpr Kind kernel[] = {JCC, JCC, JCC, JMP, CALL, RET, RET, JMP_RAX,
-                                      SYSRET, IRET, IRET, MOV_CR3};
+    static constexpr Kind user[] = {JCC,      JCC,     JCC, JCC, JMP, CALL,    CALL,
+                                    CALL_RAX, JMP_RAX, RET, RET, RET, SYSCALL, INT3};
+    static constexpr Kind kernel[] = {JCC, JCC,     JCC,    JMP,  CALL, RET,
+                                      RET, JMP_RAX, SYSRET, IRET, IRET, MOV_CR3};
 
     wanted = [](unsigned, uint64_t, uint64_t) { return true; };
     for (unsigned side = 0; side < 2; side++) {
@@ -51,18 +51,44 @@ void TracedProgram::assemble(bool kernel, unsigned n)
     };
 
     switch (slot.kind) {
-    case JCC: put({0x0f, 0x84}); relative(start_of(kernel, slot.target), 6); break;
-    case JMP: put({0xe9}); relative(start_of(kernel, slot.target), 5); break;
-    case CALL: put({0xe8}); relative(start_of(kernel, slot.target), 5); break;
-    case JMP_RAX: put({0xff, 0xe0}); break;
-    case CALL_RAX: put({0xff, 0xd0}); break;
-    case RET: put({0xc3}); break;
-    case SYSCALL: put({0x0f, 0x05}); break;
-    case SYSRET: put({0x48, 0x0f, 0x07}); break;
-    case IRET: put({0x48, 0xcf}); break;
-    case INT3: put({INT3_OPCODE}); break;
-    case MOV_CR3: put({0x0f, 0x22, 0xd8}); break;
-    case NOP: break;
+    case JCC:
+        put({0x0f, 0x84});
+        relative(start_of(kernel, slot.target), 6);
+        break;
+    case JMP:
+        put({0xe9});
+        relative(start_of(kernel, slot.target), 5);
+        break;
+    case CALL:
+        put({0xe8});
+        relative(start_of(kernel, slot.target), 5);
+        break;
+    case JMP_RAX:
+        put({0xff, 0xe0});
+        break;
+    case CALL_RAX:
+        put({0xff, 0xd0});
+        break;
+    case RET:
+        put({0xc3});
+        break;
+    case SYSCALL:
+        put({0x0f, 0x05});
+        break;
+    case SYSRET:
+        put({0x48, 0x0f, 0x07});
+        break;
+    case IRET:
+        put({0x48, 0xcf});
+        break;
+    case INT3:
+        put({INT3_OPCODE});
+        break;
+    case MOV_CR3:
+        put({0x0f, 0x22, 0xd8});
+        break;
+    case NOP:
+        break;
     }
     ip = start_of(kernel, n) + static_cast<uint64_t>(at - (code_[kernel].data() + n * SLOT_BYTES));
     put({0xe9});
@@ -79,10 +105,7 @@ int TracedProgram::byte(uint64_t address) const
     return -1;
 }
 
-void TracedProgram::go(uint64_t ip)
-{
-    ip_ = ip;
-}
+void TracedProgram::go(uint64_t ip) { ip_ = ip; }
 
 void TracedProgram::enter_kernel(uint64_t handler, uint64_t back)
 {

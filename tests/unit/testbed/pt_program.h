@@ -55,7 +55,7 @@ private:
     Slot slots_[2][SLOTS];
     std::vector<uint8_t> code_[2];
     uint64_t ip_ = USER;
-    std::vector<uint64_t> stack_[2]; /* return addresses, user's and kernel's */
+    std::vector<uint64_t> stack_[2];    /* return addresses, user's and kernel's */
     std::vector<uint64_t> interrupted_; /* where the kernel goes back to by IRET */
     uint64_t sysret_ = 0;
 };

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //
-// The architectural branch records: order, depth, filter, call stack, INFO, reserved bits and CPUID.
-// SDM Vol. 3, "Last Branch Records"; Vol. 2, "CPUID". Numbers are written down here once more.
+// The architectural branch records: order, depth, filter, call stack, INFO, reserved bits and
+// CPUID. SDM Vol. 3, "Last Branch Records"; Vol. 2, "CPUID". Numbers are written down here once
+// more.
 #include "arch_lbr.h"
 #include "check.h"
 #include "msr_index.h"
 
 namespace {
 
-constexpr uint64_t EVERYTHING = 0x7f0007; // LBREn, OS, USR, all kinds
+constexpr uint64_t EVERYTHING = 0x7f0007;  // LBREn, OS, USR, all kinds
 
 uint64_t read(const ArchLbr &lbr, uint32_t index)
 {

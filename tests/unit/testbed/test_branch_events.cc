@@ -54,10 +54,7 @@ TEST(each_umask_of_branch_misses_takes_its_classes)
     CHECK_EQUAL(count(with_umask(BR_MISP_RETIRED, 0x08)), 0u);
 }
 
-TEST(changes_of_the_branch_records_are_an_event)
-{
-    CHECK_EQUAL(count(LBR_INSERTS), 5u);
-}
+TEST(changes_of_the_branch_records_are_an_event) { CHECK_EQUAL(count(LBR_INSERTS), 5u); }
 
 TEST(every_kind_of_branch_has_its_class)
 {

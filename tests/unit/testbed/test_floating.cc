@@ -43,10 +43,10 @@ TEST(two_operations_in_one_count_twice)
 
 TEST(other_instructions_are_no_arithmetic)
 {
-    for (const char *name : {"MOVSD_VsdWsd", "CMPPS_VpsWpsIb", "UCOMISD_VsdWsd", "CVTSI2SD_VsdEd",
-                             "ROUNDSD_VsdWsdIb", "ANDPD_VpdWpd", "PMAXSD_VdqWdq", "REP_MOVSD_YdXd",
-                             "PADDD_VdqWdq", "MOVSS_VssWss", "FADD_ST0_STj", "UNPCKLPS_VpsWdq",
-                             "SHUFPD_VpdWpdIb", "NOP", "V128_VPMINSD_VdqHdqWdq"})
+    for (const char *name :
+         {"MOVSD_VsdWsd", "CMPPS_VpsWpsIb", "UCOMISD_VsdWsd", "CVTSI2SD_VsdEd", "ROUNDSD_VsdWsdIb",
+          "ANDPD_VpdWpd", "PMAXSD_VdqWdq", "REP_MOVSD_YdXd", "PADDD_VdqWdq", "MOVSS_VssWss",
+          "FADD_ST0_STj", "UNPCKLPS_VpsWdq", "SHUFPD_VpdWpdIb", "NOP", "V128_VPMINSD_VdqHdqWdq"})
         CHECK_EQUAL(of(name), 0u);
 }
 
@@ -110,9 +110,6 @@ TEST(each_umask_of_loads_takes_its_sources)
     CHECK_EQUAL(count(MEM_LOAD_RETIRED, 0x40), 0u);
 }
 
-TEST(external_interrupts_are_an_event)
-{
-    CHECK_EQUAL(count(HW_INTERRUPTS, 0x01), 5u);
-}
+TEST(external_interrupts_are_an_event) { CHECK_EQUAL(count(HW_INTERRUPTS, 0x01), 5u); }
 
 }  // namespace

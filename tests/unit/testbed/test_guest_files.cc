@@ -24,10 +24,11 @@ std::string contents(const std::string &path)
 
 TEST(names_of_guest_files)
 {
-    for (const char *good : {"a", "ring", "A-Z_0.9", ".a", "...", "-", "0123456789abcdef0123456789abcdef"})
+    for (const char *good :
+         {"a", "ring", "A-Z_0.9", ".a", "...", "-", "0123456789abcdef0123456789abcdef"})
         CHECK(guest_file_name_good(good));
-    for (const char *bad : {"", ".", "..", "a/b", "/etc", "../a", "a b", "a\n", "\x80", "a\\b", "a:b",
-                            "0123456789abcdef0123456789abcdefg"})
+    for (const char *bad : {"", ".", "..", "a/b", "/etc", "../a", "a b", "a\n", "\x80", "a\\b",
+                            "a:b", "0123456789abcdef0123456789abcdefg"})
         CHECK(!guest_file_name_good(bad));
     CHECK(!guest_file_name_good(std::string("a\0b", 3)));
 }

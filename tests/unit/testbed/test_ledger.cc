@@ -239,7 +239,8 @@ TEST(knobs_are_read)
 TEST(late_knobs_make_no_other_machine)
 {
     std::istringstream text("pmi_skid 3\npmu_version 5 # none\nnmi_handler nmis=1 position=sweep\n"
-                            "allow_resets 2\nexit_lines on\nexit_paths on\nregions_of_all on\nunknown_msrs ignore\ntsc_hz 0\n"
+                            "allow_resets 2\nexit_lines on\nexit_paths on\nregions_of_all "
+                            "on\nunknown_msrs ignore\ntsc_hz 0\n"
                             "hide_control enable_vpid\nmsr 0x10a 0\npmu off\n");
     Knobs knobs;
     std::string error;
@@ -344,7 +345,7 @@ TEST(exits_of_msrs_are_told_apart)
 // retire is none.
 TEST(ways_of_exits_are_listed_once)
 {
-    using Steps = std::vector<std::array<uint64_t, 3>>; // address, retired, accesses
+    using Steps = std::vector<std::array<uint64_t, 3>>;  // address, retired, accesses
     const Steps usual = {{0x10, 5, 0}, {0x13, 6, 0}, {0x18, 7, 2}};
     // An NMI comes before 0x13.
     const Steps other = {{0x10, 9, 2}, {0x13, 10, 2}, {0x20, 10, 2}, {0x13, 11, 2}, {0x18, 12, 3}};
@@ -367,7 +368,7 @@ TEST(ways_of_exits_are_listed_once)
     exit(first, other);
     first.vm_exit(CPUID);
     log.exit();
-    log.step(0x10, 13, 3); // and no entry
+    log.step(0x10, 13, 3);  // and no entry
     summary.total.merge(first.total());
     summary.total.merge(second.total());
     summary.regions = first.regions();

@@ -224,8 +224,8 @@ TEST(pebs_groups_of_format_4)
         size = n == 0 ? size : size + sizes[n];
     }
     pebs.write_msr(MSR_PEBS_DATA_CFG, all);
-    std::vector<uint64_t> record =
-        pebs.record(1, true, numbered_state(), pebs_store(0x7008, CACHE_L1), lbr);
+    std::vector<uint64_t> record = pebs.record(1, true, numbered_state(),
+                                               pebs_store(0x7008, CACHE_L1), lbr);
     CHECK_EQUAL(record[0] >> 48, size);
     CHECK_EQUAL(record[1], 0x401000u);
     CHECK_EQUAL(record[4], 0x7008u);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //
-// When a look is due: a processor that looks only then finds the same overflows, after the same instructions,
-// as one that looks after each. Counters are near to their overflow, and events as random as instructions.
+// When a look is due: a processor that looks only then finds the same overflows, after the same
+// instructions, as one that looks after each. Counters are near to their overflow, and events as
+// random as instructions.
 #include "check.h"
 #include "pmu_machine.h"
 
@@ -13,9 +14,10 @@ namespace {
 constexpr unsigned MACHINES = 3000;
 constexpr unsigned STEPS = 200;
 constexpr unsigned ALL_COUNTERS = 0xf;
-// Mask and event: instructions, cycles, branches, their misses, slots, bubbles, cycles with bubbles, loads, lines
-// of L1, and floating-point arithmetic.
-constexpr uint64_t EVENTS[] = {0xc0, 0x3c, 0xc4, 0xc5, 0x10e, 0x19c, 0x100019c, 0x81d0, 0x151, 0xffc7};
+// Mask and event: instructions, cycles, branches, their misses, slots, bubbles, cycles with
+// bubbles, loads, lines of L1, and floating-point arithmetic.
+constexpr uint64_t EVENTS[] = {0xc0,  0x3c,      0xc4,   0xc5,  0x10e,
+                               0x19c, 0x100019c, 0x81d0, 0x151, 0xffc7};
 
 struct Planned : Machine {
     uint64_t look_at = 0;

@@ -151,8 +151,8 @@ TEST(counters_beyond_the_usual_ones_count_and_overflow)
     m.write(IA32_PERF_GLOBAL_CTRL, 0);
     m.write(IA32_PMC_GP0_CFG_A + 15 * IA32_PMC_STEP, INSTRUCTIONS | EVENT_USR | PERFEVTSEL_INT);
     m.write(IA32_PMC_GP0_CTR + 15 * IA32_PMC_STEP, COUNTER_LIMIT - 5);
-    m.write(IA32_FIXED_CTR_CTRL, FIXED_CTRL_USR << 3 * FIXED_CTRL_BITS |
-                                     FIXED_CTRL_USR << 5 * FIXED_CTRL_BITS);
+    m.write(IA32_FIXED_CTR_CTRL,
+            FIXED_CTRL_USR << 3 * FIXED_CTRL_BITS | FIXED_CTRL_USR << 5 * FIXED_CTRL_BITS);
     CHECK_EQUAL(m.write(IA32_PERF_GLOBAL_CTRL, bit(15) | bit(35) | bit(37)), MSR_DONE);
     CHECK_EQUAL(m.run(USER, 9), 1u);
     CHECK_EQUAL(m.read(IA32_PERF_GLOBAL_STATUS), bit(15));

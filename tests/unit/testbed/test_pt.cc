@@ -83,7 +83,7 @@ TEST(pt_returns)
     CHECK_TRACE(deep, 2, 0xa3, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff);
     deep.pt.near(PT_RETURN, HERE, 0);
     Bytes rest = deep.take();
-    CHECK_EQUAL(rest.size(), 3u + 3u); // 17 results in three, TIP
+    CHECK_EQUAL(rest.size(), 3u + 3u);  // 17 results in three, TIP
     CHECK_EQUAL(rest[3], 0x2du);
 }
 
@@ -91,7 +91,7 @@ TEST(pt_user_mode_alone)
 {
     Begun traced(USER | BRANCHEN);
     traced.processor.state.cpl = 0;
-    traced.pt.far(KERNEL); // SYSCALL, case 10c
+    traced.pt.far(KERNEL);  // SYSCALL, case 10c
     CHECK_TRACE(traced, 0x01);
     CHECK_EQUAL(traced.get(IA32_RTIT_STATUS) & CONTEXTEN, 0u);
     traced.pt.near(PT_INDIRECT, KERNEL + 64, 0);
@@ -100,10 +100,10 @@ TEST(pt_user_mode_alone)
     traced.pt.mov_cr3(KERNEL);
     CHECK_TRACE(traced);
     traced.processor.state.cpl = 3;
-    traced.pt.far(HERE + 2); // SYSRET, case 10b
+    traced.pt.far(HERE + 2);  // SYSRET, case 10b
     CHECK_TRACE(traced, 0x31, 2, 0x10);
     traced.processor.state.cpl = 0;
-    traced.pt.event_from(HERE + 7); // an interrupt, case 11c
+    traced.pt.event_from(HERE + 7);  // an interrupt, case 11c
     traced.pt.event_to(KERNEL);
     CHECK_TRACE(traced, 0x3d, 7, 0x10, 0x01);
 }
@@ -132,7 +132,7 @@ TEST(pt_cr3)
     Begun traced(OS | USER | BRANCHEN | bit(7), {{IA32_RTIT_CR3_MATCH, 0x5000}});
     traced.processor.state.cpl = 0;
     CHECK_EQUAL(traced.get(IA32_RTIT_STATUS) & CONTEXTEN, 0u);
-    traced.processor.state.cr3 = 0x5007; // bits 11:0 do not count, but with PAE paging
+    traced.processor.state.cr3 = 0x5007;  // bits 11:0 do not count, but with PAE paging
     traced.pt.mov_cr3(KERNEL);
     CHECK_TRACE(traced, 2, 0x43, 0, 5, 0, 0, 0, 0, 0x99, 1, 0x71, 0, 0, 0, 0x81, 0xff, 0xff);
     traced.processor.state.cr3 = 0x6000;
@@ -150,14 +150,14 @@ TEST(pt_address_ranges)
     CHECK_EQUAL(traced.get(IA32_RTIT_STATUS) & (FILTEREN | CONTEXTEN), CONTEXTEN);
     traced.pt.near(PT_INDIRECT, HERE + 4, 0);
     CHECK_TRACE(traced);
-    traced.pt.near(PT_DIRECT, THERE, 0); // case 6c
+    traced.pt.near(PT_DIRECT, THERE, 0);  // case 6c
     CHECK_TRACE(traced, 0x99, 1, 0x51, 0, 0x20, 0x40, 0);
-    traced.pt.conditional(false, THERE + 0x200); // leaves it, and is seen at the next one
+    traced.pt.conditional(false, THERE + 0x200);  // leaves it, and is seen at the next one
     traced.pt.near(PT_DIRECT, THERE + 0xff, 0);
-    traced.pt.near(PT_DIRECT, HERE, 0); // case 6b
+    traced.pt.near(PT_DIRECT, HERE, 0);  // case 6b
     CHECK_TRACE(traced, 0x04, 0x21, 0, 0x10);
-    traced.pt.conditional(true, THERE + 8); // case 7b
-    traced.pt.conditional(true, HERE);      // case 7e: no IP, no result
+    traced.pt.conditional(true, THERE + 8);  // case 7b
+    traced.pt.conditional(true, HERE);       // case 7e: no IP, no result
     CHECK_TRACE(traced, 0x31, 8, 0x20, 0x01);
 }
 

@@ -105,10 +105,7 @@ void check(const Setting &setting, unsigned seed, const std::map<uint32_t, uint6
     CHECK(program.shown.size() > INSTRUCTIONS / 50);
 }
 
-bool all(unsigned, uint64_t, uint64_t)
-{
-    return true;
-}
+bool all(unsigned, uint64_t, uint64_t) { return true; }
 
 TEST(libipt_follows_both_levels)
 {

@@ -55,8 +55,10 @@ TEST(pt_single_range_errors)
 TEST(pt_topa_goes_from_region_to_region)
 {
     Traced traced;
-    with_topa(traced, {{TABLE, 0x200000}, {TABLE + 8, 0x300000 | 1 << 6 | INT},
-                       {TABLE + 16, OTHER_TABLE | END}, {OTHER_TABLE, 0x400000}});
+    with_topa(traced, {{TABLE, 0x200000},
+                       {TABLE + 8, 0x300000 | 1 << 6 | INT},
+                       {TABLE + 16, OTHER_TABLE | END},
+                       {OTHER_TABLE, 0x400000}});
     fill(traced, 4096 + 8192 + 100);
     CHECK_EQUAL(traced.memory.interrupts, 1u);
     CHECK_EQUAL(traced.get(IA32_RTIT_OUTPUT_BASE), OTHER_TABLE);
@@ -69,8 +71,8 @@ TEST(pt_topa_goes_from_region_to_region)
 TEST(pt_topa_stop)
 {
     Traced traced;
-    with_topa(traced, {{TABLE, 0x200000}, {TABLE + 8, 0x300000 | STOP | INT},
-                       {TABLE + 16, TABLE | END}});
+    with_topa(traced,
+              {{TABLE, 0x200000}, {TABLE + 8, 0x300000 | STOP | INT}, {TABLE + 16, TABLE | END}});
     fill(traced, 9000);
     CHECK_EQUAL(traced.pt.bytes(), 8192u);
     CHECK_EQUAL(traced.get(IA32_RTIT_STATUS) & (STOPPED | ERROR | TRIGGEREN), STOPPED);
@@ -91,9 +93,9 @@ TEST(pt_topa_stop)
 
 TEST(pt_topa_errors)
 {
-    for (uint64_t bad : {uint64_t{0x200002}, uint64_t{0x200008}, uint64_t{0x200020},
-                         uint64_t{0x200400}, uint64_t{0x200800}, uint64_t{0x201000 | 1 << 6}, bit(39) | 0x200000,
-                         TABLE | END}) {
+    for (uint64_t bad :
+         {uint64_t{0x200002}, uint64_t{0x200008}, uint64_t{0x200020}, uint64_t{0x200400},
+          uint64_t{0x200800}, uint64_t{0x201000 | 1 << 6}, bit(39) | 0x200000, TABLE | END}) {
         Traced traced;
         with_topa(traced, {{TABLE, bad}, {TABLE + 8, TABLE | END}});
         CHECK_EQUAL(traced.get(IA32_RTIT_STATUS) & (ERROR | TRIGGEREN), ERROR);
@@ -117,8 +119,9 @@ TEST(pt_next_page)
 {
     Traced traced;
     uint64_t next;
-    with_topa(traced, {{TABLE, 0x200000 | 1 << 6}, {TABLE + 8, 0x300000 | STOP},
-                       {TABLE + 16, TABLE | END}});
+    with_topa(
+        traced,
+        {{TABLE, 0x200000 | 1 << 6}, {TABLE + 8, 0x300000 | STOP}, {TABLE + 16, TABLE | END}});
     PtOutput &output = traced.pt.output();
     CHECK(output.next_page(&next));
     CHECK(output.page() == 0x200000 && next == 0x201000);

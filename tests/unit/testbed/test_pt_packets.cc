@@ -7,15 +7,14 @@
 
 namespace {
 
-template <typename Make>
-Bytes made(Make make)
+template<typename Make> Bytes made(Make make)
 {
     PtPackets packets;
     make(packets);
     return packets.take();
 }
 
-#define CHECK_PACKET(call, ...) \
+#define CHECK_PACKET(call, ...)                                                                    \
     CHECK_EQUAL(hex(made([](PtPackets &p) { call; })), hex(Bytes{__VA_ARGS__}))
 
 TEST(pt_packets_without_an_ip)
@@ -46,7 +45,7 @@ TEST(pt_results_short_and_long)
 {
     CHECK_PACKET(p.tnt(1, 1), 0x06);
     CHECK_PACKET(p.tnt(0x2a, 6), 0xd4);
-    CHECK_PACKET(p.tnt(0x5, 7), 0x84, 0x06); // six 000010, then one
+    CHECK_PACKET(p.tnt(0x5, 7), 0x84, 0x06);  // six 000010, then one
     CHECK_PACKET(p.tnt((uint64_t{1} << 47) - 2, 47), 2, 0xa3, 0xfe, 0xff, 0xff, 0xff, 0xff, 0xff);
 }
 

@@ -10,13 +10,11 @@ namespace {
 constexpr uint64_t UOPS_ISSUED_ANY = 0x10e, RETIRE_SLOTS = 0x2c2, UOPS_RETIRED_ALL = 0x1c2;
 constexpr uint64_t NOT_DELIVERED = 0x19c, RECOVERY_CYCLES = 0x10d;
 constexpr uint64_t UNHALTED = 0x3c, REF_XCLK = 0x13c, ONE_THREAD_ACTIVE = 0x23c;
-constexpr unsigned CYCLES = 1000, TAKEN = 90, TAKEN_MISSED = 20, FAR = 7, PASSED = 50, PASSED_MISSED = 4;
+constexpr unsigned CYCLES = 1000, TAKEN = 90, TAKEN_MISSED = 20, FAR = 7, PASSED = 50,
+                   PASSED_MISSED = 4;
 constexpr unsigned MISSES = TAKEN_MISSED + PASSED_MISSED, REDIRECTS = TAKEN - TAKEN_MISSED + FAR;
 
-uint64_t cmask(unsigned threshold)
-{
-    return uint64_t{threshold} << PERFEVTSEL_CMASK_SHIFT;
-}
+uint64_t cmask(unsigned threshold) { return uint64_t{threshold} << PERFEVTSEL_CMASK_SHIFT; }
 
 // What a counter makes of a run with branches of all ways to go.
 uint64_t count(uint64_t event)

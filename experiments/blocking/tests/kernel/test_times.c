@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * `times:HOST`: one PMI, whose handler acknowledges it, unmasks LVTPC and returns. HOST 1: before that it has
- * the hypervisor do work of its own, which has PMIs, too. The emulator's log of the region has what was
- * blocked and masked when. Thesis, sections 2.6.2 and 3.2.2, and its program A.2.
+ * `times:HOST`: one PMI, whose handler acknowledges it, unmasks LVTPC and returns. HOST 1: before
+ * that it has the hypervisor do work of its own, which has PMIs, too. The emulator's log of the
+ * region has what was blocked and masked when. Thesis, sections 2.6.2 and 3.2.2, and its program
+ * A.2.
  */
 #include "host.h"
 

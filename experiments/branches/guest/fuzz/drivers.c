@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
- * drivers.c: seven drivers of Linux's own that need no device, each by its file: an input is up to CALLS_MAX
- * system calls. What would change the machine for the inputs to come is left out: new loop devices and mappings,
- * the console's way, line disciplines. Linux, Documentation/userspace-api/ioctl/ioctl-number.rst.
+ * drivers.c: seven drivers of Linux's own that need no device, each by its file: an input is up to
+ * CALLS_MAX system calls. What would change the machine for the inputs to come is left out: new
+ * loop devices and mappings, the console's way, line disciplines. Linux,
+ * Documentation/userspace-api/ioctl/ioctl-number.rst.
  */
 #include "drivers.h"
 
@@ -33,24 +34,36 @@ struct device {
 enum { PTMX, TUN, LOOP, FUSE, CUSE, UHID, DM };
 
 static const struct device devices[DRIVERS] = {
-    [PTMX] = {"/dev/ptmx", 5, 2, {TIOCGPTN, TIOCSPTLCK, TIOCGWINSZ, TIOCSWINSZ, TCGETS, TCSETS, TIOCPKT,
-                                  TIOCINQ, TIOCMGET, TIOCGEXCL}},
-    [TUN] = {"/dev/net/tun", 10, 200, {TUNSETIFF, TUNGETIFF, TUNGETFEATURES, TUNSETOFFLOAD, TUNSETVNETHDRSZ,
-                                       TUNGETVNETHDRSZ, TUNSETSNDBUF, TUNSETQUEUE, TUNSETLINK, TUNSETTXFILTER}},
-    [LOOP] = {"/dev/loop0", 7, 0, {LOOP_SET_FD, LOOP_CLR_FD, LOOP_SET_STATUS64, LOOP_GET_STATUS64,
-                                   LOOP_SET_CAPACITY, LOOP_SET_DIRECT_IO, LOOP_SET_BLOCK_SIZE, LOOP_CONFIGURE,
-                                   LOOP_CHANGE_FD, LOOP_GET_STATUS}},
+    [PTMX] = {"/dev/ptmx",
+              5,
+              2,
+              {TIOCGPTN, TIOCSPTLCK, TIOCGWINSZ, TIOCSWINSZ, TCGETS, TCSETS, TIOCPKT, TIOCINQ,
+               TIOCMGET, TIOCGEXCL}},
+    [TUN] = {"/dev/net/tun",
+             10,
+             200,
+             {TUNSETIFF, TUNGETIFF, TUNGETFEATURES, TUNSETOFFLOAD, TUNSETVNETHDRSZ, TUNGETVNETHDRSZ,
+              TUNSETSNDBUF, TUNSETQUEUE, TUNSETLINK, TUNSETTXFILTER}},
+    [LOOP] = {"/dev/loop0",
+              7,
+              0,
+              {LOOP_SET_FD, LOOP_CLR_FD, LOOP_SET_STATUS64, LOOP_GET_STATUS64, LOOP_SET_CAPACITY,
+               LOOP_SET_DIRECT_IO, LOOP_SET_BLOCK_SIZE, LOOP_CONFIGURE, LOOP_CHANGE_FD,
+               LOOP_GET_STATUS}},
     [FUSE] = {"/dev/fuse", 10, 229, {FUSE_DEV_IOC_CLONE}},
     [CUSE] = {"/dev/cuse", 10, 203, {FUSE_DEV_IOC_CLONE}},
     [UHID] = {"/dev/uhid", 10, 239, {0}},
-    [DM] = {"/dev/mapper/control", 10, 236, {DM_VERSION, DM_LIST_DEVICES, DM_DEV_STATUS, DM_DEV_WAIT, DM_TABLE_STATUS,
-                                             DM_TABLE_DEPS, DM_LIST_VERSIONS, DM_TARGET_MSG, DM_DEV_RENAME,
-                                             DM_DEV_SET_GEOMETRY}},
+    [DM] = {"/dev/mapper/control",
+            10,
+            236,
+            {DM_VERSION, DM_LIST_DEVICES, DM_DEV_STATUS, DM_DEV_WAIT, DM_TABLE_STATUS,
+             DM_TABLE_DEPS, DM_LIST_VERSIONS, DM_TARGET_MSG, DM_DEV_RENAME, DM_DEV_SET_GEOMETRY}},
 };
 
 uint64_t driver_calls;
 
-static const uint8_t *call(int file, const struct device *device, const uint8_t *at, const uint8_t *end)
+static const uint8_t *call(int file, const struct device *device, const uint8_t *at,
+                           const uint8_t *end)
 {
     uint8_t buffer[BUFFER] = {0};
     uint8_t way = *at++;
@@ -92,7 +105,10 @@ static bool calls(const struct device *device, const uint8_t *data, size_t size)
 }
 
 #define DRIVER(name, number)                                                                       \
-    static bool name(const uint8_t *data, size_t size) { return calls(&devices[number], data, size); }
+    static bool name(const uint8_t *data, size_t size)                                             \
+    {                                                                                              \
+        return calls(&devices[number], data, size);                                                \
+    }
 DRIVER(ptmx, PTMX)
 DRIVER(tun, TUN)
 DRIVER(loop, LOOP)
@@ -101,9 +117,11 @@ DRIVER(cuse, CUSE)
 DRIVER(uhid, UHID)
 DRIVER(dm, DM)
 
-#define SEED "\x02" "0123456789abcdef" /* a write, and then what its bytes say */
+#define SEED                                                                                       \
+    "\x02"                                                                                         \
+    "0123456789abcdef" /* a write, and then what its bytes say */
 const struct target drivers[DRIVERS] = {
-    {"ptmx", ptmx, SEED}, {"tun", tun, SEED}, {"loop", loop, SEED}, {"fuse", fuse, SEED},
+    {"ptmx", ptmx, SEED}, {"tun", tun, SEED},   {"loop", loop, SEED}, {"fuse", fuse, SEED},
     {"cuse", cuse, SEED}, {"uhid", uhid, SEED}, {"dm", dm, SEED},
 };
 
@@ -123,7 +141,8 @@ bool drivers_open(void)
         }
         file = open(devices[n].path, O_RDWR | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
         if (file < 0) {
-            return complain("%s: cannot be opened; wanted a kernel with its driver", devices[n].path);
+            return complain("%s: cannot be opened; wanted a kernel with its driver",
+                            devices[n].path);
         }
         close(file);
     }

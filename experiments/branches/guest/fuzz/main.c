@@ -5,8 +5,9 @@
  * feedback. Regions of the emulator's ledger: 3200 + 2 * target with, 3201 + 2 * target without.
  * Usage: branchfuzz [LIMIT [SEED]]; the kernel command line's word pmv.branchfuzz=LIMIT is taken
  * where there is no argument. LIMIT: executions of each target, at most.
- * By the name branchdrivers it is the same with system calls to seven drivers, and their branches in the kernel:
- * LIMIT inputs each, from region 3220 on, and no run without feedback, because there is no bug to reach.
+ * By the name branchdrivers it is the same with system calls to seven drivers, and their branches
+ * in the kernel: LIMIT inputs each, from region 3220 on, and no run without feedback, because there
+ * is no bug to reach.
  */
 #include "drivers.h"
 #include "fuzz.h"
@@ -56,15 +57,9 @@ struct outcome {
     uint64_t began, ticks; /* of the TSC, while the region was open */
 };
 
-static void remember(unsigned execution)
-{
-    kept[execution / 8] |= (uint8_t)(1u << execution % 8);
-}
+static void remember(unsigned execution) { kept[execution / 8] |= (uint8_t)(1u << execution % 8); }
 
-static bool remembered(unsigned execution)
-{
-    return kept[execution / 8] >> execution % 8 & 1;
-}
+static bool remembered(unsigned execution) { return kept[execution / 8] >> execution % 8 & 1; }
 
 static void finish(struct outcome *outcome, unsigned executions)
 {
@@ -75,7 +70,8 @@ static void finish(struct outcome *outcome, unsigned executions)
     outcome->calls = driver_calls;
 }
 
-/* False: a trace was not complete, or could not be made. A driver's may be too long for the buffer. */
+/* False: a trace was not complete, or could not be made. A driver's may be too long for the buffer.
+ */
 static bool with_feedback(struct tracer *tracer, const struct target *target, uint64_t seed,
                           unsigned limit, bool may_be_cut, struct outcome *outcome)
 {
@@ -98,8 +94,10 @@ static bool with_feedback(struct tracer *tracer, const struct target *target, ui
             continue;
         }
         if (!list_complete(&list) || tracer->result.cut != 0) {
-            return complain("target %s, execution %u: %lld branches lost of %zu, list cut for reason %u, wanted a "
-                            "whole list", target->name, n, (long long)list.lost, list.count, tracer->result.cut);
+            return complain("target %s, execution %u: %lld branches lost of %zu, list cut for "
+                            "reason %u, wanted a "
+                            "whole list",
+                            target->name, n, (long long)list.lost, list.count, tracer->result.cut);
         }
         outcome->branches += list.count;
         outcome->pmis += tracer->result.pmis;
@@ -154,17 +152,18 @@ static void end(struct outcome *outcome, uint32_t region)
     outcome->ticks = __builtin_ia32_rdtsc() - outcome->began;
 }
 
-static void print_time(const struct series *series, const char *target, const char *way, uint32_t region,
-                       const struct outcome *outcome)
+static void print_time(const struct series *series, const char *target, const char *way,
+                       uint32_t region, const struct outcome *outcome)
 {
     char item[ITEM_MAX];
 
     snprintf(item, sizeof(item), "%s_%s", target, way);
-    print_ticks(series->bugs ? "branchfuzz" : DRIVERS_NAME, item, region, outcome->executions, outcome->ticks);
+    print_ticks(series->bugs ? "branchfuzz" : DRIVERS_NAME, item, region, outcome->executions,
+                outcome->ticks);
 }
 
-static bool one_target(struct tracer *tracer, const struct series *series, unsigned number, uint64_t seed,
-                       unsigned limit)
+static bool one_target(struct tracer *tracer, const struct series *series, unsigned number,
+                       uint64_t seed, unsigned limit)
 {
     const struct target *target = &series->targets[number];
     uint32_t region = series->region + 2 * number;
@@ -187,8 +186,10 @@ static bool one_target(struct tracer *tracer, const struct series *series, unsig
     print_time(series, target->name, "traced", region, &with);
     print_time(series, target->name, "plain", region + 1, &replay);
     if (!series->bugs) {
-        printf(DRIVERS_NAME ": target=%s region=%u executions=%u calls=%llu corpus=%u branches=%llu pmis=%llu "
-               "cut=%u\n", target->name, region, with.executions, (unsigned long long)with.calls, with.corpus,
+        printf(DRIVERS_NAME
+               ": target=%s region=%u executions=%u calls=%llu corpus=%u branches=%llu pmis=%llu "
+               "cut=%u\n",
+               target->name, region, with.executions, (unsigned long long)with.calls, with.corpus,
                (unsigned long long)with.branches, (unsigned long long)with.pmis, with.cut);
         return true;
     }
@@ -205,9 +206,11 @@ int main(int argc, char **argv)
 {
     static const struct branchtrace_setup user = {
         .flags = BRANCHTRACE_USER, .period = PERIOD, .records = RECORDS, .readouts = READOUTS};
-    static const struct branchtrace_setup kernel = {
-        .flags = BRANCHTRACE_KERNEL | BRANCHTRACE_FAR | BRANCHTRACE_INSERTS, .period = PERIOD,
-        .records = KERNEL_RECORDS, .readouts = KERNEL_READOUTS};
+    static const struct branchtrace_setup kernel = {.flags = BRANCHTRACE_KERNEL | BRANCHTRACE_FAR |
+                                                             BRANCHTRACE_INSERTS,
+                                                    .period = PERIOD,
+                                                    .records = KERNEL_RECORDS,
+                                                    .readouts = KERNEL_READOUTS};
     const char *name = strrchr(argv[0], '/') != NULL ? strrchr(argv[0], '/') + 1 : argv[0];
     struct series series = {.targets = targets, .count = TARGETS, .region = REGION, .bugs = true};
     char word[WORD_MAX];
@@ -221,7 +224,9 @@ int main(int argc, char **argv)
     limit = strtoul(argc > 1 ? argv[1] : word, NULL, 10);
     if (limit == 0 || limit > LIMIT_MAX || seed == 0) {
         return complain("found limit %lu and seed %llu, wanted 1 to %u, and not 0", limit,
-                        (unsigned long long)seed, LIMIT_MAX) ? 0 : 2;
+                        (unsigned long long)seed, LIMIT_MAX)
+                   ? 0
+                   : 2;
     }
     if (strcmp(name, DRIVERS_NAME) == 0) {
         series = (struct series){.targets = drivers, .count = DRIVERS, .region = REGION_DRIVERS};

@@ -76,10 +76,18 @@ static bool parse_config(const uint8_t *d, size_t n)
 
     for (size_t i = 0; i < n; i++) {
         switch (state) {
-        case 0: state = d[i] == '[' ? 1 : 0; break;
-        case 1: state = d[i] == 'm' ? 2 : 0; break;
-        case 2: state = d[i] == ']' ? 3 : 0; break;
-        case 3: state = d[i] == '=' ? 4 : 3; break;
+        case 0:
+            state = d[i] == '[' ? 1 : 0;
+            break;
+        case 1:
+            state = d[i] == 'm' ? 2 : 0;
+            break;
+        case 2:
+            state = d[i] == ']' ? 3 : 0;
+            break;
+        case 3:
+            state = d[i] == '=' ? 4 : 3;
+            break;
         default:
             return d[i] == '-';
         }
@@ -169,8 +177,11 @@ static bool parse_session(const uint8_t *d, size_t n)
 }
 
 const struct target targets[TARGETS] = {
-    {"magic", parse_magic, "PAAA"},     {"tlv", parse_tlv, "\x01\x02zz\x02\x01z"},
-    {"nest", parse_nest, "a(b)c"},          {"config", parse_config, "[a]=1"},
-    {"utf8", parse_utf8, "caf\xc3\xa9"},    {"copy", parse_copy, "\x01z\x01y"},
+    {"magic", parse_magic, "PAAA"},
+    {"tlv", parse_tlv, "\x01\x02zz\x02\x01z"},
+    {"nest", parse_nest, "a(b)c"},
+    {"config", parse_config, "[a]=1"},
+    {"utf8", parse_utf8, "caf\xc3\xa9"},
+    {"copy", parse_copy, "\x01z\x01y"},
     {"session", parse_session, "HELLO\nQUIT"},
 };

@@ -222,9 +222,9 @@ static int device_open(struct inode *inode, struct file *file)
     return file->private_data ? 0 : -ENOMEM;
 }
 
-/* The thread's exit closes its files: what it has left on ends here, unless another thread has them,
- * too (sched_out). Until then START's own reference keeps the notifier, which is in a list of the
- * thread's. */
+/* The thread's exit closes its files: what it has left on ends here, unless another thread has
+ * them, too (sched_out). Until then START's own reference keeps the notifier, which is in a list of
+ * the thread's. */
 static int device_flush(struct file *file, fl_owner_t id)
 {
     struct tracer *tracer = file->private_data;

@@ -19,10 +19,7 @@ static int __init branchtrace_init(void)
     return error ? error : branchtrace_device_register();
 }
 
-static void __exit branchtrace_exit(void)
-{
-    branchtrace_device_unregister();
-}
+static void __exit branchtrace_exit(void) { branchtrace_device_unregister(); }
 
 module_init(branchtrace_init);
 module_exit(branchtrace_exit);

@@ -59,10 +59,7 @@ static __always_inline void write_msr(u32 msr, u64 value)
     __wrmsr(msr, (u32)value, (u32)(value >> 32));
 }
 
-static __always_inline u64 read_msr(u32 msr)
-{
-    return __rdmsr(msr);
-}
+static __always_inline u64 read_msr(u32 msr) { return __rdmsr(msr); }
 
 /* Sets what of IA32_DEBUGCTL is the trace's: RECORDING or 0. The other bits are Linux's. */
 static __always_inline void set_debugctl(u64 recording)
@@ -79,8 +76,8 @@ int pmu_check(void)
     cpuid(0xa, &eax.full, &unused, &unused, &unused);
     if (boot_cpu_has(X86_FEATURE_PDCM))
         rdmsrl_safe(MSR_IA32_PERF_CAPABILITIES, &capabilities);
-    if (boot_cpu_data.x86_vendor != X86_VENDOR_INTEL ||
-        eax.split.version_id < PMU_VERSION_FREEZE || eax.split.num_counters < COUNTERS ||
+    if (boot_cpu_data.x86_vendor != X86_VENDOR_INTEL || eax.split.version_id < PMU_VERSION_FREEZE ||
+        eax.split.num_counters < COUNTERS ||
         (capabilities & PERF_CAP_LBR_FORMAT) != LBR_FORMAT_INFO ||
         !(capabilities & PERF_CAP_FULL_WIDTH)) {
         pr_err("branchtrace: PMU version %u with %u counters and PERF_CAPABILITIES %#llx, wanted "
@@ -122,15 +119,9 @@ static int reserve(void)
 }
 
 /* As apic_write() of Linux 6.1. That of 6.12 is a static call, which modules cannot make. */
-static void lvtpc_open(void)
-{
-    apic->write(APIC_LVTPC, APIC_DM_NMI);
-}
+static void lvtpc_open(void) { apic->write(APIC_LVTPC, APIC_DM_NMI); }
 
-static u64 read_counter(unsigned int n)
-{
-    return read_msr(MSR_IA32_PMC0 + n);
-}
+static u64 read_counter(unsigned int n) { return read_msr(MSR_IA32_PMC0 + n); }
 
 /* Takes the records written since the last readout, oldest first. */
 static void drain(struct trace *t, u16 why, struct pt_regs *regs)
@@ -250,10 +241,7 @@ static void record(struct trace *t, bool again)
     }
 }
 
-void pmu_resume(struct trace *t)
-{
-    record(t, true);
-}
+void pmu_resume(struct trace *t) { record(t, true); }
 
 void pmu_start(struct trace *t)
 {
@@ -267,14 +255,14 @@ void pmu_start(struct trace *t)
         write_msr(MSR_IA32_PMC0 + n, 0);
     write_msr(MSR_IA32_PMC0 + COUNTER_PERIOD, -(u64)t->setup.period & COUNTER_MASK);
     write_msr(MSR_ARCH_PERFMON_EVENTSEL0 + COUNTER_PERIOD,
-           event_select(t, by_inserts ? EVENT_LBR_INSERTS : EVENT_NEAR_TAKEN, by_inserts, true));
+              event_select(t, by_inserts ? EVENT_LBR_INSERTS : EVENT_NEAR_TAKEN, by_inserts, true));
     write_msr(MSR_ARCH_PERFMON_EVENTSEL0 + COUNTER_TAKEN,
-           event_select(t, EVENT_NEAR_TAKEN, false, false));
+              event_select(t, EVENT_NEAR_TAKEN, false, false));
     write_msr(MSR_ARCH_PERFMON_EVENTSEL0 + COUNTER_INSERTS,
-           event_select(t, EVENT_LBR_INSERTS, true, false));
+              event_select(t, EVENT_LBR_INSERTS, true, false));
     write_msr(MSR_LBR_SELECT, (flags & BRANCHTRACE_KERNEL ? 0 : SELECT_CPL_EQ_0) |
-                               (flags & BRANCHTRACE_USER ? 0 : SELECT_CPL_NEQ_0) |
-                               (flags & BRANCHTRACE_FAR ? 0 : SELECT_FAR));
+                                  (flags & BRANCHTRACE_USER ? 0 : SELECT_CPL_NEQ_0) |
+                                  (flags & BRANCHTRACE_FAR ? 0 : SELECT_FAR));
     write_msr(MSR_CORE_PERF_GLOBAL_OVF_CTRL, PERIOD_OVERFLOW | FREEZES);
     lvtpc_open();
     t->cpu = raw_smp_processor_id();
@@ -304,10 +292,7 @@ static void stop_recording(struct trace *t, u16 why)
     WRITE_ONCE(t->active, false);
 }
 
-void pmu_pause(struct trace *t)
-{
-    stop_recording(t, BRANCHTRACE_BY_SWITCH);
-}
+void pmu_pause(struct trace *t) { stop_recording(t, BRANCHTRACE_BY_SWITCH); }
 
 void pmu_stop(struct trace *t)
 {

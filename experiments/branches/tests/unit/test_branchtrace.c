@@ -104,8 +104,8 @@ static void the_way_back_from_a_pmi_is_taken_out(void **state)
         {.ip = KERNEL(0x100), .first = 0, .count = 1},
         {.first = 1, .count = 4, .why = BRANCHTRACE_BY_SWITCH},
     };
-    struct list list = clean(records, reads, 2, 5, 4, BRANCHTRACE_USER | BRANCHTRACE_KERNEL |
-                                                          BRANCHTRACE_FAR);
+    struct list list = clean(records, reads, 2, 5, 4,
+                             BRANCHTRACE_USER | BRANCHTRACE_KERNEL | BRANCHTRACE_FAR);
 
     (void)state;
     assert_int_equal(list.own, 3);
@@ -117,12 +117,16 @@ static void the_way_back_from_a_pmi_is_taken_out(void **state)
 static void the_system_calls_of_the_bounds_are_taken_out(void **state)
 {
     struct branchtrace_record records[] = {
-        {KERNEL(0x10), KERNEL(0x100), 1}, {KERNEL(0x110), BEGIN, 1}, {0x1010, 0x1800, 1},
-        {0x1810, 0x1ff0, 1},              {END, KERNEL(0), 1},       {KERNEL(4), KERNEL(0x10), 1},
+        {KERNEL(0x10), KERNEL(0x100), 1},
+        {KERNEL(0x110), BEGIN, 1},
+        {0x1010, 0x1800, 1},
+        {0x1810, 0x1ff0, 1},
+        {END, KERNEL(0), 1},
+        {KERNEL(4), KERNEL(0x10), 1},
     };
     struct branchtrace_readout reads[] = {{.first = 0, .count = 6, .why = BRANCHTRACE_BY_STOP}};
-    struct list list = clean(records, reads, 1, 6, 4, BRANCHTRACE_USER | BRANCHTRACE_KERNEL |
-                                                          BRANCHTRACE_FAR);
+    struct list list = clean(records, reads, 1, 6, 4,
+                             BRANCHTRACE_USER | BRANCHTRACE_KERNEL | BRANCHTRACE_FAR);
 
     (void)state;
     assert_int_equal(list.outside, 4);

@@ -3,9 +3,9 @@
  * `counted[:RUNS[:LEFT_OUT[:NOT]]]`: instructions and branches that the counters count around one
  * operation, by CPL. Everything is the same natively, under PMUvisor and under KVM: the local APIC
  * is in x2APIC mode, where all of them have it. A line for each operation has the sums of RUNS
- * runs; what belongs to the run alone is that of `empty`. LEFT_OUT: setup(). NOT: operations that are not done, by
- * bits of their numbers, because a hypervisor does not outlive them.
- * SDM Vol. 3, "Architectural Performance Monitoring", "Local APIC", "APIC Timer".
+ * runs; what belongs to the run alone is that of `empty`. LEFT_OUT: setup(). NOT: operations that
+ * are not done, by bits of their numbers, because a hypervisor does not outlive them. SDM Vol. 3,
+ * "Architectural Performance Monitoring", "Local APIC", "APIC Timer".
  */
 #include "counted.h"
 
@@ -49,7 +49,7 @@
 #define BYTES_SHORT 16
 #define BYTES_LONG 2048
 #define IO_APIC 0xfec00000ULL
-#define BUS 0xf0000000ULL  /* nobody's */
+#define BUS 0xf0000000ULL /* nobody's */
 #define LANDING 0x40ULL
 #define OPCODE_RET 0xc3
 #define KVM_SIGNATURE 0x4b4d564bu /* "KVMK" */
@@ -395,9 +395,10 @@ static bool one_row(const struct row *row, unsigned number)
         return true;
     }
     log_printf("counted: row=%s runs=%lu instructions=%ld branches=%ld user_instructions=%ld "
-               "user_branches=%ld least=%ld most=%ld strange=%u region=%u\n", row->name, runs,
-               sums[KERNEL_INSTRUCTIONS], sums[KERNEL_BRANCHES], sums[USER_INSTRUCTIONS],
-               sums[USER_BRANCHES], least, most, strange, tries ? 0 : REGION_COUNTED + number);
+               "user_branches=%ld least=%ld most=%ld strange=%u region=%u\n",
+               row->name, runs, sums[KERNEL_INSTRUCTIONS], sums[KERNEL_BRANCHES],
+               sums[USER_INSTRUCTIONS], sums[USER_BRANCHES], least, most, strange,
+               tries ? 0 : REGION_COUNTED + number);
     return strange == 0;
 }
 
@@ -418,8 +419,8 @@ static void allow_user(uint64_t address)
 static void setup(unsigned left_out)
 {
     static const uint64_t events[COUNTED_COUNTERS] = {
-        EVENT_INSTRUCTIONS | EVTSEL_OS, EVENT_BRANCHES | EVTSEL_OS,
-        EVENT_INSTRUCTIONS | EVTSEL_USR, EVENT_BRANCHES | EVTSEL_USR};
+        EVENT_INSTRUCTIONS | EVTSEL_OS, EVENT_BRANCHES | EVTSEL_OS, EVENT_INSTRUCTIONS | EVTSEL_USR,
+        EVENT_BRANCHES | EVTSEL_USR};
 
     cpu_setup_smp();
     cpu_gate_smp(VECTOR, counted_interrupt, 0);
@@ -435,8 +436,8 @@ static void setup(unsigned left_out)
     allow_user((uintptr_t)counted_user_page);
     /* The emulator takes this for a kernel's start: MSRs that do not exist fault from now on. */
     wrmsr(MSR_LSTAR, (uintptr_t)counted_entry);
-    wrmsr(MSR_STAR, (uint64_t)USER_SELECTOR << STAR_SYSRET_SHIFT |
-                        (uint64_t)CODE_SELECTOR << STAR_SYSCALL_SHIFT);
+    wrmsr(MSR_STAR, (uint64_t)USER_SELECTOR << STAR_SYSRET_SHIFT | (uint64_t)CODE_SELECTOR
+                                                                       << STAR_SYSCALL_SHIFT);
     wrmsr(MSR_SFMASK, 0);
     wrmsr(IA32_EFER, rdmsr(IA32_EFER) | EFER_SCE);
     fresh = FRESH;

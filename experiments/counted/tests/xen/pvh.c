@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * pvh: starts a Linux kernel, its only module, where a hypervisor starts its own kernel by PVH's 32-bit entry: the
- * test kernel as the dom0 of Xen, which takes no bzImage without a compressed ELF file in it.
- * Xen, "x86/HVM direct boot ABI"; Linux, Documentation/arch/x86/boot.rst, "32-bit Boot Protocol".
+ * pvh: starts a Linux kernel, its only module, where a hypervisor starts its own kernel by PVH's
+ * 32-bit entry: the test kernel as the dom0 of Xen, which takes no bzImage without a compressed ELF
+ * file in it. Xen, "x86/HVM direct boot ABI"; Linux, Documentation/arch/x86/boot.rst, "32-bit Boot
+ * Protocol".
  */
 #include <asm/bootparam.h>
 #include <stdint.h>
@@ -32,7 +33,8 @@ _Noreturn void pvh_main(const struct start_info *info);
 
 static struct boot_params params;
 
-/* Note 18 of Xen is XEN_ELFNOTE_PHYS32_ENTRY. EBX: the start information. Flat segments, no paging, no stack. The GDT has what the protocol wants. */
+/* Note 18 of Xen is XEN_ELFNOTE_PHYS32_ENTRY. EBX: the start information. Flat segments, no paging,
+ * no stack. The GDT has what the protocol wants. */
 __asm__(".pushsection .head, \"ax\"\n"
         ".globl pvh_entry\npvh_entry:\n"
         "cli\ncld\n"
@@ -58,10 +60,7 @@ static void copy(void *to, const void *from, uint32_t size)
     __asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(size) : : "memory");
 }
 
-static const void *at(uint64_t address)
-{
-    return (const void *)(uintptr_t)address;
-}
+static const void *at(uint64_t address) { return (const void *)(uintptr_t)address; }
 
 static void fill(const struct start_info *info, const struct setup_header *header)
 {
@@ -74,8 +73,8 @@ static void fill(const struct start_info *info, const struct setup_header *heade
     params.acpi_rsdp_addr = info->rsdp;
     /* Version 0, which Xen gives its dom0, has no memory map; the test kernel wants none. */
     for (uint32_t i = 0; info->version >= 1 && i < info->memory_entries && i < E820_MAX; i++)
-        params.e820_table[params.e820_entries++] =
-            (struct boot_e820_entry){memory[i].address, memory[i].size, memory[i].type};
+        params.e820_table[params.e820_entries++] = (struct boot_e820_entry){
+            memory[i].address, memory[i].size, memory[i].type};
 }
 
 void pvh_main(const struct start_info *info)
@@ -85,14 +84,17 @@ void pvh_main(const struct start_info *info)
     if (info->magic == START_MAGIC && info->modules == 1) {
         const uint8_t *image = at(module->address);
         const struct boot_params *of_image = (const void *)image;
-        uint32_t sectors = of_image->hdr.setup_sects != 0 ? of_image->hdr.setup_sects : SETUP_SECTORS;
+        uint32_t sectors = of_image->hdr.setup_sects != 0 ? of_image->hdr.setup_sects
+                                                          : SETUP_SECTORS;
         uint32_t setup = (sectors + 1u) * SECTOR;
         uint32_t to = (uint32_t)of_image->hdr.pref_address;
 
         fill(info, &of_image->hdr);
         copy((void *)to, image + setup, (uint32_t)module->size - setup);
         __asm__ volatile("xorl %%ebp, %%ebp\n\tjmp *%%eax"
-                         : : "a"(to), "S"(&params), "b"(0), "D"(0) : "memory");
+                         :
+                         : "a"(to), "S"(&params), "b"(0), "D"(0)
+                         : "memory");
     }
     for (;;)
         __asm__ volatile("hlt");

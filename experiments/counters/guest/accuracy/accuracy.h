@@ -27,9 +27,9 @@ extern const char *const event_names[EVENTS];
 enum region {
     REGION_PROGRAM_FIRST = 2500, /* each program has REGION_STEP of them */
     REGION_STEP = 10,
-    REGION_ALONE = 0,   /* the program in one thread: from its first instruction to its last */
-    REGION_ANY = 1,     /* the same, its memory in whatever pages Linux gives */
-    REGION_THREADS = 2, /* the program in all threads, from their start to the last one's end */
+    REGION_ALONE = 0,    /* the program in one thread: from its first instruction to its last */
+    REGION_ANY = 1,      /* the same, its memory in whatever pages Linux gives */
+    REGION_THREADS = 2,  /* the program in all threads, from their start to the last one's end */
     REGION_RDPMC = 2600, /* READS counts read by RDPMC */
     REGION_READ = 2601,  /* READS counts read by read() */
     REGION_EXITS = 2602, /* EXITS CPUID instructions */
@@ -37,7 +37,7 @@ enum region {
     REGION_OWN = 3,          /* its threads on two processors */
     REGION_MIGRATED = 4,     /* its threads moved between two processors all the time */
     REGION_OVERFLOWS = 2620, /* plus the event's number and, times ten, that of the threads */
-    REGION_UNMARKED = 2699, /* for the passes that are not looked at */
+    REGION_UNMARKED = 2699,  /* for the passes that are not looked at */
 };
 
 #define THREADS 2
@@ -73,8 +73,8 @@ struct program {
     uint64_t (*branches)(const struct work *work);
 };
 
-extern const struct program loop_program, sort_program, chase_program, stream_program,
-    hash_program, matrix_program, mixed_program;
+extern const struct program loop_program, sort_program, chase_program, stream_program, hash_program,
+    matrix_program, mixed_program;
 
 /* measured.asm: enables the group of fd, runs, disables it. Its own part of the counts: */
 #define MEASURED_INSTRUCTIONS 14u
@@ -173,7 +173,8 @@ struct thread_work {
     bool done;
 };
 
-/* How long a turn is where threads share a processor, and a moved thread stays; 50 us without this. */
+/* How long a turn is where threads share a processor, and a moved thread stays; 50 us without this.
+ */
 void threads_take_turns_of(unsigned nanoseconds);
 /* Called by the work of each thread, once, when it is ready: goes on when all are. */
 void threads_meet(void);

@@ -26,9 +26,8 @@ const char *const event_names[EVENTS] = {"cycles", "instructions", "branches", "
                                          "llc_misses"};
 
 static const uint64_t event_config[EVENTS] = {
-    PERF_COUNT_HW_CPU_CYCLES,       PERF_COUNT_HW_INSTRUCTIONS,
-    PERF_COUNT_HW_BRANCH_INSTRUCTIONS, PERF_COUNT_HW_CACHE_REFERENCES,
-    PERF_COUNT_HW_CACHE_MISSES,
+    PERF_COUNT_HW_CPU_CYCLES,       PERF_COUNT_HW_INSTRUCTIONS, PERF_COUNT_HW_BRANCH_INSTRUCTIONS,
+    PERF_COUNT_HW_CACHE_REFERENCES, PERF_COUNT_HW_CACHE_MISSES,
 };
 
 int perf_event_open(struct perf_event_attr *attr, pid_t pid, int cpu, int group_fd,
@@ -173,7 +172,8 @@ bool counters_stop_watchdog(void)
         if (write_fd < 0 || write(write_fd, "0\n", 2) != 2 || pread(fd, &state, 1, 0) != 1 ||
             state != '0') {
             failed("cannot stop the NMI watchdog, which takes a counter: found %c in " NMI_WATCHDOG
-                   ", wanted 0; run this as root", state);
+                   ", wanted 0; run this as root",
+                   state);
         }
         if (write_fd >= 0) {
             close(write_fd);

@@ -54,10 +54,7 @@ static uint64_t run(void *data)
     return found;
 }
 
-static void release(void *data)
-{
-    pages_put(data, sizeof(struct hash));
-}
+static void release(void *data) { pages_put(data, sizeof(struct hash)); }
 
 const struct program hash_program = {
     .name = "hash",

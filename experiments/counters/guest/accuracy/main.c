@@ -24,7 +24,8 @@
 #define NUMBER_MAX 1000000u
 #define WORDS 3u
 #define WORD "pmv.accuracy"
-#define SCENARIOS_TURN_NANOSECONDS 200000u /* under KVM, on two processors, its end alone takes as long as 50 us */
+#define SCENARIOS_TURN_NANOSECONDS                                                                 \
+    200000u /* under KVM, on two processors, its end alone takes as long as 50 us */
 #define SCENARIOS "scenarios" /* the program's name for the other experiment */
 #define WORD_MAX 64
 #define MIB_SHIFT 20
@@ -82,7 +83,8 @@ void print_values(const char *item, const char *metric, uint64_t *values, unsign
     }
     qsort(values, count, sizeof(*values), compare_values);
     printf("bench: experiment=%s item=%s metric=%s unit=count n=%u min=%llu median=%llu "
-           "p95=%llu\n", experiment, item, metric, count, (unsigned long long)values[0],
+           "p95=%llu\n",
+           experiment, item, metric, count, (unsigned long long)values[0],
            (unsigned long long)nearest_rank(values, count, MEDIAN),
            (unsigned long long)nearest_rank(values, count, P95));
 }

@@ -58,10 +58,7 @@ static uint64_t run(void *data)
     return m->product[SIZE - 1][SIZE - 1] > 0;
 }
 
-static void release(void *data)
-{
-    pages_put(data, sizeof(struct matrix));
-}
+static void release(void *data) { pages_put(data, sizeof(struct matrix)); }
 
 const struct program matrix_program = {
     .name = "matrix",

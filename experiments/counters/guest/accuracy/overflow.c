@@ -32,8 +32,8 @@ struct sampled {
     bool fp;            /* the loop is fp_rounds() */
 };
 
-/* FP_ARITH_INST_RETIRED.SCALAR_DOUBLE, event C7H with umask 01H: Intel's event lists since Broadwell.
- * No bit of CPUID tells of it, so that counts_additions() tries it. */
+/* FP_ARITH_INST_RETIRED.SCALAR_DOUBLE, event C7H with umask 01H: Intel's event lists since
+ * Broadwell. No bit of CPUID tells of it, so that counts_additions() tries it. */
 #define FP_ARITH_SCALAR_DOUBLE 0x01C7
 #define TRIED_ADDITIONS 1000u
 
@@ -132,8 +132,8 @@ static bool overflow_in_thread(struct thread_work *own)
     if (fd >= 0) {
         close(fd);
     }
-    return done || failed("sampling %s: %s; wanted a PMU that counts it", o->event->name,
-                          strerror(error));
+    return done ||
+           failed("sampling %s: %s; wanted a PMU that counts it", o->event->name, strerror(error));
 }
 
 static bool overflow_run(unsigned number, unsigned threads, const struct options *options)

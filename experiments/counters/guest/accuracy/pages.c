@@ -32,10 +32,7 @@
 #define PAGEMAP_FRAME ((UINT64_C(1) << 55) - 1)
 
 /* Of either kind as much, so that pages_put() need not know which it was. */
-static size_t whole(size_t bytes)
-{
-    return (bytes + LARGE_BYTES - 1) / LARGE_BYTES * LARGE_BYTES;
-}
+static size_t whole(size_t bytes) { return (bytes + LARGE_BYTES - 1) / LARGE_BYTES * LARGE_BYTES; }
 
 static bool frame_of(int pagemap, const uint8_t *page, uint64_t *frame)
 {
@@ -129,8 +126,8 @@ static void *large_pages_get(size_t bytes, unsigned shift)
         *candidate = 0;
         colour = colour_of(pagemap, candidate);
         if (colour < COLOURS) {
-            placed += place(candidate, (colour + COLOURS - shift % COLOURS) % COLOURS, pages,
-                            taken, wanted);
+            placed += place(candidate, (colour + COLOURS - shift % COLOURS) % COLOURS, pages, taken,
+                            wanted);
         }
     }
     if (pool != NULL) {
@@ -172,7 +169,4 @@ void caches_fill(void)
     }
 }
 
-void pages_put(void *pages, size_t bytes)
-{
-    munmap(pages, whole(bytes));
-}
+void pages_put(void *pages, size_t bytes) { munmap(pages, whole(bytes)); }

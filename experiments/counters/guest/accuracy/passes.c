@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #define ITEM_MAX 64
-#define PLACES_OF_THREAD 2u /* two threads' hash tables fit into the cache side by side */
+#define PLACES_OF_THREAD 2u      /* two threads' hash tables fit into the cache side by side */
 #define SEED 0x243f6a8885a308d3u /* of the first thread; the others' are other multiples of it */
 
 /* One thread's counts of all passes. */
@@ -96,22 +96,20 @@ static bool run_pass(struct pass *pass)
     return done;
 }
 
-static bool run_in_thread(struct thread_work *own)
-{
-    return run_pass(own->argument);
-}
+static bool run_in_thread(struct thread_work *own) { return run_pass(own->argument); }
 
 static struct pass pass_of(const struct program *program, const struct options *options,
                            unsigned shares, unsigned number)
 {
     return (struct pass){
         .program = program,
-        .work = {
-            .shares = shares * options->scale,
-            .seed = SEED * (2 * number + 1),
-            .bytes = options->bytes,
-            .place = number * PLACES_OF_THREAD,
-        },
+        .work =
+            {
+                .shares = shares * options->scale,
+                .seed = SEED * (2 * number + 1),
+                .bytes = options->bytes,
+                .place = number * PLACES_OF_THREAD,
+            },
         .region = REGION_UNMARKED,
     };
 }
@@ -207,7 +205,9 @@ bool passes_together(const struct program *program, enum place place, char lette
     }
     if (done) {
         snprintf(text, sizeof(text), "%s.threads%s", program->name,
-                 place == PLACE_OWN ? "_own" : place == PLACE_MIGRATED ? "_migrated" : "");
+                 place == PLACE_OWN        ? "_own"
+                 : place == PLACE_MIGRATED ? "_migrated"
+                                           : "");
         print_region(text, region, 1);
     }
     for (unsigned t = 0; t < THREADS; t++) {

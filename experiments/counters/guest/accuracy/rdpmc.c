@@ -31,7 +31,8 @@ static bool block_by_rdpmc(const struct counters *c, uint64_t rounds, struct cou
         loop_rounds(rounds);
         if (!counter_rdpmc(c->page[i], &after) || !before_valid) {
             return failed("no RDPMC in user mode for %s; wanted a kernel that allows it: "
-                          "/sys/bus/event_source/devices/cpu/rdpmc at least 1", event_names[i]);
+                          "/sys/bus/event_source/devices/cpu/rdpmc at least 1",
+                          event_names[i]);
         }
         counts->value[i] = after - before;
     }
@@ -69,9 +70,9 @@ static bool compare(const struct counters *c, const struct options *options)
         return false;
     }
     for (unsigned i = 0; i < KNOWN_EVENTS; i++) {
-        uint64_t expected = i == EVENT_BRANCHES ? LOOP_BRANCHES(rounds + 1) - LOOP_BRANCHES(1)
-                                                : LOOP_INSTRUCTIONS(rounds + 1) -
-                                                      LOOP_INSTRUCTIONS(1);
+        uint64_t expected = i == EVENT_BRANCHES
+                                ? LOOP_BRANCHES(rounds + 1) - LOOP_BRANCHES(1)
+                                : LOOP_INSTRUCTIONS(rounds + 1) - LOOP_INSTRUCTIONS(1);
 
         snprintf(item, sizeof(item), "rdpmc.%s", event_names[i]);
         print_value(item, "count", by_rdpmc.value[i] - empty_rdpmc.value[i]);

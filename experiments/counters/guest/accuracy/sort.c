@@ -72,10 +72,7 @@ static uint64_t run(void *data)
     return misplaced;
 }
 
-static void release(void *data)
-{
-    pages_put(data, sizeof(struct sort));
-}
+static void release(void *data) { pages_put(data, sizeof(struct sort)); }
 
 const struct program sort_program = {
     .name = "sort",

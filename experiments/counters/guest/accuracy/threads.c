@@ -34,10 +34,7 @@ static unsigned usable[PROCESSORS_MAX], usable_count;
 /* How long the one that gives turns, and moves threads, sleeps in between. */
 static struct timespec turn_length = {.tv_nsec = TURN_NANOSECONDS};
 
-void threads_take_turns_of(unsigned nanoseconds)
-{
-    turn_length.tv_nsec = nanoseconds;
-}
+void threads_take_turns_of(unsigned nanoseconds) { turn_length.tv_nsec = nanoseconds; }
 
 void threads_meet(void)
 {
@@ -77,10 +74,7 @@ static void find_usable(void)
     }
 }
 
-unsigned processors_usable(void)
-{
-    return usable_count;
-}
+unsigned processors_usable(void) { return usable_count; }
 
 bool threads_stay_here(void)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * channels.c: unix: a pair of sockets between processes, with a file descriptor sent through; tcp: a server
- * and a client on the loopback; events: epoll over a pipe, an eventfd and a signalfd.
+ * channels.c: unix: a pair of sockets between processes, with a file descriptor sent through; tcp:
+ * a server and a client on the loopback; events: epoll over a pipe, an eventfd and a signalfd.
  */
 #define _GNU_SOURCE
 #include "programs.h"
@@ -25,8 +25,8 @@ static void send_descriptor(int socket, int fd)
 {
     char room[CMSG_SPACE(sizeof(int))] = {0}, byte = 'x';
     struct iovec part = {&byte, 1};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = room,
-                             .msg_controllen = sizeof(room)};
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room)};
     struct cmsghdr *head = CMSG_FIRSTHDR(&message);
 
     head->cmsg_level = SOL_SOCKET;
@@ -40,8 +40,8 @@ static int receive_descriptor(int socket)
 {
     char room[CMSG_SPACE(sizeof(int))], byte;
     struct iovec part = {&byte, 1};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = room,
-                             .msg_controllen = sizeof(room)};
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room)};
     int fd;
 
     must(recvmsg(socket, &message, 0) == 1 && CMSG_FIRSTHDR(&message) != NULL, "recvmsg");
@@ -65,7 +65,8 @@ int run_unix(char **words)
         _exit(0);
     }
     send_descriptor(both[0], through[1]);
-    must(waitpid(child, NULL, 0) == child && read(through[0], text, sizeof(text) - 1) == 28, "read");
+    must(waitpid(child, NULL, 0) == child && read(through[0], text, sizeof(text) - 1) == 28,
+         "read");
     printf("unix: %s\n", text);
     return 0;
 }
@@ -93,7 +94,8 @@ int run_tcp(char **words)
     pthread_t server;
 
     (void)words;
-    must(bind(listener, (struct sockaddr *)&place, sizeof(place)) == 0 && listen(listener, 1) == 0, "bind");
+    must(bind(listener, (struct sockaddr *)&place, sizeof(place)) == 0 && listen(listener, 1) == 0,
+         "bind");
     must(getsockname(listener, (struct sockaddr *)&place, &length) == 0, "getsockname");
     varies("port %u", ntohs(place.sin_port));
     must(pthread_create(&server, NULL, serve, &listener) == 0, "pthread_create");

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * clocks.c: timers: of POSIX and of a file descriptor, and sleep; clocks: the time, the time stamp counter
- * and who made the processor; cpuid: what it is, and whether it is a guest's; random: bytes, addresses and process numbers.
+ * clocks.c: timers: of POSIX and of a file descriptor, and sleep; clocks: the time, the time stamp
+ * counter and who made the processor; cpuid: what it is, and whether it is a guest's; random:
+ * bytes, addresses and process numbers.
  */
 #define _GNU_SOURCE
 #include "programs.h"
@@ -41,7 +42,8 @@ int run_timers(char **words)
     (void)words;
     signal(SIGUSR2, on_timer);
     must(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0, "timer_create");
-    must(timer_settime(timer, 0, &once, NULL) == 0 && timerfd_settime(fd, 0, &once, NULL) == 0, "settime");
+    must(timer_settime(timer, 0, &once, NULL) == 0 && timerfd_settime(fd, 0, &once, NULL) == 0,
+         "settime");
     while (fired == 0)
         rounds = work(rounds, 100);
     must(read(fd, &times, sizeof(times)) == sizeof(times), "read");

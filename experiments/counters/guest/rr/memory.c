@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * memory.c: selfmod: code that writes itself anew; shared: two processes that count in one page; files: a
- * folder of files, mapped, renamed and listed.
+ * memory.c: selfmod: code that writes itself anew; shared: two processes that count in one page;
+ * files: a folder of files, mapped, renamed and listed.
  */
 #define _GNU_SOURCE
 #include "programs.h"
@@ -44,7 +44,8 @@ int run_selfmod(char **words)
 
 int run_shared(char **words)
 {
-    volatile uint32_t *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    volatile uint32_t *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+                                   -1, 0);
     pid_t child;
 
     (void)words;
@@ -68,10 +69,7 @@ static int by_name(const struct dirent **one, const struct dirent **other)
     return strcmp((*one)->d_name, (*other)->d_name);
 }
 
-static int not_hidden(const struct dirent *entry)
-{
-    return entry->d_name[0] != '.';
-}
+static int not_hidden(const struct dirent *entry) { return entry->d_name[0] != '.'; }
 
 int run_files(char **words)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * processes.c: fork: children that compute and answer through a pipe; exec: itself, again and again;
- * spawn: another program, by posix_spawn(), and one by a shell.
+ * processes.c: fork: children that compute and answer through a pipe; exec: itself, again and
+ * again; spawn: another program, by posix_spawn(), and one by a shell.
  */
 #define _GNU_SOURCE
 #include "programs.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * programs.h: what rr records and replays: one program, which is told what to do. Each does something that
- * a recorder has to see. What depends on time, addresses or turns goes through varies().
+ * programs.h: what rr records and replays: one program, which is told what to do. Each does
+ * something that a recorder has to see. What depends on time, addresses or turns goes through
+ * varies().
  */
 #pragma once
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * signals.c: signals: a timer's, which come in the middle of a computation; faults: a handler that makes
- * the page that was missing, on a stack of its own, and a jump out of one; queued: signals with values,
- * some of them blocked for a while.
+ * signals.c: signals: a timer's, which come in the middle of a computation; faults: a handler that
+ * makes the page that was missing, on a stack of its own, and a jump out of one; queued: signals
+ * with values, some of them blocked for a while.
  */
 #define _GNU_SOURCE
 #include "programs.h"
@@ -81,7 +81,8 @@ int run_faults(char **words)
     (void)words;
     pages = mmap(NULL, PAGES * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     must(pages != MAP_FAILED && sigaltstack(&stack, NULL) == 0, "mmap");
-    must(sigaction(SIGSEGV, &action, NULL) == 0 && sigaction(SIGFPE, &action, NULL) == 0, "sigaction");
+    must(sigaction(SIGSEGV, &action, NULL) == 0 && sigaction(SIGFPE, &action, NULL) == 0,
+         "sigaction");
     for (unsigned i = 0; i < PAGES; i++)
         pages[i * PAGE + i] = (char)i;
     number = sigsetjmp(out, 1);

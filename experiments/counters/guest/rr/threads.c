@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * threads.c: plain: none, and a sort; threads: three under one lock, and a count that they race for;
- * conditions: two that hand a number back and forth, and a barrier.
+ * threads.c: plain: none, and a sort; threads: three under one lock, and a count that they race
+ * for; conditions: two that hand a number back and forth, and a barrier.
  */
 #include "programs.h"
 

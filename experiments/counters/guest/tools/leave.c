@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
- * leave.c: leaves a file of the guest's with the emulator (testbed/README.md, "Files of the guest").
- * Usage: leave NAME FILE
+ * leave.c: leaves a file of the guest's with the emulator (testbed/README.md, "Files of the
+ * guest"). Usage: leave NAME FILE
  */
 #include <stdio.h>
 

@@ -67,10 +67,7 @@ static void run_on(int processor)
 }
 
 /* So many branches, and a known number of instructions. */
-static void work(long rounds)
-{
-    __asm__ volatile("1: dec %0\n\tjnz 1b" : "+r"(rounds) : : "cc");
-}
+static void work(long rounds) { __asm__ volatile("1: dec %0\n\tjnz 1b" : "+r"(rounds) : : "cc"); }
 
 static void on_overflow(int events, void *address, long long vector, void *context)
 {
@@ -163,8 +160,9 @@ static int overflow(void)
     run(THREADS, overflowing);
     for (int i = 0; i < THREADS; i++)
         printf("threads: mode=overflow thread=%d work=%d count=%lld overflows=%lld expected=%lld "
-               "strangers=%lld\n", i, BLOCK * BLOCKS * (i + 1), threads[i].total,
-               threads[i].overflows, threads[i].total / THRESHOLD, threads[i].strangers);
+               "strangers=%lld\n",
+               i, BLOCK * BLOCKS * (i + 1), threads[i].total, threads[i].overflows,
+               threads[i].total / THRESHOLD, threads[i].strangers);
     return 0;
 }
 
@@ -177,8 +175,9 @@ static int migrate(void)
     run(MOVING, moving);
     for (int i = 0; i < MOVING; i++)
         printf("threads: mode=migrate thread=%d rdpmc=%d moves=%d block=%d least=%lld most=%lld "
-               "last=%lld total=%lld\n", i, info->fast_counter_read, MOVES, BLOCK,
-               threads[i].least, threads[i].most, threads[i].last, threads[i].total);
+               "last=%lld total=%lld\n",
+               i, info->fast_counter_read, MOVES, BLOCK, threads[i].least, threads[i].most,
+               threads[i].last, threads[i].total);
     return 0;
 }
 

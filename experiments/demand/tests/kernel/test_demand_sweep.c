@@ -3,8 +3,8 @@
  * A sweep as in sweep.c, over the exits of policy=demand: one NMI at each root-mode instruction of
  * the exit in which the PMU begins to pass, of the tick that finds nothing counting, and of the one
  * after which accesses exit again. `demand-sweep:KIND:FIRST:POSITIONS:TICK`: KIND is open, look or
- * close, TICK the ticks of the TSC from one tick of the hypervisor's to the next. Each round is these
- * three exits, in this order, and no other WRMSR that exits: that is checked, too.
+ * close, TICK the ticks of the TSC from one tick of the hypervisor's to the next. Each round is
+ * these three exits, in this order, and no other WRMSR that exits: that is checked, too.
  */
 #include "kernel.h"
 
@@ -28,10 +28,7 @@ static uint64_t exits_so_far(unsigned reason)
 }
 
 /* GLOBAL_CTRL is 0: it is enabled, and does not count. */
-static void step_open(void)
-{
-    wrmsr(IA32_PERFEVTSEL0, EVENT_INSTRUCTIONS | EVTSEL_OS | EVTSEL_EN);
-}
+static void step_open(void) { wrmsr(IA32_PERFEVTSEL0, EVENT_INSTRUCTIONS | EVTSEL_OS | EVTSEL_EN); }
 
 /* One tick: the timer begins anew at each entry, and this ends at half of the next one. */
 static void step_tick(uint64_t tick)

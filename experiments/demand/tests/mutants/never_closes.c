@@ -7,7 +7,4 @@
 
 bool __wrap_demand_is_counting(const struct cpu *cpu);
 
-bool __wrap_demand_is_counting(UNUSED const struct cpu *cpu)
-{
-    return true;
-}
+bool __wrap_demand_is_counting(UNUSED const struct cpu *cpu) { return true; }

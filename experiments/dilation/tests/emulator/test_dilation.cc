@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //
-// The knob's value, and the cache: a matrix of 64 x 64 words in 8 KiB of two ways, which cachegrind has 4608
-// misses for (experiments/memory/memtrace.md).
+// The knob's value, and the cache: a matrix of 64 x 64 words in 8 KiB of two ways, which cachegrind
+// has 4608 misses for (experiments/memory/memtrace.md).
 #include "check.h"
 #include "root_time.h"
 #include "small_cache.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * main.c: the job `flowdemo`: a load with each state of a process, recorded by flowtrace, and what
- * came of it handed over to the emulator (testbed/README.md, "Files of the guest"). The load: `calm` and
- * `hasty` compete for one processor, `client` asks `server`, and then nobody does anything. Before
- * it, what a guest may do to a ring: read it, and not write it.
+ * came of it handed over to the emulator (testbed/README.md, "Files of the guest"). The load:
+ * `calm` and `hasty` compete for one processor, `client` asks `server`, and then nobody does
+ * anything. Before it, what a guest may do to a ring: read it, and not write it.
  *
  * Words of the kernel's command line:
  *   pmv.level=flow|exits   what flowtrace is asked for
@@ -39,7 +39,7 @@
 #define TOOL "/jobs/flowtrace"
 #define TRACE_FILE "/tmp.ptrace"
 #define NAMES_FILE "/tmp.names"
-#define REGION_READ 75 /* a ring is read from its first byte to its last */
+#define REGION_READ 75       /* a ring is read from its first byte to its last */
 #define COMPETE_NS 60000000L /* at least: it ends when the names are written */
 #define REQUESTS 40
 #define SERVICE_ROUNDS 20000
@@ -256,8 +256,8 @@ int main(int argc, char **argv)
     if (argc > 1)
         return load();
     command_line_word("pmv.level", "flow", level, sizeof(level));
-    char *const record[] = {TOOL,       "record", TRACE_FILE, "--level",
-                            level,      "--",     argv[0],    "load", NULL};
+    char *const record[] = {TOOL, "record", TRACE_FILE, "--level", level,
+                            "--", argv[0],  "load",     NULL};
     if (look_at_ring() != 0)
         return 1;
     printf("flowdemo: status=%d\n", run(status));

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  * flowcost.c: the job `flowcost`, whose loads the flow trace is priced by: a program that only
  * computes, one that calls the kernel, two that hand each other the processor, the same while the
- * kernel itself traces each switch (paper 002, section V.B, compares with that), one that sleeps, and
- * the kinds of its Table VII: memory, files and network. A file is one of the disk, read past the page
- * cache; network is TCP over the loopback device. Each is a region of the ledger; the last line of
- * each says how much work it was. Pinned to one processor, so that a switch is one.
+ * kernel itself traces each switch (paper 002, section V.B, compares with that), one that sleeps,
+ * and the kinds of its Table VII: memory, files and network. A file is one of the disk, read past
+ * the page cache; network is TCP over the loopback device. Each is a region of the ledger; the last
+ * line of each says how much work it was. Pinned to one processor, so that a switch is one.
  */
 #define _GNU_SOURCE
 #include "payload.h"
@@ -255,7 +255,8 @@ static int read_disk(void)
         return 0;
     }
     begin(REGION_FLOW_DISK);
-    while (reads < READS && pread(file, buffer, READ_BYTES, (off_t)reads * READ_BYTES) == READ_BYTES) {
+    while (reads < READS &&
+           pread(file, buffer, READ_BYTES, (off_t)reads * READ_BYTES) == READ_BYTES) {
         reads++;
     }
     end("disk", REGION_FLOW_DISK);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
- * ktrace.c: the program `ktrace`, for the job kvm's word pmv.kvm_around=: this kernel's own trace of
- * its KVM, for a guest that it runs: tracefs' events, with the processor's TSC for a clock, while the
- * guest is between the two CPUID leaves of the job `pair`. Linux, Documentation/trace/ftrace.rst,
- * events.rst ("traceon"), kprobetrace.rst.
+ * ktrace.c: the program `ktrace`, for the job kvm's word pmv.kvm_around=: this kernel's own trace
+ * of its KVM, for a guest that it runs: tracefs' events, with the processor's TSC for a clock,
+ * while the guest is between the two CPUID leaves of the job `pair`. Linux,
+ * Documentation/trace/ftrace.rst, events.rst ("traceon"), kprobetrace.rst.
  */
 #include "payload.h"
 

@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define REGION_PAIR 64 /* of the ledger: between the two leaves */
+#define REGION_PAIR 64         /* of the ledger: between the two leaves */
 #define LEAF_BEGIN 0x70616972u /* "pair" */
 #define LEAF_END (LEAF_BEGIN + 1)
 #define TURNS 20

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  * main.c: runs the load under PMUvisor's flow trace and under the kernel's own trace of its
- * scheduler (tracefs, sched_switch and sched_process_fork, clock x86-tsc), and hands both over to the
- * emulator (testbed/README.md, "Files of the guest").
- * Wants user_hypercalls=1; under another hypervisor, and under none, there are no rings. Linux,
- * Documentation/trace/ftrace.rst, has the files of tracefs.
+ * scheduler (tracefs, sched_switch and sched_process_fork, clock x86-tsc), and hands both over to
+ * the emulator (testbed/README.md, "Files of the guest"). Wants user_hypercalls=1; under another
+ * hypervisor, and under none, there are no rings. Linux, Documentation/trace/ftrace.rst, has the
+ * files of tracefs.
  */
 #define _GNU_SOURCE
 #include <dirent.h>

@@ -55,8 +55,8 @@ TEST(who_does_something_is_awake)
     std::fflush(nullptr);
 
     const std::string text = file.content();
-    static const unsigned kinds[] = {FLOW_CR3, FLOW_HLT, FLOW_MWAIT, FLOW_WAKE, FLOW_INTERRUPT,
-                                     FLOW_WAKE};
+    static const unsigned kinds[] = {FLOW_CR3,  FLOW_HLT,       FLOW_MWAIT,
+                                     FLOW_WAKE, FLOW_INTERRUPT, FLOW_WAKE};
     static const unsigned times[] = {1, 3, 4, 5, 5, 6};
     CHECK_EQUAL(text.substr(0, 8), FLOW_MAGIC);
     CHECK_EQUAL(text.size(), 8 + 6 * sizeof(FlowRecord));

@@ -157,7 +157,8 @@ static bool vector_of_nmi(unsigned meanwhile)
     return came >= 1 && came <= 1 + meanwhile;
 }
 
-/* `smp-wired-nmi:ROUNDS`: the same where the emulator has an NMI come meanwhile, one in each round. */
+/* `smp-wired-nmi:ROUNDS`: the same where the emulator has an NMI come meanwhile, one in each round.
+ */
 void test_smp_wired_nmi(const struct job *job)
 {
     uint32_t lint0 = apic_read(APIC_LVT_LINT0);
@@ -175,8 +176,8 @@ void test_smp_wired_nmi(const struct job *job)
     tap_result(good, job->name, NULL);
 }
 
-/* `smp-wired-low`: by the 8259, vectors of exceptions that no local APIC has, one of them with an error
- * code and a stack of its own in root mode; and that of an NMI. */
+/* `smp-wired-low`: by the 8259, vectors of exceptions that no local APIC has, one of them with an
+ * error code and a stack of its own in root mode; and that of an NMI. */
 void test_smp_wired_low(const struct job *job)
 {
     static const uint8_t vectors[] = {0, 8};
@@ -215,7 +216,9 @@ void test_low_vectors(const struct job *job)
             continue;
         apic_send(apic_id(), ICR_FIXED | ICR_ASSERT | v);
         __asm__ volatile("lea 1f(%%rip), %0\n\tmov %0, %1\n\tsti\n\tnop\n\tnop\n1:\tcli"
-                         : "=&r"(resume), "=m"(fault_resume) : : "memory");
+                         : "=&r"(resume), "=m"(fault_resume)
+                         :
+                         : "memory");
         apic_eoi();
         if (fault_count != faults + 1 || fault_vector != v) {
             tap_note("vector %u: %lu came, the last %lu", v, fault_count - faults, fault_vector);

@@ -31,8 +31,8 @@ typedef struct trace_wanted (*exit_once)(void);
 
 static struct trace_wanted wanted(uint8_t reason, uint64_t rip, uint32_t detail)
 {
-    return (struct trace_wanted){.reason = reason, .rip = rip, .detail = detail,
-                                 .cr3 = trace_cr3()};
+    return (struct trace_wanted){
+        .reason = reason, .rip = rip, .detail = detail, .cr3 = trace_cr3()};
 }
 
 /* `before` the CPUID, and what blocks interrupts there. */
@@ -42,7 +42,9 @@ static struct trace_wanted wanted(uint8_t reason, uint64_t rip, uint32_t detail)
         uint64_t rip;                                                                              \
         uint32_t eax = LEAF_TRIED, ecx = 0, ss = DATA_SELECTOR;                                    \
         __asm__ volatile("lea 1f(%%rip), %0\n\t" before "1:\tcpuid\n\t" after                      \
-                         : "=&r"(rip), "+a"(eax), "+c"(ecx), "+d"(ss) : : "rbx", "memory", "cc");  \
+                         : "=&r"(rip), "+a"(eax), "+c"(ecx), "+d"(ss)                              \
+                         :                                                                         \
+                         : "rbx", "memory", "cc");                                                 \
         struct trace_wanted w = wanted(EXIT_REASON_CPUID, rip, LEAF_TRIED);                        \
         w.flags = flags_there;                                                                     \
         return w;                                                                                  \
@@ -57,7 +59,8 @@ static struct trace_wanted rdmsr_once(void)
     uint32_t eax, edx;
 
     __asm__ volatile("lea 1f(%%rip), %0\n1:\trdmsr"
-                     : "=&r"(rip), "=a"(eax), "=d"(edx) : "c"(IA32_FEATURE_CONTROL));
+                     : "=&r"(rip), "=a"(eax), "=d"(edx)
+                     : "c"(IA32_FEATURE_CONTROL));
     return wanted(EXIT_REASON_RDMSR, rip, IA32_FEATURE_CONTROL);
 }
 
@@ -66,7 +69,8 @@ static struct trace_wanted wrmsr_once(void)
     uint64_t rip, value = rdmsr(IA32_APIC_BASE);
 
     __asm__ volatile("lea 1f(%%rip), %0\n1:\twrmsr"
-                     : "=&r"(rip) : "c"(IA32_APIC_BASE), "a"((uint32_t)value), "d"(value >> 32));
+                     : "=&r"(rip)
+                     : "c"(IA32_APIC_BASE), "a"((uint32_t)value), "d"(value >> 32));
     return wanted(EXIT_REASON_WRMSR, rip, IA32_APIC_BASE);
 }
 
@@ -77,7 +81,8 @@ static struct trace_wanted wrmsr_refused(void)
 
     __asm__ volatile("lea 2f(%%rip), %0\n\tmov %0, %1\n\tlea 1f(%%rip), %0\n"
                      "1:\twrmsr\n\tmovq $0, %1\n2:"
-                     : "=&r"(rip), "=m"(fault_resume) : "c"(MSR_NOBODYS), "a"(0), "d"(0)
+                     : "=&r"(rip), "=m"(fault_resume)
+                     : "c"(MSR_NOBODYS), "a"(0), "d"(0)
                      : "memory");
     return wanted(EXIT_REASON_WRMSR, rip, MSR_NOBODYS);
 }
@@ -87,7 +92,9 @@ static struct trace_wanted vmcall_with(uint64_t number, uint64_t argument)
     uint64_t rip, rax = number, rbx = argument;
 
     __asm__ volatile("lea 1f(%%rip), %0\n1:\tvmcall"
-                     : "=&r"(rip), "+a"(rax), "+b"(rbx) : : "rcx", "rdx", "memory");
+                     : "=&r"(rip), "+a"(rax), "+b"(rbx)
+                     :
+                     : "rcx", "rdx", "memory");
     return wanted(EXIT_REASON_VMCALL, rip, (uint32_t)number);
 }
 
@@ -99,8 +106,7 @@ static struct trace_wanted in_once(void)
     uint64_t rip;
     uint16_t value;
 
-    __asm__ volatile("lea 1f(%%rip), %0\n1:\tinw %%dx, %%ax"
-                     : "=&r"(rip), "=a"(value) : "d"(port));
+    __asm__ volatile("lea 1f(%%rip), %0\n1:\tinw %%dx, %%ax" : "=&r"(rip), "=a"(value) : "d"(port));
     return wanted(EXIT_REASON_IO_INSTRUCTION, rip, (uint32_t)port << PORT_SHIFT | IN_OF_2_BYTES);
 }
 
@@ -110,7 +116,9 @@ static struct trace_wanted read_hidden(void)
 
     __asm__ volatile("lea 2f(%%rip), %0\n\tmov %0, %1\n\tlea 1f(%%rip), %0\n"
                      "1:\tmov (%2), %%rax\n\tmovq $0, %1\n2:"
-                     : "=&r"(rip), "=m"(fault_resume) : "r"(hidden) : "rax", "memory");
+                     : "=&r"(rip), "=m"(fault_resume)
+                     : "r"(hidden)
+                     : "rax", "memory");
     return wanted(EXIT_REASON_EPT_VIOLATION, rip, (uint32_t)(hidden >> PAGE_SHIFT));
 }
 
@@ -119,11 +127,16 @@ static const struct {
     exit_once run;
     bool faults;
 } exits[] = {
-    {"CPUID", cpuid_once, false}, {"CPUID behind STI", cpuid_sti, false},
-    {"CPUID behind MOV SS", cpuid_mov_ss, false}, {"RDMSR", rdmsr_once, false},
-    {"WRMSR", wrmsr_once, false}, {"WRMSR that is refused", wrmsr_refused, true},
-    {"VMCALL", vmcall_refused, false}, {"VMCALL that asks", vmcall_ask, false},
-    {"IN", in_once, false}, {"EPT violation", read_hidden, true},
+    {"CPUID", cpuid_once, false},
+    {"CPUID behind STI", cpuid_sti, false},
+    {"CPUID behind MOV SS", cpuid_mov_ss, false},
+    {"RDMSR", rdmsr_once, false},
+    {"WRMSR", wrmsr_once, false},
+    {"WRMSR that is refused", wrmsr_refused, true},
+    {"VMCALL", vmcall_refused, false},
+    {"VMCALL that asks", vmcall_ask, false},
+    {"IN", in_once, false},
+    {"EPT violation", read_hidden, true},
 };
 #define EXITS (sizeof(exits) / sizeof(exits[0]))
 
@@ -156,16 +169,18 @@ static bool write_refused(void)
     volatile struct trace_ring *ring = (volatile struct trace_ring *)(uintptr_t)trace_ring;
     uint64_t rip, faults = fault_count;
     struct trace_record first = trace_record(0);
-    volatile uint64_t *targets[] = {&ring->magic, &ring->written,
-                                    (volatile uint64_t *)((volatile char *)ring +
-                                                          TRACE_RING_HEADER_BYTES)};
+    volatile uint64_t *targets[] = {
+        &ring->magic, &ring->written,
+        (volatile uint64_t *)((volatile char *)ring + TRACE_RING_HEADER_BYTES)};
     bool good = true;
 
     for (unsigned i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
         trace_mark();
         __asm__ volatile("lea 2f(%%rip), %0\n\tmov %0, %1\n\tlea 1f(%%rip), %0\n"
                          "1:\tmovq $0, (%2)\n\tmovq $0, %1\n2:"
-                         : "=&r"(rip), "=m"(fault_resume) : "r"(targets[i]) : "memory");
+                         : "=&r"(rip), "=m"(fault_resume)
+                         : "r"(targets[i])
+                         : "memory");
         good = fault_count == faults + i + 1 && fault_vector == VECTOR_GP &&
                trace_next("a write to the ring",
                           wanted(EXIT_REASON_EPT_VIOLATION, rip,
@@ -207,8 +222,8 @@ static bool levels_right(uint64_t now)
 {
     struct hypercall_registers r = hypercall_all(HYPERCALL_TRACE, TRACE_ASK, 0, ~now);
     bool good = r.rax == now && trace_ring->level == now && r.rdx == ~now &&
-                r.rcx == TRACE_RING_HEADER_BYTES +
-                             trace_ring->capacity * sizeof(struct trace_record);
+                r.rcx ==
+                    TRACE_RING_HEADER_BYTES + trace_ring->capacity * sizeof(struct trace_record);
 
     if (!good)
         tap_note("level %lu, in the ring %u, wanted %lu; %lu bytes", r.rax, trace_ring->level, now,

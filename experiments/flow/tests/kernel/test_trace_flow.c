@@ -35,9 +35,13 @@ static struct trace_wanted load(uint64_t value)
     uint64_t rip, rsp;
 
     __asm__ volatile("lea 1f(%%rip), %0\n\tmov %%rsp, %1\n1:\tmov %2, %%cr3"
-                     : "=&r"(rip), "=&r"(rsp) : "r"(value) : "memory");
-    return (struct trace_wanted){.reason = EXIT_REASON_CR_ACCESS, .rip = rip,
-                                 .cr3 = value & BITS(47, 0), .detail = trace_stack(rsp)};
+                     : "=&r"(rip), "=&r"(rsp)
+                     : "r"(value)
+                     : "memory");
+    return (struct trace_wanted){.reason = EXIT_REASON_CR_ACCESS,
+                                 .rip = rip,
+                                 .cr3 = value & BITS(47, 0),
+                                 .detail = trace_stack(rsp)};
 }
 
 static bool loaded(const char *what, uint64_t value)
@@ -71,15 +75,17 @@ static bool refused(uint64_t value)
     trace_mark();
     __asm__ volatile("lea 2f(%%rip), %0\n\tmov %0, %2\n\tlea 1f(%%rip), %0\n\tmov %%rsp, %1\n"
                      "1:\tmov %3, %%cr3\n\tmovq $0, %2\n2:"
-                     : "=&r"(rip), "=&r"(rsp), "=m"(fault_resume) : "r"(value) : "memory");
-    if (!trace_next("a load that is refused",
-                    (struct trace_wanted){.reason = EXIT_REASON_CR_ACCESS, .rip = rip,
-                                          .cr3 = before & BITS(47, 0), .detail = trace_stack(rsp)}))
+                     : "=&r"(rip), "=&r"(rsp), "=m"(fault_resume)
+                     : "r"(value)
+                     : "memory");
+    if (!trace_next("a load that is refused", (struct trace_wanted){.reason = EXIT_REASON_CR_ACCESS,
+                                                                    .rip = rip,
+                                                                    .cr3 = before & BITS(47, 0),
+                                                                    .detail = trace_stack(rsp)}))
         return false;
     if (fault_count == faults + 1 && fault_vector == VECTOR_GP && read_cr3() == before)
         return true;
-    tap_note("CR3 = 0x%lx: %lu faults, CR3 is 0x%lx then", value, fault_count - faults,
-             read_cr3());
+    tap_note("CR3 = 0x%lx: %lu faults, CR3 is 0x%lx then", value, fault_count - faults, read_cr3());
     return false;
 }
 
@@ -148,22 +154,29 @@ static bool in_window(uint32_t vector, bool halted)
         good = r.reason == EXIT_REASON_EXTERNAL_INTERRUPT && (r.detail & TRACE_VECTOR) == 0;
     }
     if (!good)
-        tap_note("vector 0x%x sent with IF = 0: %lu records", vector,
-                 trace_ring->written - before);
+        tap_note("vector 0x%x sent with IF = 0: %lu records", vector, trace_ring->written - before);
     trace_mark();
     if (halted)
         __asm__ volatile("lea 1f(%%rip), %0\n\tlea 2f(%%rip), %1\n\tmov %%rsp, %2\n\t"
                          "sti\n1:\thlt\n2:\tcli"
-                         : "=&r"(hlt), "=&r"(rip), "=&r"(rsp) : : "memory", "cc");
+                         : "=&r"(hlt), "=&r"(rip), "=&r"(rsp)
+                         :
+                         : "memory", "cc");
     else
         __asm__ volatile("lea 2f(%%rip), %1\n\tmov %%rsp, %2\n\tmov %2, %0\n\tsti\n\tnop\n2:\tcli"
-                         : "=&r"(hlt), "=&r"(rip), "=&r"(rsp) : : "memory", "cc");
+                         : "=&r"(hlt), "=&r"(rip), "=&r"(rsp)
+                         :
+                         : "memory", "cc");
     if (halted)
-        good = trace_next("HLT", (struct trace_wanted){.reason = EXIT_REASON_HLT, .rip = hlt,
-                                                       .cr3 = trace_cr3(), .flags = 1,
-                                                       .detail = trace_stack(rsp)}) && good;
+        good = trace_next("HLT", (struct trace_wanted){.reason = EXIT_REASON_HLT,
+                                                       .rip = hlt,
+                                                       .cr3 = trace_cr3(),
+                                                       .flags = 1,
+                                                       .detail = trace_stack(rsp)}) &&
+               good;
     return trace_next("interrupt window",
-                      (struct trace_wanted){.reason = EXIT_REASON_INTERRUPT_WINDOW, .rip = rip,
+                      (struct trace_wanted){.reason = EXIT_REASON_INTERRUPT_WINDOW,
+                                            .rip = rip,
                                             .cr3 = trace_cr3(),
                                             .detail = trace_stack(rsp) | vector}) &&
            trace_no_more("interrupt window") && good;

@@ -28,8 +28,9 @@ bool trace_begin(const struct job *job)
 
 struct trace_record trace_record(uint64_t n)
 {
-    const volatile struct trace_record *records =
-        (const volatile void *)((const volatile char *)trace_ring + TRACE_RING_HEADER_BYTES);
+    const volatile struct trace_record *records = (const volatile void *)((const volatile char *)
+                                                                              trace_ring +
+                                                                          TRACE_RING_HEADER_BYTES);
 
     return records[n % trace_ring->capacity];
 }

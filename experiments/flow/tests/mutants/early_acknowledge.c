@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A hypervisor that acknowledges an external interrupt at its exit, as "acknowledge interrupt on exit"
- * does, and keeps it until the guest can take it: what comes in between cannot go first any more.
- * Linked instead of experiments/flow/hypervisor/flow.c's row for it.
+ * A hypervisor that acknowledges an external interrupt at its exit, as "acknowledge interrupt on
+ * exit" does, and keeps it until the guest can take it: what comes in between cannot go first any
+ * more. Linked instead of experiments/flow/hypervisor/flow.c's row for it.
  */
 #include "experiments/flow/hypervisor/level.h"
 #include "vmx/exit/exit.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A hypervisor that takes an external interrupt for a guest that cannot take it now, and does not ask
- * for the window: it is lost. Linked instead of experiments/flow/hypervisor/flow.c's row for it.
+ * A hypervisor that takes an external interrupt for a guest that cannot take it now, and does not
+ * ask for the window: it is lost. Linked instead of experiments/flow/hypervisor/flow.c's row for
+ * it.
  */
 #include "experiments/flow/hypervisor/level.h"
 #include "vmx/exit/exit.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A hypervisor whose records lack what experiments/flow/hypervisor/exit.c notes: reason, interruptibility, and detail are
- * those of the record that was in this place before.
+ * A hypervisor whose records lack what experiments/flow/hypervisor/exit.c notes: reason,
+ * interruptibility, and detail are those of the record that was in this place before.
  */
 #include "experiments/flow/hypervisor/level.h"
 #include "vmx/exit/exit.h"

@@ -19,14 +19,25 @@
 #include "vmx/capability.h"
 #include "vmx/settings.h"
 
-
 extern const struct experiment flow_experiment;
 
 /* No processor is set up here. */
 void trace_setup(struct cpu *cpu, const struct vmx_capability *c) { fail_msg("%p %p", cpu, c); }
-int64_t trace_call(struct cpu *cpu) { fail_msg("%p", cpu); return 0; }
-void *page_alloc(uint64_t count) { fail_msg("%lu", count); return NULL; }
-void vmcs_access_failed(uint32_t field, bool write) { fail_msg("%u %d", field, write); abort(); }
+int64_t trace_call(struct cpu *cpu)
+{
+    fail_msg("%p", cpu);
+    return 0;
+}
+void *page_alloc(uint64_t count)
+{
+    fail_msg("%lu", count);
+    return NULL;
+}
+void vmcs_access_failed(uint32_t field, bool write)
+{
+    fail_msg("%u %d", field, write);
+    abort();
+}
 
 static bool parse(const char *text, struct refusal *r)
 {
@@ -42,8 +53,10 @@ static void test_option(void **state)
         const char *text;
         uint32_t level;
         bool hidden;
-    } cases[] = {{"", TRACE_OFF, false}, {"trace=flow", TRACE_FLOW, true},
-                 {"trace=exits", TRACE_EXITS, false}, {"trace=flow trace=off", TRACE_OFF, false}};
+    } cases[] = {{"", TRACE_OFF, false},
+                 {"trace=flow", TRACE_FLOW, true},
+                 {"trace=exits", TRACE_EXITS, false},
+                 {"trace=flow trace=off", TRACE_OFF, false}};
     struct options o = {.tick_ms = 0};
     struct refusal r;
 
@@ -57,8 +70,8 @@ static void test_option(void **state)
     assert_non_null(strstr(r.line, "option trace: found 'all', wanted off, exits or flow"));
 }
 
-/* trace=flow: its controls are asked for then alone; so are four CR3-target values and the HLT state
- * (IA32_VMX_MISC bits 24:16 and 6). */
+/* trace=flow: its controls are asked for then alone; so are four CR3-target values and the HLT
+ * state (IA32_VMX_MISC bits 24:16 and 6). */
 static void test_possible(void **state)
 {
     static const struct {
@@ -74,8 +87,11 @@ static void test_possible(void **state)
     static const struct {
         uint64_t misc;
         bool enough;
-    } misc[] = {{4 << 16 | 1 << 6, true}, {256 << 16 | 1 << 6, true}, {3 << 16 | 1 << 6, false},
-                {4 << 16, false}, {0, false}};
+    } misc[] = {{4 << 16 | 1 << 6, true},
+                {256 << 16 | 1 << 6, true},
+                {3 << 16 | 1 << 6, false},
+                {4 << 16, false},
+                {0, false}};
     struct vmx_capability c = {.misc = misc[0].misc};
     struct refusal r;
 

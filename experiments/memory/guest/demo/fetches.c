@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * fetches.c: system calls whose structure Linux reads twice, first its size (perf_copy_attr() in
- * kernel/events/core.c, sched_copy_attr() in kernel/sched/), and one whose buffer it reads once. Says where
- * each lies.
+ * kernel/events/core.c, sched_copy_attr() in kernel/sched/), and one whose buffer it reads once.
+ * Says where each lies.
  */
 #define _GNU_SOURCE
 #include <linux/perf_event.h>
@@ -20,7 +20,8 @@ int main(void)
 {
     int ends[2];
 
-    printf("fetches: perf=%p sched=%p once=%p\n", (void *)&attr.size, (void *)&sched.size, (void *)once);
+    printf("fetches: perf=%p sched=%p once=%p\n", (void *)&attr.size, (void *)&sched.size,
+           (void *)once);
     fflush(stdout);
     long event = syscall(SYS_perf_event_open, &attr, 0, -1, -1, 0);
     long set = syscall(SYS_sched_setattr, 0, &sched, 0);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * matrix.c: writes a matrix row by row, then column by column: the first fills line after line of the
- * cache, the second comes back to each line once for each of its cells. Says where the matrix is.
+ * matrix.c: writes a matrix row by row, then column by column: the first fills line after line of
+ * the cache, the second comes back to each line once for each of its cells. Says where the matrix
+ * is.
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -106,8 +106,8 @@ static long sampled(uint8_t *area)
 
     if (event < 0)
         return fail("perf_event_open");
-    struct perf_event_mmap_page *buffer =
-        mmap(NULL, BUFFER_PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, event, 0);
+    struct perf_event_mmap_page *buffer = mmap(NULL, BUFFER_PAGES * PAGE, PROT_READ | PROT_WRITE,
+                                               MAP_SHARED, event, 0);
     if (buffer == MAP_FAILED)
         return fail("mmap of the samples");
     (void)ioctl(event, PERF_EVENT_IOC_ENABLE, 0);

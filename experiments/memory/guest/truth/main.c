@@ -3,7 +3,8 @@
  * main.c: memtruth, the job whose memory accesses PMUvisor traces and the emulator lists
  * (emulator/README.md). One process for each processor, pinned to it; all trace at
  * once. Words, of the environment: pmv.mem.mode=writes|reads|all|devices|pages, pmv.mem.rounds=N,
- * pmv.mem.samples=0|1 (default 1: with PMIs), pmv.mem.range=all|user (user: the load's own linear addresses). Wants user_hypercalls=1.
+ * pmv.mem.samples=0|1 (default 1: with PMIs), pmv.mem.range=all|user (user: the load's own linear
+ * addresses). Wants user_hypercalls=1.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -35,17 +35,17 @@ TEST(only_what_is_complete_is_written)
     close(mkstemp(name));
     first.access(access(1, 4));
     second.access(access(2, 64));
-    second.commit(name, value);   // another processor's is not its own
-    first.forget();               // a fault or VM exit
+    second.commit(name, value);  // another processor's is not its own
+    first.forget();              // a fault or VM exit
     first.access(access(3, 8));
     CHECK(!first.delivering());
-    first.deliver();              // an interrupt before the instruction is complete
+    first.deliver();  // an interrupt before the instruction is complete
     CHECK(first.delivering());
     first.access(access(4, 8));
     first.commit(name, value);
     CHECK(!first.delivering());
-    first.commit(name, value);    // nothing any more
-    memory_log_append(name, access(5, 8)); // what stays whatever becomes of it
+    first.commit(name, value);              // nothing any more
+    memory_log_append(name, access(5, 8));  // what stays whatever becomes of it
     std::fflush(nullptr);
 
     std::ifstream in(name, std::ios::binary);
@@ -59,7 +59,7 @@ TEST(only_what_is_complete_is_written)
     MemoryRecord found[3];
     std::memcpy(found, data.data() + magic, sizeof(found));
     CHECK_EQUAL(found[0].phy, 2u);
-    CHECK_EQUAL(found[0].value, 2u << 8 | 8); // of the first 8 bytes
+    CHECK_EQUAL(found[0].value, 2u << 8 | 8);  // of the first 8 bytes
     CHECK_EQUAL(found[1].phy, 4u);
     CHECK_EQUAL(found[2].phy, 5u);
 }
@@ -75,8 +75,8 @@ TEST(knobs_of_memory)
     CHECK(knobs_parse(good, &knobs, &error));
     CHECK(knobs.parts.at("memory_log") == "/tmp/a file");
     CHECK(knobs.mov_ss_ignored);
-    CHECK(knobs.machine.empty()); // a run's own
-    CHECK_EQUAL(knobs.before_init, "mov_ss_ignored on\n"); // and that of a server at init
+    CHECK(knobs.machine.empty());                           // a run's own
+    CHECK_EQUAL(knobs.before_init, "mov_ss_ignored on\n");  // and that of a server at init
     CHECK(!knobs_parse(bad, &knobs, &error));
     CHECK(error.find("wanted on or off") != std::string::npos);
     CHECK(!knobs_parse(empty, &knobs, &error));

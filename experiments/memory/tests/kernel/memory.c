@@ -39,19 +39,19 @@ uint64_t memory_records(void) { return memory_ring->written / TRACE_MEMORY_FRAME
 
 struct trace_memory memory_record(uint64_t n)
 {
-    const volatile struct trace_memory *records =
-        (const volatile void *)((const volatile char *)memory_ring + TRACE_RING_HEADER_BYTES);
+    const volatile struct trace_memory *records = (const volatile void *)((const volatile char *)
+                                                                              memory_ring +
+                                                                          TRACE_RING_HEADER_BYTES);
 
     return records[n % (memory_ring->capacity / TRACE_MEMORY_FRAMES)];
 }
 
 static bool is_wanted(const struct trace_memory *r, const struct memory_wanted *w)
 {
-    return r->reason == TRACE_REASON_MEMORY && r->reason1 == TRACE_REASON_MORE &&
-           r->index1 == 1 && r->reason2 == TRACE_REASON_MORE && r->index2 == 2 &&
-           r->gla == (uint64_t)w->at && (r->gpa & PAGE_MASK) == (r->gla & PAGE_MASK) &&
-           r->flags == w->flags && r->bytes == w->bytes &&
-           r->cr3 == (read_cr3() & BITS(47, 0)) &&
+    return r->reason == TRACE_REASON_MEMORY && r->reason1 == TRACE_REASON_MORE && r->index1 == 1 &&
+           r->reason2 == TRACE_REASON_MORE && r->index2 == 2 && r->gla == (uint64_t)w->at &&
+           (r->gpa & PAGE_MASK) == (r->gla & PAGE_MASK) && r->flags == w->flags &&
+           r->bytes == w->bytes && r->cr3 == (read_cr3() & BITS(47, 0)) &&
            ((r->value0 ^ w->value) & w->value_mask) == 0;
 }
 
@@ -70,7 +70,8 @@ bool memory_expect(const char *what, uint64_t first, const struct memory_wanted 
             continue;
         good = false;
         tap_note("%s %u: RIP 0x%lx %u bytes of code 0x%lx, GLA 0x%lx GPA 0x%lx flags 0x%x detail "
-                 "0x%x", what, i, r.rip, r.code_bytes, *(const uint64_t *)r.code, r.gla, r.gpa,
+                 "0x%x",
+                 what, i, r.rip, r.code_bytes, *(const uint64_t *)r.code, r.gla, r.gpa,
                  (unsigned)r.flags, r.detail);
         tap_note("%s %u: %u bytes, value 0x%lx 0x%lx", what, i, r.bytes, r.value0, r.value1);
         if (i < count)

@@ -14,8 +14,8 @@
 /* What is traced here: whole pages, of one processor's tests. */
 extern uint8_t memory_area[MEMORY_PAGES * MEMORY_PAGE] __attribute__((aligned(MEMORY_PAGE)));
 
-/* Two pages of it, one behind the other, with these bits in their entries: another linear address of
- * theirs, until it is closed. test_memory_event.c. */
+/* Two pages of it, one behind the other, with these bits in their entries: another linear address
+ * of theirs, until it is closed. test_memory_event.c. */
 #define WINDOW_ENTRY 1 /* of the PML4 */
 #define WINDOW_AT (WINDOW_ENTRY * BIT(39))
 #define WINDOW_FULL (PTE_P | PTE_RW | PTE_A)

@@ -20,7 +20,7 @@
 #define PEBS_OF_COUNTER_0 1ULL
 
 #define STEADY (SEQUENCE_STACK / MEMORY_PAGE * MEMORY_PAGE + MEMORY_PAGE / 2)
-#define BY_CR3 8 /* of so many steps one is */
+#define BY_CR3 8        /* of so many steps one is */
 #define LASTING_PAGES 2 /* one more than the trace that may be there */
 
 static uint64_t lent;
@@ -69,8 +69,7 @@ static uint64_t give_counter(void)
     wrmsr(IA32_PERF_GLOBAL_CTRL, rdmsr(IA32_PERF_GLOBAL_CTRL) & ~FIXED_0);
     wrmsr(IA32_FIXED_CTR_CTRL, 0);
     lent = 0;
-    return control | (uint64_t)enabled << 4 | (uint64_t)counts << 5 |
-           (uint64_t)(before != 0) << 6;
+    return control | (uint64_t)enabled << 4 | (uint64_t)counts << 5 | (uint64_t)(before != 0) << 6;
 }
 
 /* With PEBS on no trace begins; natively there is none that could. */

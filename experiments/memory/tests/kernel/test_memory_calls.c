@@ -51,21 +51,22 @@ static bool refuses(const char *what, int64_t found, int64_t wanted)
 static bool refusals(uint64_t most)
 {
     uint64_t here = fuzz_physical(memory_area);
-    bool good = refuses("a mode that is none", memory_trace(MEMTRACE_PAGES + 1, here, MEMORY_PAGE, 0),
+    bool good = refuses("a mode that is none",
+                        memory_trace(MEMTRACE_PAGES + 1, here, MEMORY_PAGE, 0),
                         HYPERCALL_E_ARGUMENT);
 
     if (most == MEMTRACE_WRITES)
         good &= refuses("devices, whose reads it cannot deny",
                         memory_trace(MEMTRACE_DEVICES, here, MEMORY_PAGE, 0), HYPERCALL_E_SUPPORT);
     if (most < MEMTRACE_ALL)
-        good &= refuses("more than memtrace= allows",
-                        memory_trace(most + 1, here, MEMORY_PAGE, 0), HYPERCALL_E_SUPPORT);
-    good &= refuses("a range that is no memory",
-                    memory_trace(most, BEYOND, MEMORY_PAGE, 0), HYPERCALL_E_ARGUMENT);
-    good &= refuses("a range beyond the last address",
-                    memory_trace(most, here, ~0ULL, 0), HYPERCALL_E_ARGUMENT);
-    good &= refuses("a range from the last address on",
-                    memory_trace(most, ~0ULL, 2, 0), HYPERCALL_E_ARGUMENT);
+        good &= refuses("more than memtrace= allows", memory_trace(most + 1, here, MEMORY_PAGE, 0),
+                        HYPERCALL_E_SUPPORT);
+    good &= refuses("a range that is no memory", memory_trace(most, BEYOND, MEMORY_PAGE, 0),
+                    HYPERCALL_E_ARGUMENT);
+    good &= refuses("a range beyond the last address", memory_trace(most, here, ~0ULL, 0),
+                    HYPERCALL_E_ARGUMENT);
+    good &= refuses("a range from the last address on", memory_trace(most, ~0ULL, 2, 0),
+                    HYPERCALL_E_ARGUMENT);
     return good;
 }
 
@@ -112,8 +113,9 @@ void test_memory_instruction(const struct job *job)
 {
     if (!memory_offered(job))
         return;
-    (void)gives("this CR3", memory_trace(MEMTRACE_WRITES, (uint64_t)memory_area, MEMORY_PAGE,
-                                         TRACE_THIS_CR3), 0);
+    (void)gives("this CR3",
+                memory_trace(MEMTRACE_WRITES, (uint64_t)memory_area, MEMORY_PAGE, TRACE_THIS_CR3),
+                0);
     test_instruction(job);
     (void)memory_trace(MEMTRACE_OFF, 0, 0, 0);
 }
@@ -124,7 +126,9 @@ static bool load_cr3(uint64_t cr3)
     uint64_t faults = fault_count;
 
     __asm__ volatile("movq $1f, %0\n\tmov %1, %%cr3\n\tmovq $0, %0\n1:"
-                     : "=m"(fault_resume) : "r"(cr3) : "memory");
+                     : "=m"(fault_resume)
+                     : "r"(cr3)
+                     : "memory");
     return fault_count == faults;
 }
 
@@ -194,7 +198,9 @@ void test_memory_pebs_begun(const struct job *job)
     uint64_t first = memory_records();
     sampling_on((uint64_t)buffer);
     __asm__ volatile(".rept 60\n\tmovl 64(%0), %%eax\n\t.endr"
-                     : : "r"(memory_area) : "rax", "memory");
+                     :
+                     : "r"(memory_area)
+                     : "rax", "memory");
     sampling_off();
     (void)memory_trace(MEMTRACE_OFF, 0, 0, 0);
     for (uint64_t n = first; n < memory_records(); n++)
@@ -242,15 +248,13 @@ static bool processor_trace(const char *what, unsigned page, bool fails, uint64_
 }
 
 /* Of the area: two pages that are aligned to their size. */
-static unsigned buffer_page(void)
-{
-    return 8 + (fuzz_physical(memory_area) / MEMORY_PAGE & 1);
-}
+static unsigned buffer_page(void) { return 8 + (fuzz_physical(memory_area) / MEMORY_PAGE & 1); }
 
 static bool traced(const char *what, unsigned page, unsigned pages, bool fails, uint64_t records)
 {
     const uint8_t *first = memory_area + page * MEMORY_PAGE;
-    bool good = gives(what, memory_trace_physical(MEMTRACE_WRITES, first, pages * MEMORY_PAGE), 0) &&
+    bool good = gives(what, memory_trace_physical(MEMTRACE_WRITES, first, pages * MEMORY_PAGE),
+                      0) &&
                 processor_trace(what, buffer_page(), fails, records);
 
     (void)memory_trace(MEMTRACE_OFF, 0, 0, 0);
@@ -307,12 +311,13 @@ void test_memory_pt(const struct job *job)
 #define FIXED_0_FIELD 0xfULL
 #define FIXED_0_ALL_RINGS 3ULL
 
-/* The guest begins to use the lent counter: by a write to it, too, or by that of its control alone. */
+/* The guest begins to use the lent counter: by a write to it, too, or by that of its control alone.
+ */
 static bool kept(bool write)
 {
     uint64_t own = 1000, found[4];
-    bool good = gives("again", memory_trace(MEMTRACE_WRITES, fuzz_physical(memory_area), MEMORY_PAGE,
-                                            0), 0);
+    bool good = gives("again",
+                      memory_trace(MEMTRACE_WRITES, fuzz_physical(memory_area), MEMORY_PAGE, 0), 0);
 
     if (write)
         wrmsr(IA32_FIXED_CTR0, own);
@@ -335,7 +340,8 @@ static bool kept(bool write)
     return good;
 }
 
-/* `memory-lent`: the counter is back as it was; where the guest begins to use it, it is the guest's. */
+/* `memory-lent`: the counter is back as it was; where the guest begins to use it, it is the
+ * guest's. */
 void test_memory_lent(const struct job *job)
 {
     const uint64_t old = 12345;
@@ -345,8 +351,9 @@ void test_memory_lent(const struct job *job)
     wrmsr(IA32_FIXED_CTR_CTRL, 0);
     wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
     wrmsr(IA32_FIXED_CTR0, old);
-    bool good = gives("lent", memory_trace(MEMTRACE_WRITES, fuzz_physical(memory_area), MEMORY_PAGE,
-                                           0), 0) &&
+    bool good = gives("lent",
+                      memory_trace(MEMTRACE_WRITES, fuzz_physical(memory_area), MEMORY_PAGE, 0),
+                      0) &&
                 leaves("lent", 1);
     (void)memory_trace(MEMTRACE_OFF, 0, 0, 0);
     good &= rdmsr(IA32_FIXED_CTR0) == old && rdmsr(IA32_FIXED_CTR_CTRL) == 0 &&
@@ -410,7 +417,8 @@ static bool parked_keeps_none(void)
 {
     smp_init(&processors[1]);
     smp_delay(INIT_US);
-    bool good = gives("parked", memory_trace_physical(MEMTRACE_WRITES, memory_area, MEMORY_PAGE), 0) &&
+    bool good = gives("parked", memory_trace_physical(MEMTRACE_WRITES, memory_area, MEMORY_PAGE),
+                      0) &&
                 leaves("parked", 1);
     (void)memory_trace(MEMTRACE_OFF, 0, 0, 0);
     good &= smp_restart(&processors[1], smp_page(0));
@@ -420,7 +428,8 @@ static bool parked_keeps_none(void)
     return good && gives("off again", third_result, MEMTRACE_WRITES);
 }
 
-/* `smp-memory-init`: an INIT ends the trace of a processor, which keeps no range from the others. */
+/* `smp-memory-init`: an INIT ends the trace of a processor, which keeps no range from the others.
+ */
 void test_smp_memory_init(const struct job *job)
 {
     if (!memory_offered(job))
@@ -434,7 +443,8 @@ void test_smp_memory_init(const struct job *job)
     while (processors[1].alive < alive + 2)
         __asm__ volatile("pause");
     bool good = gives("the second", third_result, MEMTRACE_OFF) &&
-                gives("while it does", memory_trace_physical(MEMTRACE_WRITES, memory_area, MEMORY_PAGE),
+                gives("while it does",
+                      memory_trace_physical(MEMTRACE_WRITES, memory_area, MEMORY_PAGE),
                       HYPERCALL_E_STATE);
     good &= parked_keeps_none();
     tap_result(good, job->name, NULL);

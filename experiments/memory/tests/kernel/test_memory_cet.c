@@ -17,8 +17,8 @@
 
 #define PAGE MEMORY_PAGE
 #define WORD 8
-#define PUSHED 3 /* words */
-#define TABLE_PAGE 4 /* of the area: as test_memory_event.c has it */
+#define PUSHED 3               /* words */
+#define TABLE_PAGE 4           /* of the area: as test_memory_event.c has it */
 #define SHADOW (PTE_P | PTE_D) /* not writable */
 
 static bool start(uint64_t mode, const void *from, uint64_t bytes)

@@ -26,7 +26,7 @@
 #define DR7_NONE 0x400ULL
 #define VALUE 0x1020304050607080ULL
 #define NOTHING 0x8000500000ULL /* not mapped, below the window's PML4 entry */
-#define CODE_WINDOW 15 /* page of the area */
+#define CODE_WINDOW 15          /* page of the area */
 #define TYPE_NMI 2
 #define TYPE_HARDWARE 3
 #define TYPE_SOFTWARE 4
@@ -100,8 +100,8 @@ static const struct {
 } steps[] = {
     {"single step", memory_step, memory_step_end, NULL, 0, false, 3, 2},
     {"data breakpoint", memory_plain, memory_plain_end, memory_area + 64, DR7_WRITE_8, false, 2, 2},
-    {"single step and data breakpoint", memory_step, memory_step_end, memory_area + 64,
-     DR7_WRITE_8, false, 3, 2},
+    {"single step and data breakpoint", memory_step, memory_step_end, memory_area + 64, DR7_WRITE_8,
+     false, 3, 2},
     {"breakpoint of the store", memory_plain, memory_plain_end, memory_plain_second, DR7_EXECUTE,
      false, 1, 2},
     {"behind MOV SS, data breakpoint", memory_shadow, memory_shadow_end, memory_area + 64,
@@ -115,8 +115,8 @@ static const struct {
     {"interrupt before the store", memory_open, memory_open_end, NULL, 0, true, 1, 1},
     {"interrupt behind STI and MOV SS", memory_sti_shadow, memory_sti_shadow_end, NULL, 0, true, 1,
      1},
-    {"MOV SS, data breakpoint", memory_load_ss, memory_load_ss_end, SELECTOR_AT, DR7_ACCESS_2, false,
-     1, 0},
+    {"MOV SS, data breakpoint", memory_load_ss, memory_load_ss_end, SELECTOR_AT, DR7_ACCESS_2,
+     false, 1, 0},
     {"MOV SS, single step", memory_step_load_ss, memory_step_load_ss_end, NULL, 0, false, 1, 0},
     {"MOV SS, single step and data breakpoint", memory_step_load_ss, memory_step_load_ss_end,
      SELECTOR_AT, DR7_ACCESS_2, false, 1, 0},
@@ -139,8 +139,11 @@ static void run_step(unsigned n)
             __asm__ volatile("pause");
     }
     __asm__ volatile("mov %0, %%dr0\n\tmov %1, %%dr6\n\tmov %2, %%dr7"
-                     : : "r"(steps[n].breakpoint), "r"(DR6_NONE), "r"(steps[n].dr7 | DR7_NONE));
-    __asm__ volatile("call *%2" : "+D"(at) : "a"(VALUE), "r"(steps[n].code)
+                     :
+                     : "r"(steps[n].breakpoint), "r"(DR6_NONE), "r"(steps[n].dr7 | DR7_NONE));
+    __asm__ volatile("call *%2"
+                     : "+D"(at)
+                     : "a"(VALUE), "r"(steps[n].code)
                      : "rcx", "memory", "cc");
     __asm__ volatile("mov %0, %%dr7" : : "r"(DR7_NONE));
 }
@@ -198,7 +201,8 @@ static uint64_t raised_at, handled; /* RIP that the frame has to have; interrupt
         struct processor *self = smp_self();                                                       \
         __asm__ volatile("lea 2f(%%rip), %%rax\n\tmov %%rax, %0\n\tlea " at "(%%rip), %%rax\n\t"   \
                          "mov %%rax, %1\n\t1:" text "\n\t2:"                                       \
-                         : "=m"(self->fault_resume), "=m"(raised_at) : "c"(NOTHING)                \
+                         : "=m"(self->fault_resume), "=m"(raised_at)                               \
+                         : "c"(NOTHING)                                                            \
                          : "rax", "memory", "cc");                                                 \
         self->fault_resume = 0;                                                                    \
     }
@@ -215,7 +219,9 @@ static void raise_interrupt(void)
     for (unsigned i = 0; i < INTERRUPT_WAIT / 10; i++)
         __asm__ volatile("pause");
     __asm__ volatile("lea 1f(%%rip), %%rax\n\tmov %%rax, %0\n\tsti\n\tnop\n1:\tcli"
-                     : "=m"(raised_at) : : "rax", "memory", "cc");
+                     : "=m"(raised_at)
+                     :
+                     : "rax", "memory", "cc");
 }
 
 static void raise_nmi(void)
@@ -278,8 +284,9 @@ static bool frame_is(unsigned n, uint64_t first, uint64_t at)
         }
         bool high = split && seen == 0;
         uint64_t place = high ? upper : at;
-        uint32_t size = !split ? bytes : high ? (uint32_t)(at + bytes - upper)
-                                              : (uint32_t)(upper - at);
+        uint32_t size = !split ? bytes
+                        : high ? (uint32_t)(at + bytes - upper)
+                               : (uint32_t)(upper - at);
         good &= r.flags == (TRACE_WRITE | TRACE_EVENT) && r.detail == events[n].detail &&
                 r.gla == place && r.bytes == size && r.gpa % PAGE == place % PAGE;
         if (!high && raised_at != 0)
@@ -290,8 +297,9 @@ static bool frame_is(unsigned n, uint64_t first, uint64_t at)
     for (uint64_t i = first; !good && i < memory_records() && i < first + 6; i++) {
         struct trace_memory r = memory_record(i);
         tap_note("%s: flags 0x%x GLA 0x%lx %u bytes detail 0x%x 0x%lx 0x%lx; frame at 0x%lx, RIP "
-                 "0x%lx", events[n].name, (unsigned)r.flags, r.gla, r.bytes, r.detail, r.value0,
-                 r.value1, at, raised_at);
+                 "0x%lx",
+                 events[n].name, (unsigned)r.flags, r.gla, r.bytes, r.detail, r.value0, r.value1,
+                 at, raised_at);
     }
     return good;
 }
@@ -369,7 +377,10 @@ static bool faults(const char *what, uint64_t second)
     if (memory_trace_physical(MEMTRACE_WRITES, memory_area + WINDOW_PAGE * PAGE, 2 * PAGE) != 0)
         return false;
     __asm__ volatile("lea 1f(%%rip), %%rax\n\tmov %%rax, %0\n\tmovq $-1, (%1)\n\t"
-                     "movq $0, %0\n1:" : "=m"(self->fault_resume) : "r"(at) : "rax", "memory");
+                     "movq $0, %0\n1:"
+                     : "=m"(self->fault_resume)
+                     : "r"(at)
+                     : "rax", "memory");
     __asm__ volatile("movq %0, 64(%1)" : : "r"(VALUE), "r"(WINDOW_AT) : "memory");
     (void)memory_trace(MEMTRACE_OFF, 0, 0, 0);
     if (self->faults == before + 1 && *low == was && memory_records() == first + 1)
@@ -384,7 +395,8 @@ static bool faults(const char *what, uint64_t second)
 static bool walks(void)
 {
     uint64_t first = memory_records(), value;
-    const uint8_t *table = memory_area + TABLE_PAGE * PAGE, *data = memory_area + WINDOW_PAGE * PAGE;
+    const uint8_t *table = memory_area + TABLE_PAGE * PAGE,
+                  *data = memory_area + WINDOW_PAGE * PAGE;
     uint64_t entry = fuzz_physical(data) | PTE_P | PTE_RW;
 
     memory_window(PTE_P | PTE_RW, PTE_P | PTE_RW);

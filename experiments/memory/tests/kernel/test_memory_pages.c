@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * memtrace=: string instructions over pages that are neighbours by their linear addresses alone. What
- * they leave in memory and in the registers is the same with the trace as without it, and each record
- * names the page that was written. What the guest may not read is not read for it; and a store whose
- * page walk still has a bit to set comes to its end.
- * SDM Vol. 2, "REP/REPE/REPZ/REPNE/REPNZ"; Vol. 3, "Caching Translation Information".
+ * memtrace=: string instructions over pages that are neighbours by their linear addresses alone.
+ * What they leave in memory and in the registers is the same with the trace as without it, and each
+ * record names the page that was written. What the guest may not read is not read for it; and a
+ * store whose page walk still has a bit to set comes to its end. SDM Vol. 2,
+ * "REP/REPE/REPZ/REPNE/REPNZ"; Vol. 3, "Caching Translation Information".
  */
 #include <string.h>
 
@@ -53,8 +53,8 @@ static void window(bool open)
 {
     directory[0] = fuzz_physical(table) | UPPER;
     pointers[0] = fuzz_physical(directory) | UPPER;
-    ((uint64_t *)(read_cr3() & BITS(51, 12)))[WINDOW_ENTRY] =
-        open ? fuzz_physical(pointers) | UPPER : 0;
+    ((uint64_t *)(read_cr3() & BITS(51, 12)))[WINDOW_ENTRY] = open ? fuzz_physical(pointers) | UPPER
+                                                                   : 0;
     write_cr3(read_cr3());
 }
 
@@ -74,16 +74,30 @@ static struct left run(const struct string *s)
     uint64_t to = s->to, from = s->from, count = s->count;
     struct left left = {0};
 
-#define DO(name) __asm__ volatile("rep " name : "+D"(to), "+S"(from), "+c"(count) \
-                                  : "a"(VALUE) : "memory")
+#define DO(name)                                                                                   \
+    __asm__ volatile("rep " name : "+D"(to), "+S"(from), "+c"(count) : "a"(VALUE) : "memory")
     switch (s->size | (s->moves ? 16 : 0)) {
-    case 2: DO("stosw"); break;
-    case 4: DO("stosl"); break;
-    case 8: DO("stosq"); break;
-    case 16 | 1: DO("movsb"); break;
-    case 16 | 2: DO("movsw"); break;
-    case 16 | 4: DO("movsl"); break;
-    default: DO("movsq"); break;
+    case 2:
+        DO("stosw");
+        break;
+    case 4:
+        DO("stosl");
+        break;
+    case 8:
+        DO("stosq");
+        break;
+    case 16 | 1:
+        DO("movsb");
+        break;
+    case 16 | 2:
+        DO("movsw");
+        break;
+    case 16 | 4:
+        DO("movsl");
+        break;
+    default:
+        DO("movsq");
+        break;
     }
     left.rdi = to;
     left.rsi = from;
@@ -137,8 +151,9 @@ static bool same(const struct string *s, uint64_t mode)
     with.hash = hash();
     if (memcmp(&with, &without, sizeof(with)) == 0)
         return places(first);
-    tap_note("%s of %u to 0x%lx from 0x%lx: hash 0x%lx RDI 0x%lx RSI 0x%lx RCX %lu", s->moves ? "MOVS" :
-             "STOS", s->size, s->to, s->from, with.hash, with.rdi, with.rsi, with.rcx);
+    tap_note("%s of %u to 0x%lx from 0x%lx: hash 0x%lx RDI 0x%lx RSI 0x%lx RCX %lu",
+             s->moves ? "MOVS" : "STOS", s->size, s->to, s->from, with.hash, with.rdi, with.rsi,
+             with.rcx);
     tap_note("without a trace hash 0x%lx RDI 0x%lx RSI 0x%lx RCX %lu", without.hash, without.rdi,
              without.rsi, without.rcx);
     return false;
@@ -172,7 +187,8 @@ static bool walks(uint64_t mode)
         (void)memory_trace(MEMTRACE_OFF, 0, 0, 0);
         uint64_t to = table[0] & (PTE_A | PTE_D), from = table[4] & (PTE_A | PTE_D);
         if (to != (PTE_A | PTE_D) || from != PTE_A ||
-            memcmp(memory_area + frames[0] * PAGE + 64, memory_area + frames[4] * PAGE + 64, 24) != 0) {
+            memcmp(memory_area + frames[0] * PAGE + 64, memory_area + frames[4] * PAGE + 64, 24) !=
+                0) {
             tap_note("%s a trace: A and D 0x%lx 0x%lx", i == 1 ? "with" : "without", to, from);
             return false;
         }
@@ -193,8 +209,8 @@ void test_memory_pages(const struct job *job)
     tap_result(good, job->name, NULL);
 }
 
-/* ---- the source's entry is changed by another processor, again and again, to that of a page that may
- * not be read here, because it is user space's (CR4.SMAP) ---- */
+/* ---- the source's entry is changed by another processor, again and again, to that of a page that
+ * may not be read here, because it is user space's (CR4.SMAP) ---- */
 
 #define ROUNDS 400
 #define SECRET 0xee
@@ -211,7 +227,8 @@ static void copy(struct processor *self)
     write_cr3(read_cr3());
     __asm__ volatile("lea 1f(%%rip), %%rax\n\tmov %%rax, %3\n\trep movsb\n1:"
                      : "+D"(to), "+S"(from), "+c"(count), "=m"(self->fault_resume)
-                     : : "rax", "memory");
+                     :
+                     : "rax", "memory");
     self->fault_resume = 0;
     for (unsigned i = 0; i < BYTES; i++)
         leaked += memory_area[frames[0] * PAGE + 64 + i] == SECRET;

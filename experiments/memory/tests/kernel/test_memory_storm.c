@@ -30,8 +30,8 @@
 #define APIC_TIMER_INITIAL 0x380
 #define APIC_TIMER_DIVIDE 0x3e0
 #define DIVIDE_BY_1 0xb
-#define COUNTER_0 BIT(0) /* in GLOBAL_CTRL and GLOBAL_STATUS */
-#define FIXED_COUNTER_0 BIT(32) /* lent to the trace: left on */
+#define COUNTER_0 BIT(0)              /* in GLOBAL_CTRL and GLOBAL_STATUS */
+#define FIXED_COUNTER_0 BIT(32)       /* lent to the trace: left on */
 #define INSTRUCTIONS_CPL0 0x5200c0ULL /* and a PMI, counting */
 #define PERIOD 150
 #define PERIODS 400
@@ -58,7 +58,7 @@ struct stack {
 static struct storm {
     struct stack stack[KINDS];
     const volatile struct trace_ring *ring;
-    uint64_t next;   /* record */
+    uint64_t next; /* record */
     uint64_t stored, found, wrong, retired, stored_at, random;
     uint64_t timers_armed, self_sent, ipis_sent;
     volatile uint64_t timers, self_seen, ipis;
@@ -192,9 +192,9 @@ static void judge_frame(struct storm *s, struct stack *k, enum kind kind, uint64
         wrong(s, "a handler's pushes lack", r, k->pushes);
     if (r->gla != top - FRAME_BYTES || r->bytes != FRAME_BYTES)
         wrong(s, "a frame's place", r, top - FRAME_BYTES);
-    if (kind == NMIS ? r->detail != (2u << 8 | VECTOR_NMI)
-                     : type != 0 || ((r->detail & 0xff) != VECTOR_TIMER &&
-                                     (r->detail & 0xff) != VECTOR_IPI))
+    if (kind == NMIS
+            ? r->detail != (2u << 8 | VECTOR_NMI)
+            : type != 0 || ((r->detail & 0xff) != VECTOR_TIMER && (r->detail & 0xff) != VECTOR_IPI))
         wrong(s, "a frame's event", r, r->detail);
     k->frames++;
     k->pushes = 0;
@@ -248,8 +248,9 @@ static void judge(struct storm *s, struct traced *t, const struct trace_memory *
 /* All that is there, while more may come. */
 static void judge_all(struct storm *s, unsigned number)
 {
-    const volatile struct trace_memory *records =
-        (const volatile void *)((const volatile char *)s->ring + TRACE_RING_HEADER_BYTES);
+    const volatile struct trace_memory *records = (const volatile void *)((const volatile char *)
+                                                                              s->ring +
+                                                                          TRACE_RING_HEADER_BYTES);
     uint64_t capacity = s->ring->capacity / TRACE_MEMORY_FRAMES;
 
     while (s->next < s->ring->written / TRACE_MEMORY_FRAMES && s->wrong < SHOWN) {
@@ -347,8 +348,7 @@ static void nothing(struct processor *self) { (void)self; }
 
 static bool all_came(const struct processor *self, const struct storm *s)
 {
-    const struct storm *sender =
-        &storms[(self->number + processor_count - 1) % processor_count];
+    const struct storm *sender = &storms[(self->number + processor_count - 1) % processor_count];
 
     return self->seen == self->sent && s->self_seen == s->self_sent &&
            s->timers == s->timers_armed && s->ipis == sender->ipis_sent;
@@ -408,9 +408,10 @@ static bool is_good(const struct job *job, const struct processor *p, const stru
 
     log_printf("storm: name=%s cpu=%u stores=%lu found=%lu records=%lu interrupts=%lu frames=%lu "
                "nmis=%lu nmi_frames=%lu timers=%lu ipis=%lu pmis=%lu sent=%lu own=%lu both=%lu "
-               "unknown=%lu lost=%lu wrong=%lu\n", job->name, p->number, s->stored, s->found,
-               s->next, k[INTERRUPTS].noted, k[INTERRUPTS].frames, k[NMIS].noted, k[NMIS].frames,
-               s->timers, s->ipis, p->pmis, p->sent, s->self_seen, p->both, p->unknown, p->lost, s->wrong);
+               "unknown=%lu lost=%lu wrong=%lu\n",
+               job->name, p->number, s->stored, s->found, s->next, k[INTERRUPTS].noted,
+               k[INTERRUPTS].frames, k[NMIS].noted, k[NMIS].frames, s->timers, s->ipis, p->pmis,
+               p->sent, s->self_seen, p->both, p->unknown, p->lost, s->wrong);
     for (unsigned i = 0; i < KINDS; i++)
         if (k[i].noted != k[i].frames || k[i].pushes != PUSHES)
             return false;

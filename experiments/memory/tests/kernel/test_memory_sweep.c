@@ -46,7 +46,9 @@ static void chunk(void)
 static void breakpoint(void)
 {
     __asm__ volatile("lea 1f(%%rip), %%rax\n\tmov %%rax, %0\n\tint3\n1:"
-                     : "=m"(fault_resume) : : "rax", "memory");
+                     : "=m"(fault_resume)
+                     :
+                     : "rax", "memory");
 }
 
 /* Each makes one exit of its reason, and leaves so many records of that flag. */

@@ -11,6 +11,6 @@ void __wrap_memory_select_map(struct cpu *cpu, uint64_t cr3);
 void __wrap_memory_select_map(struct cpu *cpu, uint64_t cr3)
 {
     __real_memory_select_map(cpu, memory_of(cpu)->mode != MEMTRACE_OFF && cr3 != 0
-                                 ? vmcs_read_natural(VMCS_CR3_TARGET_VALUE_0)
-                                 : cr3);
+                                      ? vmcs_read_natural(VMCS_CR3_TARGET_VALUE_0)
+                                      : cr3);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Plays another experiment's policy: it lets #UD and #PF exit, counts them in the guest's R15, and gives
- * them to the guest.
+ * Plays another experiment's policy: it lets #UD and #PF exit, counts them in the guest's R15, and
+ * gives them to the guest.
  */
 #include "experiments/memory/hypervisor/deliver.h"
 #include "experiments/memory/hypervisor/memory.h"

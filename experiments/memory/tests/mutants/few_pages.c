@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A hypervisor whose pages for root mode's view are too few where page tables have none of 1 GiB, and the EPT
- * has: the trace must be seen to be left out.
+ * A hypervisor whose pages for root mode's view are too few where page tables have none of 1 GiB,
+ * and the EPT has: the trace must be seen to be left out.
  */
 #include "experiments/memory/hypervisor/ept_copy.h"
 

@@ -43,9 +43,8 @@ static void step(bool on)
 {
     uint32_t controls = vmcs_read_32(VMCS_PRIMARY_CONTROLS);
 
-    vmcs_write_32(VMCS_PRIMARY_CONTROLS,
-                  on ? controls | PRIMARY_MONITOR_TRAP_FLAG
-                     : controls & ~(uint32_t)PRIMARY_MONITOR_TRAP_FLAG);
+    vmcs_write_32(VMCS_PRIMARY_CONTROLS, on ? controls | PRIMARY_MONITOR_TRAP_FLAG
+                                            : controls & ~(uint32_t)PRIMARY_MONITOR_TRAP_FLAG);
 }
 
 static void lock_again(void)

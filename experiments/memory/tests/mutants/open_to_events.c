@@ -20,7 +20,4 @@ void __wrap_memory_exit_write(struct cpu *cpu);
 #define memory_exit_setup set_up_again
 #include "experiments/memory/hypervisor/memory_exit.c"
 
-void __wrap_memory_exit_write(struct cpu *cpu)
-{
-    unblocked(cpu);
-}
+void __wrap_memory_exit_write(struct cpu *cpu) { unblocked(cpu); }

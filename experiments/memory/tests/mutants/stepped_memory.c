@@ -31,7 +31,7 @@ static inline bool begin_without_record(struct cpu *cpu)
     write_field(VMCS_PRIMARY_CONTROLS, m->primary | PRIMARY_MONITOR_TRAP_FLAG);
     write_field(VMCS_EXCEPTION_BITMAP, m->step_exceptions);
     write_field(VMCS_GUEST_INTERRUPTIBILITY_STATE,
-              (cpu->blocking & ~(uint32_t)BLOCKING_BY_STI) | BLOCKING_BY_MOV_SS);
+                (cpu->blocking & ~(uint32_t)BLOCKING_BY_STI) | BLOCKING_BY_MOV_SS);
     m->stage = STAGE_STEPPED;
     return true;
 }

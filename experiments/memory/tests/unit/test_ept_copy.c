@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Copies of the EPT: each address of some machines has in the copy what it has in the map, less what
- * is denied in the range; the map itself stays; the pages are enough, and one too few is said.
+ * Copies of the EPT: each address of some machines has in the copy what it has in the map, less
+ * what is denied in the range; the map itself stays; the pages are enough, and one too few is said.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,14 +30,21 @@ static int start(void **state)
     (void)state;
     pool = pool_new(POOL_PAGES);
     page_pool_init(pool);
-    mtrr = (struct mtrr_state){.default_type = MODEL_E | MEMORY_WB, .physical_address_bits = 39,
-                               .capability = 1, .variable_count = 1};
+    mtrr = (struct mtrr_state){.default_type = MODEL_E | MEMORY_WB,
+                               .physical_address_bits = 39,
+                               .capability = 1,
+                               .variable_count = 1};
     mtrr.variable[0].base = HOLE | MEMORY_UC;
     mtrr.variable[0].mask = (((1ULL << 39) - 1) & ~(GIB - 1)) | 1ULL << 11;
     static const struct range hidden = {5 * SIZE_2M, 3 * PAGE_SIZE};
-    const struct ept_request q = {.mtrr = &mtrr, .hidden = &hidden, .hidden_count = 1,
-                                  .readable = {5 * SIZE_2M, PAGE_SIZE}, .address_bits = 39,
-                                  .page_1g = true, .page_2m = true, .top = 8 * GIB};
+    const struct ept_request q = {.mtrr = &mtrr,
+                                  .hidden = &hidden,
+                                  .hidden_count = 1,
+                                  .readable = {5 * SIZE_2M, PAGE_SIZE},
+                                  .address_bits = 39,
+                                  .page_1g = true,
+                                  .page_2m = true,
+                                  .top = 8 * GIB};
     root = ept_build(&q);
     return root == 0;
 }
@@ -55,22 +62,46 @@ static struct ept_copy request(enum ept_copy_as as, uint64_t deny, uint64_t firs
     uint64_t *memory = page_alloc(pages);
 
     assert_non_null(memory);
-    return (struct ept_copy){.as = as, .deny = deny, .first = first, .last = last, .page_1g = true,
-                             .next = memory, .end = memory + pages * TABLE_ENTRIES};
+    return (struct ept_copy){.as = as,
+                             .deny = deny,
+                             .first = first,
+                             .last = last,
+                             .page_1g = true,
+                             .next = memory,
+                             .end = memory + pages * TABLE_ENTRIES};
 }
 
 static const uint64_t places[] = {
-    0, PAGE_SIZE, MIB, SIZE_2M - PAGE_SIZE, SIZE_2M, 5 * SIZE_2M - PAGE_SIZE, 5 * SIZE_2M,
-    5 * SIZE_2M + PAGE_SIZE, 5 * SIZE_2M + 3 * PAGE_SIZE, 6 * SIZE_2M, GIB - PAGE_SIZE, GIB,
-    GIB + 7 * PAGE_SIZE, GIB + SIZE_2M, 2 * GIB, HOLE - PAGE_SIZE, HOLE, 4 * GIB - PAGE_SIZE,
-    4 * GIB, 6 * GIB + 5 * PAGE_SIZE, 8 * GIB, 100 * GIB,
+    0,
+    PAGE_SIZE,
+    MIB,
+    SIZE_2M - PAGE_SIZE,
+    SIZE_2M,
+    5 * SIZE_2M - PAGE_SIZE,
+    5 * SIZE_2M,
+    5 * SIZE_2M + PAGE_SIZE,
+    5 * SIZE_2M + 3 * PAGE_SIZE,
+    6 * SIZE_2M,
+    GIB - PAGE_SIZE,
+    GIB,
+    GIB + 7 * PAGE_SIZE,
+    GIB + SIZE_2M,
+    2 * GIB,
+    HOLE - PAGE_SIZE,
+    HOLE,
+    4 * GIB - PAGE_SIZE,
+    4 * GIB,
+    6 * GIB + 5 * PAGE_SIZE,
+    8 * GIB,
+    100 * GIB,
 };
 
 static void check(const struct ept_copy *c, uint64_t copy)
 {
     for (unsigned i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
         uint64_t was_bytes = 0, bytes = 0, address = places[i];
-        uint64_t was = ept_lookup(root, address, &was_bytes), now = ept_lookup(copy, address, &bytes);
+        uint64_t was = ept_lookup(root, address, &was_bytes),
+                 now = ept_lookup(copy, address, &bytes);
         bool inside = address >= (c->first & ~(PAGE_SIZE - 1)) && address <= c->last;
         uint64_t wanted = inside && ept_is_memory(was) ? was & EPT_RWX & ~c->deny : was & EPT_RWX;
 
@@ -88,8 +119,11 @@ static void test_ranges(void **state)
 {
     static const struct {
         uint64_t first, last;
-    } ranges[] = {{0, ~0ULL}, {GIB, GIB + PAGE_SIZE - 1}, {GIB + 7 * PAGE_SIZE, 2 * GIB - 1},
-                  {5 * SIZE_2M, 6 * SIZE_2M - 1}, {HOLE - PAGE_SIZE, 4 * GIB + PAGE_SIZE - 1}};
+    } ranges[] = {{0, ~0ULL},
+                  {GIB, GIB + PAGE_SIZE - 1},
+                  {GIB + 7 * PAGE_SIZE, 2 * GIB - 1},
+                  {5 * SIZE_2M, 6 * SIZE_2M - 1},
+                  {HOLE - PAGE_SIZE, 4 * GIB + PAGE_SIZE - 1}};
 
     (void)state;
     uint64_t before = ept_count_tables(root);
@@ -133,13 +167,14 @@ static void check_host(bool page_1g, uint64_t last, uint64_t pages)
             level--;
             entry = ((uint64_t *)(uintptr_t)(entry & PTE_ADDRESS))[entry_index(at, level)];
         } while (entry & PTE_P && level > 1 && !(entry & PTE_PS));
-        if (!(entry & PTE_P) != (places[i] > last ||
-                                 !ept_is_memory(ept_lookup(root, places[i], &bytes))))
+        if (!(entry & PTE_P) !=
+            (places[i] > last || !ept_is_memory(ept_lookup(root, places[i], &bytes))))
             fail_msg("%#lx: entry %#lx", places[i], entry);
         if (entry & PTE_P) {
             assert_int_equal(entry & (PTE_RW | PTE_XD), PTE_RW | PTE_XD);
             assert_int_equal((entry & PTE_ADDRESS & ~(entry_span(level) - 1)) +
-                                 places[i] % entry_span(level), places[i]);
+                                 places[i] % entry_span(level),
+                             places[i]);
             assert_true(page_1g || level < TABLE_LEVELS - 1);
         }
     }

@@ -14,9 +14,9 @@
 #include "pool.h"
 
 #define GIB (1ULL << 30)
-#define MOST (256 * GIB)    /* in small pages; memtrace.md */
-#define TABLES_OF_GIB 512   /* of small pages */
-#define POOL_PAGES 4096     /* for the map, root mode's view, and small pages of some GiB */
+#define MOST (256 * GIB)  /* in small pages; memtrace.md */
+#define TABLES_OF_GIB 512 /* of small pages */
+#define POOL_PAGES 4096   /* for the map, root mode's view, and small pages of some GiB */
 #define HUGE_TOP (4096 * GIB)
 #define ADDRESS_BITS 46
 
@@ -28,7 +28,11 @@ static struct cpu cpu = {.boot = &boot};
 void flush_guest_translations(void) {}
 
 /* What a processor with a ring would come to, which none does here. */
-void vmcs_access_failed(uint32_t field, bool write) { fail_msg("%u %d", field, write); abort(); }
+void vmcs_access_failed(uint32_t field, bool write)
+{
+    fail_msg("%u %d", field, write);
+    abort();
+}
 
 static uint64_t pages_for(uint32_t mode, uint64_t top)
 {
@@ -81,8 +85,11 @@ static int start(void **state)
     page_pool_init(pool);
     struct mtrr_state mtrr = {.default_type = 1ULL << 11 | MEMORY_WB,
                               .physical_address_bits = ADDRESS_BITS};
-    struct ept_request q = {.mtrr = &mtrr, .address_bits = ADDRESS_BITS, .page_1g = true,
-                            .page_2m = true, .top = HUGE_TOP};
+    struct ept_request q = {.mtrr = &mtrr,
+                            .address_bits = ADDRESS_BITS,
+                            .page_1g = true,
+                            .page_2m = true,
+                            .top = HUGE_TOP};
     cpu.ept_root = ept_build(&q);
     return cpu.ept_root == 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
  *
- * closed: a load of the kernel's with short stretches that no interrupt enters, and a sampler of it whose PMI is
- * an interrupt with a vector, not an NMI.
+ * closed: a load of the kernel's with short stretches that no interrupt enters, and a sampler of it
+ * whose PMI is an interrupt with a vector, not an NMI.
  */
 #pragma once
 
@@ -26,9 +26,9 @@ struct vector_samples {
     unsigned long at[VECTOR_SAMPLES_MAX];
 };
 
-/* Until vector_stop() this processor's PMIs have a vector of their own. Counter 0 counts the kernel's instructions,
- * from one PMI to the next `period`, up to 0x7fff0000, and some more (vector.c). Interrupts are on and preemption is
- * off. Returns 0, or -EBUSY: the counter is perf's.
+/* Until vector_stop() this processor's PMIs have a vector of their own. Counter 0 counts the
+ * kernel's instructions, from one PMI to the next `period`, up to 0x7fff0000, and some more
+ * (vector.c). Interrupts are on and preemption is off. Returns 0, or -EBUSY: the counter is perf's.
  * SDM Vol. 3, "Local Vector Table" and "Performance Monitoring Overview". */
 int vector_start(struct vector_samples *samples, u32 period);
 void vector_stop(void);

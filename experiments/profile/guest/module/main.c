@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * /proc/closed: a write of "REGION ROUNDS PERIOD" runs the load once, with the vector's sampler unless PERIOD is 0. A
- * read has a line "function NAME START END" of each function, "dropped N", and then a line for
- * each sample.
+ * /proc/closed: a write of "REGION ROUNDS PERIOD" runs the load once, with the vector's sampler
+ * unless PERIOD is 0. A read has a line "function NAME START END" of each function, "dropped N",
+ * and then a line for each sample.
  */
 #include <linux/module.h>
 #include <linux/mutex.h>
@@ -49,7 +49,8 @@ static ssize_t closed_write(struct file *file, const char __user *from, size_t s
     if (copy_from_user(words, from, size))
         return -EFAULT;
     words[size] = '\0';
-    if (sscanf(words, "%u %u %u", &region, &rounds, &period) != 3 || rounds == 0 || period > PERIOD_MAX)
+    if (sscanf(words, "%u %u %u", &region, &rounds, &period) != 3 || rounds == 0 ||
+        period > PERIOD_MAX)
         return -EINVAL;
     mutex_lock(&lock);
     error = run(region, rounds, period);
@@ -91,10 +92,7 @@ static int __init closed_init(void)
     return proc_create("closed", 0600, NULL, &operations) ? 0 : -ENOMEM;
 }
 
-static void __exit closed_exit(void)
-{
-    remove_proc_entry("closed", NULL);
-}
+static void __exit closed_exit(void) { remove_proc_entry("closed", NULL); }
 
 module_init(closed_init);
 module_exit(closed_exit);

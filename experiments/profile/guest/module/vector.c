@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * A sampler whose PMI is maskable: LVTPC gets a vector, whose gate is in this module's own copy of the IDT. The
- * handler does nothing but note the address. For stretches of the kernel's own, with preemption off: the copy is
- * not mapped where a program runs.
- * SDM Vol. 3, "Local Vector Table", "64-Bit Mode IDT" and "Performance Monitoring Overview".
+ * A sampler whose PMI is maskable: LVTPC gets a vector, whose gate is in this module's own copy of
+ * the IDT. The handler does nothing but note the address. For stretches of the kernel's own, with
+ * preemption off: the copy is not mapped where a program runs. SDM Vol. 3, "Local Vector Table",
+ * "64-Bit Mode IDT" and "Performance Monitoring Overview".
  */
 #include <linux/errno.h>
 #include <linux/mm.h>
@@ -38,8 +38,8 @@ static bool stopping;
 asmlinkage void vector_entry(void);
 asmlinkage __visible void vector_pmi(unsigned long at);
 
-/* Only the kernel is interrupted here, so that GS is the kernel's; what C may change is kept. The address is behind
- * the nine registers. */
+/* Only the kernel is interrupted here, so that GS is the kernel's; what C may change is kept. The
+ * address is behind the nine registers. */
 asm(".pushsection .text\n"
     ".type vector_entry, @function\nvector_entry:\n"
     "cld\n"
@@ -52,10 +52,7 @@ asm(".pushsection .text\n"
     "iretq\n"
     ".size vector_entry, . - vector_entry\n.popsection");
 
-static void count(bool on)
-{
-    wrmsrl(MSR_CORE_PERF_GLOBAL_CTRL, on ? 1 : 0);
-}
+static void count(bool on) { wrmsrl(MSR_CORE_PERF_GLOBAL_CTRL, on ? 1 : 0); }
 
 /* Until a PMI that was due when the counter stopped has come: longer than any skid. */
 static void settle(void)
@@ -64,13 +61,13 @@ static void settle(void)
         cpu_relax();
 }
 
-/* Counts from a value that overflows after the period, and up to SPREAD - 1 instructions later: a sample that had to
- * wait for the end of a masked stretch would otherwise set the time of the next one. The write takes 32 bits, and
- * extends the sign. */
+/* Counts from a value that overflows after the period, and up to SPREAD - 1 instructions later: a
+ * sample that had to wait for the end of a masked stretch would otherwise set the time of the next
+ * one. The write takes 32 bits, and extends the sign. */
 static void again(void)
 {
     mixed = mixed * MULTIPLIER + ADDEND;
-    wrmsrl(MSR_IA32_PERFCTR0, (u32)-(least + (mixed >> MIXED_SHIFT) % SPREAD));
+    wrmsrl(MSR_IA32_PERFCTR0, (u32) - (least + (mixed >> MIXED_SHIFT) % SPREAD));
     wrmsrl(MSR_CORE_PERF_GLOBAL_OVF_CTRL, 1);
     count(true);
 }

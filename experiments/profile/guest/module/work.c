@@ -28,6 +28,7 @@ STRETCH(open_8, 8);
 STRETCH(closed_64, 64);
 
 /* Both ways in which a kernel ends a masked stretch: POPF and STI. */
+/* clang-format off */
 asm(BEGIN(work_rounds)
     "push %rbx\n"
     "mov %edi, %ebx\n"
@@ -43,6 +44,7 @@ asm(BEGIN(work_rounds)
     "jnz 1b\n"
     "pop %rbx\n"
     END(work_rounds));
+/* clang-format on */
 extern const char work_rounds_end[];
 
 unsigned int work_functions(const struct work_function **functions)

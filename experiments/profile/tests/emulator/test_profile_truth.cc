@@ -13,10 +13,7 @@
 
 namespace {
 
-constexpr TruthPlace user_at(uint64_t rip)
-{
-    return {0x5000, rip, true, true};
-}
+constexpr TruthPlace user_at(uint64_t rip) { return {0x5000, rip, true, true}; }
 
 TEST(truth_of_a_region)
 {
@@ -70,7 +67,8 @@ TEST(knob_of_the_truth)
     CHECK_EQUAL(knob.path, "/a b");
     CHECK_EQUAL(knob.first, 3u);
     CHECK_EQUAL(knob.last, 9u);
-    for (const char *bad : {"profile_truth", "profile_truth 3", "profile_truth x /a", "profile_truth 9-3 /a"}) {
+    for (const char *bad :
+         {"profile_truth", "profile_truth 3", "profile_truth x /a", "profile_truth 9-3 /a"}) {
         std::istringstream in(bad);
         CHECK(!knobs_parse(in, &knobs, &error));
     }

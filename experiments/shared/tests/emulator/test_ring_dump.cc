@@ -47,12 +47,12 @@ TEST(rings_in_memory)
     std::memcpy(&memory[2 * RING_DUMP_PAGE], &ring, sizeof(ring));  // a record that looks like one
     ring.capacity *= 2;
     std::memcpy(&memory[3 * RING_DUMP_PAGE], &ring, sizeof(ring));
-    const MachineMemory machine = {
-        memory.size(), [&](uint64_t at) { return at == 0 ? nullptr : &memory[at]; }};
+    const MachineMemory machine = {memory.size(),
+                                   [&](uint64_t at) { return at == 0 ? nullptr : &memory[at]; }};
 
     CHECK_EQUAL(ring_dump(file.name, machine), 1);
-    CHECK(file.content() == std::string(memory.begin() + RING_DUMP_PAGE,
-                                        memory.begin() + 3 * RING_DUMP_PAGE));
+    CHECK(file.content() ==
+          std::string(memory.begin() + RING_DUMP_PAGE, memory.begin() + 3 * RING_DUMP_PAGE));
     // Of another version; and not at the start of a page.
     memory[RING_DUMP_PAGE + 8]++;
     std::memcpy(&memory[2 * RING_DUMP_PAGE + 64], &memory[2 * RING_DUMP_PAGE], sizeof(ring));

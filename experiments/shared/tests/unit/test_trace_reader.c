@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The reader of the trace's rings: in order, whole, and every record that it does not give is counted as
- * lost, also while a writer, who waits for nobody, overtakes it.
+ * The reader of the trace's rings: in order, whole, and every record that it does not give is
+ * counted as lost, also while a writer, who waits for nobody, overtakes it.
  */
 #include <pthread.h>
 #include <setjmp.h>
@@ -24,14 +24,16 @@
 
 static _Alignas(4096) char memory[BYTES];
 static struct trace_ring *const ring = (struct trace_ring *)memory;
-static volatile struct trace_record *const records =
-    (volatile struct trace_record *)(memory + TRACE_RING_HEADER_BYTES);
+static volatile struct trace_record
+    *const records = (volatile struct trace_record *)(memory + TRACE_RING_HEADER_BYTES);
 
 static void begin(void)
 {
     memset(memory, 0, sizeof(memory));
-    *ring = (struct trace_ring){.magic = TRACE_RING_MAGIC, .version = TRACE_RING_VERSION,
-                                .record_bytes = sizeof(struct trace_record), .capacity = CAPACITY,
+    *ring = (struct trace_ring){.magic = TRACE_RING_MAGIC,
+                                .version = TRACE_RING_VERSION,
+                                .record_bytes = sizeof(struct trace_record),
+                                .capacity = CAPACITY,
                                 .apic_id = 5};
 }
 
@@ -142,7 +144,8 @@ static void *writer(void *unused)
     return NULL;
 }
 
-/* A writer that is faster at times: no record is torn, none comes twice, none is unaccounted for. */
+/* A writer that is faster at times: no record is torn, none comes twice, none is unaccounted for.
+ */
 static void test_race(void **state)
 {
     (void)state;
