@@ -23,7 +23,7 @@ lz4 zstd python3 patch"
     [check]="libcmocka-dev python3-pytest babeltrace2 python3-bt2 python3-capstone
         python3-matplotlib qemu-system-x86 e2fsprogs sbsigntool openssl spin clang libipt-dev
         libclang-rt-dev
-        clang-tidy clang-format-19 cppcheck
+        clang-tidy clang-format-19 cppcheck black shfmt
         chromium"
     # Signatures for Secure Boot: make install and make usb with SIGN_KEY.
     [sign]="sbsigntool"
