@@ -49,7 +49,7 @@ uint32_t apic_id_read(void)
     return cpuid(1, 0).ebx >> XAPIC_ID_SHIFT;
 }
 
-/* False: a send is still under way, and would be lost if another were written over it. */
+/* Returns false if a send is still under way. That send would be lost if another overwrote it. */
 static bool wait_for_icr_idle(const volatile uint32_t *icr_low)
 {
     for (unsigned i = 0; i < ICR_IDLE_READS; i++)
@@ -65,13 +65,13 @@ bool apic_send(uint32_t apic_id, uint32_t command)
     if (!(base & APIC_BASE_EN))
         return false;
     if (base & APIC_BASE_EXTD) {
-        /* This WRMSR does not wait for stores. The fences make it wait, because the receiver must
-         * see them (SDM Vol. 3, "MSR Access in x2APIC Mode"). */
+        /* The receiver must see earlier stores, but this WRMSR does not wait for them. The fences
+         * make it wait (SDM Vol. 3, "MSR Access in x2APIC Mode"). */
         __asm__ volatile("mfence; lfence" : : : "memory");
         wrmsr(X2APIC_ICR, (uint64_t)apic_id << X2APIC_DESTINATION_SHIFT | command);
         return true;
     }
-    /* The guest may be between its two writes of the ICR, so the high half is put back. */
+    /* The guest may be between its two writes of the ICR, so the high half is restored. */
     volatile uint32_t *low = xapic_register(base, APIC_ICR_LOW);
     volatile uint32_t *high = xapic_register(base, APIC_ICR_HIGH);
     if (apic_id > XAPIC_ID_MAX || !wait_for_icr_idle(low))
@@ -108,8 +108,8 @@ void apic_lvtpc_write(uint32_t value) { apic_write(APIC_LVT_PMI, value); }
  * ("Wait-for-SIPI" State)". */
 
 #define INIT_US 10000      /* SDM: from the INIT to the first SIPI */
-#define START_UP_US 200    /* and from that to the second */
-#define ARRIVAL_US 1000000 /* by then the processor must have started */
+#define START_UP_US 200    /* SDM: from the first SIPI to the second */
+#define ARRIVAL_US 1000000 /* the processor must have started within this time */
 
 static bool wait_us(unsigned us, const volatile bool *until)
 {
@@ -131,7 +131,7 @@ bool apic_start_processor(uint32_t apic_id, uint64_t page, const volatile bool *
         return true;
     if (apic_send(apic_id, start_up) && wait_us(ARRIVAL_US, started))
         return true;
-    /* A processor that starts still later would run in a page that is the guest's by then. */
+    /* A processor that starts even later would run in a page that belongs to the guest by then. */
     (void)apic_send(apic_id, ICR_INIT);
     return false;
 }

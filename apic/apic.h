@@ -8,10 +8,10 @@
 #include "apic/apic_registers.h"
 #include "boot_info.h"
 
-/* This processor's APIC ID, whichever mode the local APIC is in. */
+/* Returns this processor's APIC ID, whichever mode the local APIC is in. */
 uint32_t apic_id_read(void);
 
-/* The page of the xAPIC's registers, for the hypervisor's page table. */
+/* Returns the page of the xAPIC's registers, for the hypervisor's page table. */
 struct range apic_page(void);
 
 /* Reads or writes a register by its offset in the xAPIC's page, whichever mode the local APIC is
@@ -19,20 +19,21 @@ struct range apic_page(void);
 uint32_t apic_read(uint32_t offset);
 void apic_write(uint32_t offset, uint32_t value);
 
-/* Writes the ICR: sends `command` to the processor with this APIC ID. Returns false if nothing was
- * sent: the APIC is globally disabled, its previous send does not end, or xAPIC mode cannot name
- * the ID. Safe in NMI context.
+/* Writes the ICR, which sends `command` to the processor with this APIC ID. Returns false if
+ * nothing was sent, because the APIC is globally disabled, its previous send does not end, or xAPIC
+ * mode cannot name the ID. Safe in NMI context.
  *
  * In xAPIC mode, the guest may have written the destination (ICR, high half) and not yet sent. So
  * apic_send() restores the destination. The guest may notice that the ICR's low half reads back as
- * this command, in x2APIC mode the whole ICR. SDM Vol. 3, "Interrupt Command Register (ICR)". */
+ * this command. In x2APIC mode, the whole ICR does. SDM Vol. 3, "Interrupt Command Register
+ * (ICR)". */
 bool apic_send(uint32_t apic_id, uint32_t command);
 
 /* Returns whether the local APIC is enabled, globally and by software (SVR bit 8). Otherwise LVTPC
  * cannot be unmasked (SDM Vol. 3, "Local APIC State After It Has Been Software Disabled"). */
 bool apic_is_software_enabled(void);
 
-/* LVTPC, the whole register. SDM Vol. 3, "Local Vector Table". */
+/* Read and write LVTPC, the whole register. SDM Vol. 3, "Local Vector Table". */
 uint32_t apic_lvtpc_read(void);
 void apic_lvtpc_write(uint32_t value);
 
@@ -47,11 +48,11 @@ bool apic_send_self_nmi(void);
  * that wait in the IRR, and the ESR. SDM Vol. 3, "Local APIC State After an INIT Reset
  * ("Wait-for-SIPI" State)". */
 void apic_set_init_state(void);
-/* The first step of that, in one write: afterwards none of the local APIC's own sources sends
- * anything. */
+/* Does the first step of such an INIT in one write. Afterwards, none of the local APIC's own
+ * sources sends anything. */
 void apic_software_disable(void);
 
 /* Starts a processor at `page` below 1 MiB by INIT and two SIPIs. The started processor sets
- * *started. Waits for it for one second at most, and leaves a processor that does not start in
+ * *started. Waits for that for at most one second. Leaves a processor that does not start in
  * wait-for-SIPI state. SDM Vol. 3, "Typical BSP Initialization Sequence". */
 bool apic_start_processor(uint32_t apic_id, uint64_t page, const volatile bool *started);

@@ -8,10 +8,10 @@
 #include "bits.h"
 
 #define APIC_REGISTER_BYTES 0x10
-#define X2APIC_REGISTER_SHIFT 4 /* from the offset to the MSR */
+#define X2APIC_REGISTER_SHIFT 4 /* shift from the offset to the MSR */
 
 #define APIC_ID 0x020
-#define XAPIC_ID_SHIFT 24 /* of an ID or a destination in its register */
+#define XAPIC_ID_SHIFT 24 /* position of an ID or a destination in its register */
 #define XAPIC_ID_MAX 0xfe /* 255 addresses all processors */
 #define APIC_TPR 0x080
 #define APIC_EOI 0x0b0
@@ -31,7 +31,7 @@
 #define ICR_LEVEL_ASSERT (1u << 14)
 #define ICR_NMI (4u << 8 | ICR_LEVEL_ASSERT)
 #define ICR_INIT (5u << 8 | ICR_LEVEL_ASSERT)
-#define ICR_START_UP (6u << 8 | ICR_LEVEL_ASSERT) /* | vector: the page number to start at */
+#define ICR_START_UP (6u << 8 | ICR_LEVEL_ASSERT) /* plus a vector: the page number to start at */
 #define ICR_OTHERS (3u << 18)                     /* shorthand "all excluding self" */
 #define APIC_LVT_TIMER 0x320
 #define APIC_LVT_PMI 0x340

@@ -1,9 +1,10 @@
 ; SPDX-License-Identifier: BSD-2-Clause
 ;
-; Where a started processor begins: from real mode to 64-bit mode on the hypervisor's page tables.
-; A copy of this code, with its parameters filled in (vmx/start/trampoline.c), runs in a page below
-; 1 MiB. Another copy, below 4 GiB, leads the first processor from 5-level paging to 4 levels, which
-; is not possible in 64-bit mode. No NMI may arrive meanwhile: there is no IDT for these modes.
+; A started processor begins here. The code leads from real mode to 64-bit mode on the hypervisor's
+; page tables. A copy of this code, with its parameters filled in (vmx/start/trampoline.c), runs in
+; a page below 1 MiB. Another copy, below 4 GiB, leads the first processor from 5-level paging to 4
+; levels, which is not possible in 64-bit mode. No NMI may arrive while this code runs, because
+; there is no IDT for these modes.
 ; SDM Vol. 3, "Mode Switching"; "Initializing IA-32e Mode"; "IA-32e Mode Compatibility" (CR4.LA57).
 
 %define CR0_PE 1
@@ -14,7 +15,7 @@
 %define CR4_PAE 1 << 5
 %define IA32_EFER 0xc0000080
 %define EFER_LME_NXE (1 << 8) | (1 << 11)
-; Selectors: two that root mode has, too (vmx/root/descriptors.h), and one more.
+; Selectors. Root mode has the first two as well (vmx/root/descriptors.h).
 %define CODE_64 0x08
 %define DATA 0x10
 %define CODE_32 0x18
@@ -85,7 +86,7 @@ compatible:
 
 bits 64
 long_mode:
-    mov ebx, ebx                ; clears the upper half, undefined after the switch
+    mov ebx, ebx                ; clears the upper half, which is undefined after the switch
     mov rsp, [rbx + HERE(parameters.stack)]
     mov rdi, [rbx + HERE(parameters.argument)]
     mov rax, [rbx + HERE(parameters.entry)]

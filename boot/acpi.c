@@ -10,7 +10,7 @@
 #include "bits.h"
 #include "console/log.h"
 
-/* One processor may have entries of more than one kind. */
+/* A processor may have entries of more than one kind, but its APIC ID is listed once. */
 static void read_processors(struct acpi_madt *madt, struct acpi_facts *facts)
 {
     uint32_t apic_id;
@@ -75,7 +75,7 @@ static void check_table(const char *name, const struct acpi_header *table)
             name);
 }
 
-/* Checks a list, and the tables in it that are used here. */
+/* Checks a list and those of its tables that the hypervisor uses. */
 static void check_list(const char *name, const struct acpi_list *list)
 {
     static const char used[][5] = {"APIC", "DMAR", "FACP", "SPCR", "SSDT"};
@@ -109,7 +109,7 @@ void acpi_check(uint64_t rsdp)
 
 const struct acpi_spcr *acpi_find_spcr(uint64_t rsdp, uint16_t *port, uint16_t *divisor)
 {
-    /* Divisors of 115200, by the SPCR's code for the rate. The other codes are reserved. */
+    /* Divisors of 115200, indexed by the SPCR's code for the rate. The other codes are reserved. */
     static const uint8_t divisors[] = {
         [SPCR_BAUD_UNCHANGED] = 0, [3] = 12, [4] = 6, [6] = 2, [7] = 1};
     const struct acpi_spcr *spcr = (const struct acpi_spcr *)acpi_find_table(

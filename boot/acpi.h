@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The facts that the start reads from the ACPI tables.
+ * The facts that boot/ reads from the ACPI tables.
  */
 #pragma once
 
@@ -10,7 +10,7 @@
  * such line. *port gets the line's I/O port, or 0 if the line is not a 16550 at an I/O port.
  * *divisor gets the divisor of the line's rate, or 0 to keep the rate that firmware set. */
 const struct acpi_spcr *acpi_find_spcr(uint64_t rsdp, uint16_t *port, uint16_t *divisor);
-/* Logs a line for each table used here that has a wrong length or checksum. */
+/* Logs a line for each table that the hypervisor uses and whose length or checksum is wrong. */
 void acpi_check(uint64_t rsdp);
 /* Fills *facts from the tables at rsdp (0: none found). */
 void acpi_facts_read(uint64_t rsdp, struct acpi_facts *facts);

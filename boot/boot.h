@@ -29,14 +29,14 @@ enum place {
 };
 #define BELOW_4G (1ULL << 32)
 
-/* The requirements on a block of memory. */
+/* The requirements for a block of memory. */
 struct need {
     const char *what;   /* named in a refusal */
     const char *path;   /* named in a refusal; may be "" */
     uint64_t size;      /* bytes */
     uint64_t alignment; /* a power of two, at least a page */
-    uint64_t least;     /* lowest address */
-    uint64_t limit;     /* end of the addresses, exclusive */
+    uint64_t least;     /* lowest allowed address */
+    uint64_t limit;     /* first address after the allowed range */
 };
 
 /* Allocates whole pages and remembers them for memory_free_all(). The first MiB is left to firmware
@@ -47,8 +47,8 @@ bool memory_allocate(struct range *out, EFI_MEMORY_TYPE type, const struct need 
 /* Frees everything that memory_allocate() allocated. */
 void memory_free_all(void);
 /* Returns the first address of `size` bytes of free memory that is_it() accepts, or 0 if there is
- * none. Only addresses `offset` above a multiple of `step` count, and only memory below 4 GiB. The
- * memory found is allocated, until memory_give_back(). */
+ * none. Tries only addresses that lie `offset` above a multiple of `step`, and only memory below 4
+ * GiB. The memory stays allocated until memory_give_back(). */
 uint64_t memory_find(uint64_t step, uint64_t offset, uint64_t size,
                      bool (*is_it)(uint64_t address));
 void memory_give_back(uint64_t address, uint64_t size);
@@ -56,7 +56,7 @@ void memory_give_back(uint64_t address, uint64_t size);
 uint64_t memory_top(void);
 /* Allocates the buffer for the final memory map, with room for `spare` more descriptors. */
 bool memory_map_reserve(struct efi_map *map, uint64_t *capacity, uint64_t spare, struct refusal *r);
-/* Reads the memory map into that buffer. Allocates nothing. */
+/* Reads the memory map into the buffer from memory_map_reserve(). Allocates nothing. */
 EFI_STATUS memory_map_get(struct efi_map *map, uint64_t capacity, UINTN *key);
 
 /* ---- files.c ---- */
@@ -69,8 +69,8 @@ bool file_load(const char *what, const char *path, uint64_t limit, uint64_t high
                struct refusal *r);
 /* The image's own path on its volume; empty before the first file_load(). */
 const uint16_t *files_image_path(void);
-/* Writes the pieces to a new file, which replaces any file of that name. `path` is as above.
- * Returns false if there is no volume or the volume refuses. */
+/* Writes the pieces to a new file, which replaces any file of that name. `path` is as for
+ * file_load(). Returns false if there is no volume or the volume refuses. */
 bool file_save(const char *path, const struct range *pieces, uint64_t count);
 /* Closes the volume, after the last file. */
 void files_close_volume(void);
@@ -80,18 +80,21 @@ void files_close_volume(void);
 /* Returns the RSDP's address from the configuration table, or 0 if there is none. */
 uint64_t platform_find_rsdp(void);
 void platform_find_framebuffer(struct framebuffer *fb);
-/* Returns the size of a device path's node in bytes, or 0 if the node is the last or damaged. */
+/* Returns the size of a device path's node in bytes, or 0 if the node is damaged or is the last
+ * one. */
 uint64_t device_node_size(const void *node);
 /* Returns true if the firmware's own text already goes to the UART at this I/O port. */
 bool platform_console_uses_port(uint16_t port);
 
 /* ---- last.c ---- */
 
-/* Writes the log of this start, which is refused, to a file beside the image. Needs boot services.
- * If the last run left a log, that log has the file, and this log is not written. */
+/* Called when this start is refused: writes its log to a file beside the image. Needs boot
+ * services. If the last run left a log, the file holds that log, and the log of this start is not
+ * written. */
 void save_refused_log(void);
-/* If the last run did not end as its guest asked, writes the log that it left to a file beside the
- * image, and says so. Call it before this start allocates the memory in which that log lies. */
+/* If the last run did not end as its guest asked, writes the log that the run left to a file beside
+ * the image, and logs a line about it. Call this function before this start allocates the memory
+ * that holds the old log. */
 void save_last_log(void);
 
 /* ---- screen.c ---- */
@@ -101,5 +104,6 @@ void screen_wait(uint32_t seconds);
 
 /* The log sink that writes to the firmware's text console. */
 void screen_sink(const char *text, size_t length);
-/* Copies the firmware's glyphs for ASCII, for use after firmware is gone. Width 0: it has none. */
+/* Copies the firmware's glyphs for ASCII, for use after firmware is gone. Without glyphs, the width
+ * is 0. */
 void screen_read_glyphs(struct glyphs *glyphs);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Load options and paths: from firmware's UTF-16 to ASCII and back. Pure.
+ * Converts load options and paths from firmware's UTF-16 to ASCII and back. Pure.
  */
 #include "boot/boot_text.h"
 
@@ -8,7 +8,7 @@
 
 #define IMAGE_SUFFIX ".efi"
 
-/* Firmware treats load options as bytes: their address may be odd. */
+/* Firmware treats load options as bytes, so their address may be odd. */
 static uint16_t read_character(const void *text, uint64_t index)
 {
     const unsigned char *bytes = (const unsigned char *)text + 2 * index;
@@ -41,7 +41,7 @@ static const uint16_t *file_name(const uint16_t *path)
     return name;
 }
 
-/* Compares without the suffix: the UEFI shell starts "pmuvisor.efi" for "pmuvisor", too. */
+/* Compares without the suffix, because the UEFI shell starts "pmuvisor.efi" for "pmuvisor", too. */
 static bool is_image_name(const char *word, uint64_t length, const uint16_t *image_path)
 {
     const uint16_t *name = file_name(image_path);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Text that firmware hands over: load options and paths. Pure; no UEFI type.
+ * Converts text from firmware: load options and paths. Pure. Uses no UEFI type.
  */
 #pragma once
 
@@ -27,7 +27,8 @@ bool load_options_to_text(const void *load_options, uint64_t bytes, const uint16
  * (UEFI specification, "File Path Media Device Path"). Returns false if the result does not fit. */
 bool append_path(uint16_t *path, uint64_t size, const void *node, uint64_t count);
 
-/* Joins the folder of the image ("\EFI\pmuvisor\pmuvisor.efi" or any path to a file) and the user's
- * path, which is absolute if it starts with a separator. Both / and \ separate. Writes a terminated
- * UEFI path of at most `size` characters. Returns false if it does not fit. */
+/* Joins the folder of the image and the user's path. `image_path` is "\EFI\pmuvisor\pmuvisor.efi"
+ * or any path to a file. The user's path is absolute if it starts with a separator. Both / and \
+ * separate. Writes a terminated UEFI path of at most `size` characters. Returns false if the result
+ * does not fit. */
 bool join_path(const uint16_t *image_path, const char *path, uint16_t *out, uint64_t size);

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Files of the volume that the image was loaded from. (UEFI specification, "EFI_FILE_PROTOCOL" and
- * "File Path Media Device Path".)
+ * Reads and writes files on the volume that the image was loaded from. (UEFI specification,
+ * "EFI_FILE_PROTOCOL" and "File Path Media Device Path".)
  */
 #include "boot/boot.h"
 #include "boot/boot_text.h"
 
 #define CHUNK MIB               /* bytes per read, and per step of the progress line */
 #define PROGRESS_FROM (4 * MIB) /* smaller files need no progress line */
-#define INFO_SIZE 1024          /* EFI_FILE_INFO with its name */
+#define INFO_SIZE 1024          /* bytes of an EFI_FILE_INFO with the file's name */
 
 static EFI_FILE_HANDLE volume;
 static uint16_t image_path[MAX_PATH_CHARACTERS];
 
-/* The image's own path, from the file path nodes of its device path. */
+/* Reads the image's own path from the file path nodes of its device path. */
 static bool read_image_path(struct refusal *r)
 {
     const uint8_t *node = (const uint8_t *)firmware.loaded->FilePath;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The entry from firmware. It reads the options, loads the files, collects facts, checks them,
- * allocates memory and then leaves firmware for good. Up to exit_boot_services(), every failure
- * logs one line, frees everything and returns to firmware. (UEFI specification,
+ * The entry point that firmware calls. It reads the options, loads the files, collects facts,
+ * checks them, allocates memory and then leaves firmware for good. Up to exit_boot_services(),
+ * every failure logs one line, frees everything and returns to firmware. (UEFI specification,
  * "EFI_IMAGE_ENTRY_POINT" and "EFI_BOOT_SERVICES.ExitBootServices".)
  */
 #include <string.h>
@@ -20,11 +20,11 @@
 #define CONFIG_MAX 16384 /* bytes */
 #define EXIT_ATTEMPTS 8
 #define MAP_SPARE 64 /* descriptors by which the memory map may still grow */
-/* The pool's best lowest address. The log in the pool has to outlive a reset, so the pool lies
- * above the place to which firmware unpacks itself and kernels, and below the top quarter of
- * memory, which GRUB takes first. */
+/* The preferred lowest address of the pool. The log in the pool has to outlive a reset. So the pool
+ * lies above the place to which firmware unpacks itself and kernels. It also lies below the top
+ * quarter of memory, which GRUB takes first. */
 #define POOL_PREFERRED_MIN (192 * MIB)
-#define TRAMPOLINE_LIMIT 0xa0000 /* above it are video memory and firmware */
+#define TRAMPOLINE_LIMIT 0xa0000 /* video memory and firmware lie above */
 
 static struct boot_info boot_info;
 static struct glyphs glyphs;
@@ -54,8 +54,8 @@ static uint16_t console_port(uint32_t console)
     return port;
 }
 
-/* While firmware runs, its text may go to the same UART: avoid printing anything twice. Returns
- * false if there is no UART. */
+/* Starts the UART, unless firmware's own text already goes there: while firmware runs, avoid
+ * printing anything twice. Returns false if there is no UART. */
 static bool start_console(uint32_t console)
 {
     uint16_t port = console_port(console);
@@ -77,7 +77,8 @@ static void log_console_warnings(uint32_t console, bool found)
             spcr->interface_type, spcr->base.address, spcr->base.space_id);
 }
 
-/* After firmware: logs to the UART in any case, and to the screen until the guest starts. */
+/* Called after firmware is gone. Logs to the UART in any case, and to the screen until the guest
+ * starts. */
 static void start_own_console(const struct boot_info *bi)
 {
     log_remove_sink(screen_sink);
@@ -195,7 +196,7 @@ static void collect_facts(struct boot_info *bi)
     acpi_check(bi->acpi.rsdp);
     platform_find_framebuffer(&bi->framebuffer);
     screen_read_glyphs(&glyphs);
-    uint32_t processors = bi->acpi.processors > 0 ? bi->acpi.processors : 1; /* no MADT: this one */
+    uint32_t processors = bi->acpi.processors > 0 ? bi->acpi.processors : 1; /* no MADT: only one */
     log_printf("platform: ACPI %s, %u processor%s, ", bi->acpi.rsdp != 0 ? "found" : "not found",
                processors, processors == 1 ? "" : "s");
     if (bi->framebuffer.base == 0)
@@ -207,7 +208,8 @@ static void collect_facts(struct boot_info *bi)
 
 /* ---- memory ---- */
 
-/* Without a trampoline the other processors are not started; vmx/start/bring_up.c says so. */
+/* Does not fail without a trampoline. The other processors are then not started, and
+ * vmx/start/bring_up.c says so. */
 static bool allocate_memory(struct boot_info *bi, const struct linux_image *image,
                             struct refusal *r)
 {
@@ -249,8 +251,8 @@ static bool prepare_start(struct boot_info *bi, struct refusal *r)
     return hypervisor_check(bi, &bi->settings, r) && allocate_memory(bi, &image, r);
 }
 
-/* After the first call of ExitBootServices, firmware's console may be gone: the caller has removed
- * the screen's sink. */
+/* After the first call of ExitBootServices, firmware's console may be gone. So the caller has
+ * already removed the screen's sink. */
 static EFI_STATUS exit_boot_services(struct boot_info *bi)
 {
     EFI_STATUS status = EFI_ABORTED;
@@ -328,10 +330,12 @@ EFI_STATUS efi_main(EFI_HANDLE image, EFI_SYSTEM_TABLE *system)
         return status;
     }
     cli();
-    /* The far return in descriptors_load() has no entry on firmware's shadow stack. */
+    /* Turn CET off, because the far return in descriptors_load() has no entry on firmware's shadow
+     * stack. */
     write_cr4(read_cr4() & ~CR4_CET);
     /* The guest's ACPI tables are edited in place under firmware's page tables, which may map them
-     * read-only. CR0.WP is set again with VMX operation, and cannot be cleared with CET on. */
+     * read-only. So clear CR0.WP until VMX operation sets it again. WP cannot be cleared while CET
+     * is on. */
     write_cr0(read_cr0() & ~CR0_WP);
     start_own_console(&boot_info);
     hypervisor_start(&boot_info);

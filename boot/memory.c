@@ -7,11 +7,11 @@
 #include "lib/refusal.h"
 
 #define ALLOCATIONS_MAX 10
-#define SNAPSHOT_SPARE 8 /* descriptors: allocating the buffer itself splits some */
-#define SNAPSHOT_TRIES 8 /* other code may add more descriptors than are spare */
+#define SNAPSHOT_SPARE 8 /* spare descriptors, because allocating the buffer splits some */
+#define SNAPSHOT_TRIES 8 /* retries, because other code may add more descriptors */
 
 static struct range allocations[ALLOCATIONS_MAX];
-static uint64_t allocated; /* the number of them */
+static uint64_t allocated; /* entries of allocations[] in use */
 
 /* ---- the memory map ---- */
 
@@ -31,7 +31,7 @@ EFI_STATUS memory_map_get(struct efi_map *map, uint64_t capacity, UINTN *key)
     return EFI_SUCCESS;
 }
 
-/* Gets the current size of the map in bytes, and its stride. */
+/* Gets the current size of the map in bytes, and the size of one descriptor. */
 static bool map_size(UINTN *size, UINTN *stride)
 {
     UINTN key;
@@ -68,7 +68,7 @@ struct survey {
     uint64_t largest; /* size in bytes of the largest free block within the need's bounds */
 };
 
-/* Looks through the current map once. Without a map, both sizes are 0. */
+/* Looks through the current map once. Without a map, both results are 0. */
 static struct survey survey_memory_map(const struct need *n)
 {
     struct survey found = {0};
@@ -92,8 +92,8 @@ static struct survey survey_memory_map(const struct need *n)
     return found;
 }
 
-/* Allocates the memory at `address`, and keeps it if is_it() accepts it. Allocates first, because
- * firmware may guard memory that nobody has allocated. */
+/* Allocates the memory at `address`, and keeps it if is_it() accepts the address. Allocates first,
+ * because firmware may guard unallocated memory. */
 static bool allocate_if(uint64_t address, uint64_t size, bool (*is_it)(uint64_t address))
 {
     EFI_PHYSICAL_ADDRESS at = address;
@@ -153,9 +153,9 @@ bool memory_map_reserve(struct efi_map *map, uint64_t *capacity, uint64_t spare,
 
 /* ---- pages ---- */
 
-/* Firmware chooses the place, because a map may list memory as free that firmware does not give.
- * EDK II does so if a free block reaches from one of its bins, each for certain types, into the
- * next bin. */
+/* Lets firmware choose the place, because a map may list memory as free that firmware does not
+ * give. EDK II has bins, each for certain memory types. It lists such memory if a free block
+ * reaches from one bin into the next. */
 static EFI_STATUS take_any(EFI_MEMORY_TYPE type, const struct need *n, EFI_PHYSICAL_ADDRESS *at)
 {
     *at = n->limit - 1;
@@ -168,7 +168,7 @@ static EFI_STATUS take_any(EFI_MEMORY_TYPE type, const struct need *n, EFI_PHYSI
     return EFI_NOT_FOUND;
 }
 
-/* Asks for one aligned place after another, until firmware gives one. */
+/* Tries one aligned place after another, until firmware gives one. */
 static EFI_STATUS take_lowest(EFI_MEMORY_TYPE type, const struct need *n, EFI_PHYSICAL_ADDRESS *at)
 {
     EFI_STATUS status = EFI_NOT_FOUND;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The options of pmuvisor.cfg and the load options, one row for each. The parser (boot/options.c)
- * and the pages docs/options.md and docs/pmuvisor.7 (docs/options.py) are made from this table. The
+ * One row for each option of pmuvisor.cfg and of the load options. The parser (boot/options.c) and
+ * the pages docs/options.md and docs/pmuvisor.7 (docs/options.py) are made from this table. The
  * help is for the pages only and is not part of the image. Each experiment has its own table.
  *
  * OPTION(key, kind, field, initial, wanted, values, help)
- *   key      as the user writes it
+ *   key      the name as the user writes it
  *   kind     enum option_kind of options.h
- *   field    of struct options
+ *   field    the member of struct options
  *   initial  the field's value before any source is read; {0}: empty text
- *   wanted   what an error message says is wanted; NULL: the text may be empty
+ *   wanted   the valid values, as an error message names them; NULL: the text may be empty
  *   values   VALUES(NAME("as written", value), ...); for a NUMBER only its largest value
- *   help     sentences for a user
+ *   help     sentences for the user
  * Code that expands OPTIONS must define VALUES and NAME, too.
  */
 #pragma once

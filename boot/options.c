@@ -59,7 +59,8 @@ static bool refuse_value(const struct parser *p, const struct option_row *option
                   option->key, quoted_length(value), value.start, option->wanted);
 }
 
-/* Finds a value of the row, or an experiment's policy, by name. NULL: none. */
+/* Finds a value of the row, or an experiment's policy, by its name. Returns NULL if there is
+ * none. */
 static const struct option_choice *find_choice(const struct option_row *option, struct text word)
 {
     for (unsigned i = 0; i < OPTION_CHOICES_MAX && option->choices[i].name != NULL; i++)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Facts about the machine that only firmware tells: where the ACPI tables are, what the screen is,
- * and where the firmware's own text goes. (UEFI specification, "EFI Configuration Table", "Graphics
- * Output Protocol", "Device Path Protocol".)
+ * Gets the facts about the machine that only firmware knows: the address of the ACPI tables, the
+ * screen, and the devices to which firmware's own text goes. (UEFI specification, "EFI
+ * Configuration Table", "Graphics Output Protocol", "Device Path Protocol".)
  */
 #include "boot/boot.h"
 
@@ -74,8 +74,8 @@ static bool read_framebuffer(const EFI_GRAPHICS_OUTPUT_PROTOCOL *gop, struct fra
     return true;
 }
 
-/* The console splitter has its own screen without memory, so this looks for real screens, and
- * prefers one that shows firmware's text. */
+/* The console splitter has its own screen without memory. So this function looks for real screens,
+ * and prefers one that shows firmware's text. */
 void platform_find_framebuffer(struct framebuffer *fb)
 {
     EFI_GUID guid = EFI_GRAPHICS_OUTPUT_PROTOCOL_GUID, console = console_device;
@@ -112,8 +112,8 @@ uint64_t device_node_size(const void *node)
 /* Firmware numbers the UARTs at these ports in this order. */
 static const uint16_t usual_ports[] = {SERIAL_COM1, SERIAL_COM2, 0x3e8, 0x2e8};
 
-/* Returns true if the device path contains the UART `uid`, or any UART if `uid` is past the usual
- * ones. */
+/* Returns true if the device path contains the UART `uid`, or any UART if `uid` is past the end of
+ * usual_ports[]. */
 static bool path_has_uart(const uint8_t *node, uint32_t uid)
 {
     for (uint64_t size; (size = device_node_size(node)) != 0; node += size) {

@@ -42,7 +42,8 @@ void screen_wait(uint32_t seconds)
     if (seconds == 0 || screen.base == 0 ||
         EFI_ERROR(firmware.services->CreateEvent(EVT_TIMER, 0, NULL, NULL, &events[0])))
         return;
-    (void)firmware.services->SetWatchdogTimer(0, 0, 0, NULL); /* else it resets in five minutes */
+    /* Stop the watchdog, which would reset the machine in five minutes. */
+    (void)firmware.services->SetWatchdogTimer(0, 0, 0, NULL);
     log_printf("a key, or %u seconds, and the boot goes on\n", seconds);
     if (in != NULL) {
         (void)in->Reset(in, FALSE); /* drop keys that were pressed before */
@@ -55,7 +56,7 @@ void screen_wait(uint32_t seconds)
     firmware.services->CloseEvent(events[0]);
 }
 
-/* The part of the protocol that is used: GNU-EFI has no header for it. */
+/* The part of the font protocol that this file uses. GNU-EFI has no header for it. */
 struct hii_image {
     UINT16 width;
     UINT16 height;
@@ -72,7 +73,8 @@ struct hii_font {
 static EFI_GUID hii_font_guid = {
     0xe9ca4775, 0x8657, 0x47fc, {0x97, 0xe7, 0x7e, 0xd6, 0x5a, 0x08, 0x43, 0x24}};
 
-/* Sets a bit for each pixel that differs from the background, which the blank's glyph shows. */
+/* Sets a bit for each pixel that differs from the background. The blank's glyph shows the
+ * background. */
 static void convert_glyph(const struct hii_image *image, EFI_GRAPHICS_OUTPUT_BLT_PIXEL background,
                           struct glyphs *glyphs, uint8_t *rows)
 {

@@ -2,12 +2,12 @@
  *
  * Shows text on the framebuffer from the end of boot services until the guest starts and owns the
  * screen, and once more for the report of a fault. The glyphs come from the firmware, see
- * boot/screen.c. Lines start at the top and wrap around: nothing is read back from video memory,
+ * boot/screen.c. Lines start at the top and wrap around. Nothing is read back from video memory,
  * because that is slow.
  */
 #include "console/framebuffer.h"
 
-#define SCREEN_END (1ULL << 47) /* 4-level page tables cannot identity-map a screen above it */
+#define SCREEN_END (1ULL << 47) /* 4-level page tables cannot identity-map a higher screen */
 
 static struct {
     struct framebuffer screen;
@@ -15,7 +15,7 @@ static struct {
     uint32_t column; /* in characters */
     uint32_t row;    /* in characters */
     bool shown;
-} console; /* without a screen its base is 0 */
+} console; /* without a screen, screen.base is 0 */
 
 static volatile uint32_t *pixel_address(uint32_t x, uint32_t y)
 {

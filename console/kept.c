@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The log's ring in memory that a warm reset leaves alone. A reset drops the contents of the
+ * Keeps the log's ring in memory that a warm reset leaves alone. A reset drops the contents of the
  * caches, so each piece of text is flushed to memory. SDM Vol. 2, "CLFLUSH-Flush Cache Line".
  */
 #include "console/kept.h"
@@ -9,7 +9,8 @@
 
 static const char magic[LOG_MAGIC_BYTES] = "PMUvisor's log";
 
-/* Larger than the weight of any byte at any place: errors in `end` and text cannot cancel out. */
+/* Larger than the weight of any byte at any place, so errors in `end` and text cannot cancel
+ * out. */
 #define BYTE_LOGGED ((uint64_t)LOG_SIZE << 16)
 
 static uint64_t ring_offset(uint64_t position) { return position & (LOG_SIZE - 1); }
@@ -21,7 +22,8 @@ static void flush_cache_line(const void *line)
     __asm__ volatile("clflush (%0)" : : "r"(line) : "memory");
 }
 
-/* Flushes the text from byte number `from` on, and last the header that says the text is there. */
+/* Flushes the text from byte number `from` on, and last the header, which says that the text
+ * exists. */
 static void write_back_ring(const struct log_ring *ring, uint64_t from)
 {
     for (uint64_t at = from & ~(uint64_t)(CACHE_LINE - 1); at < ring->end; at += CACHE_LINE)

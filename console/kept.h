@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The log's ring as it lies in memory, where a start after a warm reset finds it again.
+ * The layout of the log's ring in memory. A start after a warm reset finds the ring there.
  */
 #pragma once
 
@@ -13,25 +13,26 @@
 #define CACHE_LINE 64 /* bytes, on all processors with VMX; SDM Vol. 2, "CLFLUSH" */
 
 struct log_ring {
-    char magic[LOG_MAGIC_BYTES]; /* zero: nothing to be found */
+    char magic[LOG_MAGIC_BYTES]; /* zero: no start finds this ring */
     uint64_t end;                /* number of bytes logged since the start */
-    uint64_t sum;                /* of `end`, and of each byte of the text with its place */
+    uint64_t sum;                /* checksum of `end` and of each text byte with its place */
     char text[LOG_SIZE] __attribute__((aligned(CACHE_LINE)));
 };
 
 /* Copies `from` to `to` and adds the magic, so that a later start can find what is appended. */
 void kept_start(struct log_ring *to, const struct log_ring *from);
-/* Appends text. If the ring has the magic, also writes it back from the caches, which no reset
- * does. */
+/* Appends text. If the ring has the magic, also writes the text back from the caches, because a
+ * reset does not. */
 void kept_append(struct log_ring *ring, const char *text, size_t length);
 /* Clears the magic. */
 void kept_end(struct log_ring *ring);
 
-/* Tells what lies in memory at `at`, which is page-aligned: a ring as it was written, a ring that
- * was changed since (or that a reset interrupted while it was written), or no ring. */
+/* Tells what lies in memory at `at`, which is page-aligned: no ring, a ring as it was written, or a
+ * damaged ring. A damaged ring was changed since, or a reset interrupted a write to it. */
 enum kept { KEPT_NONE, KEPT_DAMAGED, KEPT_WHOLE };
 enum kept kept_check(const struct log_ring *at);
-/* Gives the text in two pieces, oldest first. The first is empty while the ring is not full. */
+/* Returns the text in two pieces, the older piece first. The first piece is empty while the ring is
+ * not full. */
 struct kept_piece {
     const char *text;
     size_t length;

@@ -17,7 +17,7 @@ _Static_assert((LOG_SIZE & (LOG_SIZE - 1)) == 0, "the ring is indexed by a mask"
 static struct log_ring first;
 static struct log_ring *ring = &first;
 static bool locked;
-static bool taken_over; /* by the processor that has stopped all others, wherever they were */
+static bool taken_over; /* set by the processor that has stopped all others, wherever they were */
 static log_sink sinks[LOG_SINKS];
 
 static void lock(void)
@@ -80,7 +80,7 @@ void log_print_tail(uint64_t size)
     while (position < end) {
         uint64_t left = end - position;
         size_t n = log_read(&position, piece, left < sizeof(piece) ? left : sizeof(piece));
-        if (n == 0 || position > end) /* the tail exceeds the ring and was overwritten meanwhile */
+        if (n == 0 || position > end) /* the tail exceeds the ring and has been overwritten */
             break;
         log_printf("%.*s", (int)n, piece);
     }

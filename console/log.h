@@ -13,21 +13,21 @@
 /* A sink gets each piece of text as it is logged. */
 typedef void (*log_sink)(const char *text, size_t length);
 
-/* At most LOG_SINKS sinks; the table is empty at the start. Used by boot/ (firmware text, while
+/* There are at most LOG_SINKS sinks, and none at the start. Used by boot/ (firmware text, while
  * boot services live), console/serial.c and console/framebuffer.c. */
 #define LOG_SINKS 3
 void log_add_sink(log_sink sink);
 void log_remove_sink(log_sink sink);
 
-/* Ignores the lock from now on. For the processor that has stopped all others: one of them may have
- * been logging. */
+/* Ignores the lock from now on. For the processor that has stopped all others, because one of them
+ * may have been logging. */
 void log_take_over(void);
-/* Releases the lock of a processor that was stopped for good and may have been logging. No other
- * processor may be logging. */
+/* Releases the lock of a processor that was stopped for good and may have been logging. Must not be
+ * called while another processor is logging. */
 void log_break_lock(void);
 
-/* Formats (%s %.*s %c %d %u %x %ld %lu %lx, width, `0` and `-` flags) and logs; at
- * most 511 bytes at a time. */
+/* Formats and logs at most 511 bytes. Knows %s %.*s %c %d %u %x %ld %lu %lx, a width, and the flags
+ * `0` and `-`. */
 void log_printf(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Copies at most `size` bytes out of the ring, from byte number *position (counted since the
@@ -39,15 +39,16 @@ size_t log_read(uint64_t *position, char *out, size_t size);
  * after a reset finds the ring there (console/kept.h). */
 struct log_ring;
 void log_move(struct log_ring *to);
-/* Returns the ring's current place, for code that writes it to a file (kept_get_text()). */
+/* Returns the ring's current place, for code that writes the log to a file (kept_get_text()). */
 const struct log_ring *log_get_ring(void);
 /* Call when the run ends as the guest asked. No later start then takes this log for a crash log. */
 void log_finish(void);
 
-/* Logs the last `size` bytes again (at most half of LOG_SIZE, or they overwrite themselves). */
+/* Logs the last `size` bytes again, at most half of LOG_SIZE. The output of more bytes would
+ * overwrite the bytes that are still to come. */
 void log_print_tail(uint64_t size);
 
-/* Formats into a buffer, always terminated. Returns the length that was written. */
+/* Formats into a buffer and always terminates the text. Returns the length that was written. */
 size_t format_text(char *out, size_t size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 size_t format_text_v(char *out, size_t size, const char *format, va_list arguments);
@@ -55,19 +56,22 @@ size_t format_text_v(char *out, size_t size, const char *format, va_list argumen
 /* console/serial.c: sets up the UART for 115200 8N1 and adds its sink. Returns false if there is no
  * UART. */
 _Bool serial_start(uint16_t port);
-/* Call before serial_start() for another rate: 115200 divided by this. 0: keep firmware's rate. */
+/* Chooses another rate for the next serial_start(): 115200 divided by this number. 0 keeps
+ * firmware's rate. */
 void serial_set_divisor(uint16_t of_115200);
 /* Sets up the UART again, for a report: the guest may have set another rate. */
 void serial_restart(void);
 /* Removes the UART's sink. */
 void serial_stop(void);
-/* Waits, bounded, until the UART has sent everything. Call it before the machine goes off. */
+/* Waits until the UART has sent everything, but not for ever. Call this before the machine goes
+ * off. */
 void serial_drain(void);
 #define SERIAL_COM1 0x3f8
 #define SERIAL_COM2 0x2f8
 
-/* console/framebuffer.c: removes the framebuffer's sink, if there is one. The guest starts and owns
- * the screen. */
+/* console/framebuffer.c: removes the framebuffer's sink, if there is one, because the guest starts
+ * and owns the screen. */
 void framebuffer_stop(void);
-/* Adds the sink again for a report, from the top of the screen, over whatever is there. */
+/* Adds the sink again for a report. The text starts at the top of the screen and overwrites what is
+ * there. */
 void framebuffer_restart(void);

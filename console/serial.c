@@ -9,8 +9,8 @@
 #include "console/log.h"
 #include "x86.h"
 
-#define UART_THR 0 /* transmitter holding register; divisor low byte with DLAB */
-#define UART_IER 1 /* interrupt enable; divisor high byte with DLAB */
+#define UART_THR 0 /* transmitter holding register; with DLAB, low byte of the divisor */
+#define UART_IER 1 /* interrupt enable; with DLAB, high byte of the divisor */
 #define UART_FCR 2
 #define FCR_ENABLE_AND_CLEAR 0x07
 #define UART_LCR 3
@@ -26,8 +26,8 @@
 
 #define DIVISOR_115200 1
 
-/* Reads of LSR before the UART counts as dead. A byte takes 87 us at 115200 and a port read at most
- * a few us, so this is the time of several hundred bytes. */
+/* The number of reads of LSR before the UART counts as dead. A byte takes 87 us at 115200 and a
+ * port read at most a few us, so the reads take as long as several hundred bytes. */
 #define WAIT_READS 50000
 
 static uint16_t uart; /* I/O port, 0: none */
@@ -73,14 +73,14 @@ static void serial_sink(const char *text, size_t length)
     if (line_control & LCR_DLAB)
         outb(uart + UART_LCR, line_control);
     if (!alive)
-        uart = 0; /* never wait for it again */
+        uart = 0; /* never wait for a dead UART again */
 }
 
 void serial_set_divisor(uint16_t of_115200) { divisor = of_115200; }
 
 bool serial_start(uint16_t port)
 {
-    static const uint8_t tests[] = {0x5a, 0xa5}; /* only a scratch register keeps both */
+    static const uint8_t tests[] = {0x5a, 0xa5}; /* only a scratch register keeps both values */
 
     for (size_t i = 0; i < sizeof(tests); i++) {
         outb(port + UART_SCR, tests[i]);

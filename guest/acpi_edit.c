@@ -23,8 +23,8 @@ static struct acpi_header *find_madt(uint64_t rsdp)
     return acpi_find_table(rsdp, "APIC", sizeof(struct acpi_madt));
 }
 
-/* Finds a FADT whose reset register can be watched. If firmware has no reset register, the guest is
- * told of none either, and resets in another way, as it would natively. */
+/* Finds a FADT whose reset register can be watched. If firmware has no reset register, the guest
+ * sees none either, and resets in another way, as it would natively. */
 static struct acpi_header *find_fadt(uint64_t rsdp)
 {
     struct acpi_fadt *fadt = (struct acpi_fadt *)acpi_find_table(rsdp, "FACP",
@@ -49,8 +49,9 @@ static bool is_kept_processor(uint32_t apic_id, const struct guest_processors *k
     return false;
 }
 
-/* Returns true if at least one processor is left. If a damaged entry ends the walk, the table ends
- * there, too: an operating system that reads on would find processors that nobody disabled. */
+/* Returns true if at least one processor is left. If a damaged entry ends the walk, the table is
+ * cut there, because an operating system that reads on would find processors that are still
+ * enabled. */
 static bool disable_other_processors(struct acpi_madt *madt, const struct guest_processors *kept)
 {
     uint32_t apic_id, length = sizeof(*madt);
@@ -79,7 +80,8 @@ static void redirect_reset_register(struct acpi_fadt *fadt, uint64_t doorbell)
 }
 
 /* Points every entry for a table with this signature to `new`, or removes the entry if `new` is 0.
- * Returns false if the list did not take the change: tables can lie in write-protected memory. */
+ * Returns false if the writes did not take effect, because tables can lie in write-protected
+ * memory. */
 static bool edit_list(const struct acpi_list *list, const char *signature, uint64_t new)
 {
     uint32_t kept = 0;

@@ -14,12 +14,12 @@ struct efi_descriptor {
     uint32_t padding;
     uint64_t base; /* physical */
     uint64_t virtual_base;
-    uint64_t pages; /* of 4 KiB */
+    uint64_t pages; /* number of 4 KiB pages */
     uint64_t attribute;
 };
 _Static_assert(sizeof(struct efi_descriptor) == 40, "EFI_MEMORY_DESCRIPTOR version 1");
 
-/* EFI_MEMORY_TYPE, of which only types that are usable or have their own e820 type are named. */
+/* Values of EFI_MEMORY_TYPE. Only types that are usable or have their own e820 type are named. */
 enum {
     EFI_RESERVED,
     EFI_LOADER_CODE,

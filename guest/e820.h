@@ -29,12 +29,14 @@ struct e820_overlay {
 uint64_t e820_build(const struct efi_map *map, const struct e820_overlay *overlays,
                     uint64_t overlay_count, struct boot_e820_entry *out, uint64_t limit);
 
-/* Returns the most entries that e820_build() can make from these descriptors and overlays. */
+/* Returns the largest number of entries that e820_build() can make from these descriptors and
+ * overlays. */
 static inline uint64_t e820_entries_max(uint64_t descriptors, uint64_t overlays)
 {
     return 2 * (descriptors + overlays);
 }
 
 /* Turns every descriptor of usable memory that touches one of the ranges into reserved memory in
- * the UEFI map itself. Linux reads that map, too, and takes its kernel's new place from it. */
+ * the UEFI map itself. Linux reads the UEFI map, too, and takes its kernel's new place from
+ * there. */
 void efi_map_hide(struct efi_map *map, const struct range *ranges, uint64_t count);

@@ -13,7 +13,7 @@
 #include "guest/e820.h"
 #include "x86.h"
 
-#define ENTRY_64_OFFSET 0x200        /* of startup_64 in the kernel */
+#define ENTRY_64_OFFSET 0x200        /* offset of startup_64 in the kernel */
 #define LOADER_UNDEFINED 0xff        /* type_of_loader for a loader without a number */
 #define EFI_SIGNATURE_64 0x34364c45u /* "EL64" */
 #define HEADER_END_OFFSET 0x201      /* this byte holds the header's length after 0x202 */
@@ -40,7 +40,7 @@ struct setup_layout {
     uint64_t gdt;
     uint64_t stack_end;
     uint64_t e820_extra; /* a struct setup_data */
-    uint64_t size;       /* of the whole area */
+    uint64_t size;       /* bytes of the whole area */
 };
 
 static uint64_t round_up_to_page(uint64_t n) { return (n + PAGE_SIZE - 1) & ~(PAGE_SIZE - 1); }
@@ -75,7 +75,8 @@ static void *setup_address(const struct boot_info *bi, uint64_t offset)
 
 /* ---- boot_params ---- */
 
-/* Copies the file's setup header, as far as it reaches. The rest of boot_params is already zero. */
+/* Copies the file's setup header, up to the header's end. The rest of boot_params is already
+ * zero. */
 static void copy_header(struct boot_params *bp, const uint8_t *file)
 {
     uint64_t start = offsetof(struct boot_params, hdr);
@@ -122,7 +123,7 @@ static void set_efi_info(struct boot_params *bp, const struct efi_map *map)
     };
 }
 
-/* Tells the size and position of a colour in a pixel. */
+/* Stores the size and position of a colour in a pixel. */
 static void set_colour_field(uint32_t mask, __u8 *size, __u8 *position)
 {
     *position = mask != 0 ? (__u8)__builtin_ctz(mask) : 0;
@@ -136,7 +137,8 @@ static void set_screen_info(struct screen_info *s, const struct framebuffer *fb)
     if (fb->base == 0)
         return;
     uint32_t line = fb->pixels_per_line * (uint32_t)sizeof(uint32_t);
-    /* These numbers come from firmware: they are better than Linux's list of known machines. */
+    /* Linux skips its list of known machines, because these numbers come from firmware and are
+     * better. */
     *s = (struct screen_info){
         .orig_video_isVGA = VIDEO_TYPE_EFI_FRAMEBUFFER,
         .lfb_width = (__u16)fb->width,
@@ -157,7 +159,8 @@ static void set_screen_info(struct screen_info *s, const struct framebuffer *fb)
 }
 
 /* Puts the e820 table into boot_params, and entries that do not fit there into a setup_data node.
- * The node's area takes the whole table first: the map bounds its size, see plan_setup_layout(). */
+ * First builds the whole table in the node's area. The map bounds the size of the table, see
+ * plan_setup_layout(). */
 static bool set_e820_table(struct boot_params *bp, const struct boot_info *bi,
                            const struct setup_layout *l, uint64_t *count)
 {
@@ -207,7 +210,7 @@ static void build_gdt(uint64_t *gdt)
     gdt[LINUX_BOOT_DS / sizeof(*gdt)] = GDT_DATA;
 }
 
-/* Refuses if processors other than `processors` stay enabled: a processor that the guest could
+/* Refuses if processors other than `processors` stay enabled. A processor that the guest could
  * start would run outside VMX operation and could reach all of the hypervisor's memory. */
 static bool edit_acpi(const struct boot_info *bi, const struct setup_layout *l,
                       const struct guest_processors *processors, struct refusal *r)

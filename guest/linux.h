@@ -29,8 +29,8 @@ struct linux_image {
 bool linux_probe(const void *file, uint64_t size, const char *name, struct linux_image *image,
                  struct refusal *r);
 
-/* Returns the bytes that struct boot_info's guest_setup must have, for boot_params, command line,
- * first page tables, GDT, ACPI copies, and the e820 entries of a UEFI map of at most
+/* Returns the number of bytes that struct boot_info's guest_setup must have, for boot_params,
+ * command line, first page tables, GDT, ACPI copies, and the e820 entries of a UEFI map of at most
  * `map_descriptors` descriptors. */
 uint64_t linux_setup_size(const struct options *o, uint64_t rsdp, uint64_t map_descriptors);
 
@@ -50,7 +50,7 @@ struct guest_entry {
 #define LINUX_BOOT_CS 0x10
 #define LINUX_BOOT_DS 0x18
 
-/* Puts the kernel into guest_kernel and everything that the kernel is told into guest_setup, edits
+/* Puts the kernel into guest_kernel, and everything that the kernel is told into guest_setup. Edits
  * the ACPI tables so that they name `processors`, and fills *entry. Runs after boot services have
  * ended, on page tables that map all of that memory to itself. Logs what the guest gets. Returns
  * false if something went wrong, with the reason in *r. */

@@ -13,13 +13,13 @@
 #define HEADER_MAGIC 0x53726448u /* "HdrS" */
 #define BOOT_FLAG 0xaa55
 #define SECTOR 512u
-#define SETUP_SECTORS_DEFAULT 4 /* what setup_sects == 0 means */
+#define SETUP_SECTORS_DEFAULT 4 /* used if setup_sects is 0 */
 #define PROTOCOL_WANTED 0x020c  /* 2.12: the first with xloadflags */
-/* after 0x202 in protocol 2.12; `jump` leads past them */
+/* bytes of the header after 0x202 in protocol 2.12; `jump` leads past them */
 #define HEADER_BYTES_WANTED 0x66
-#define PARAGRAPH 16u /* unit of syssize */
+#define PARAGRAPH 16u /* bytes; the unit of syssize */
 #define INIT_SIZE_MAX (1ULL << 30)
-#define INITRD_MAX_LOW 0x37ffffffULL /* what initrd_addr_max == 0 means */
+#define INITRD_MAX_LOW 0x37ffffffULL /* used if initrd_addr_max is 0 */
 
 _Static_assert(HEADER_OFFSET == 0x1f1, "boot protocol: the header is at 0x1f1");
 

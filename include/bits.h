@@ -6,7 +6,8 @@
 
 #include <stdint.h>
 
-/* For a parameter that a table's function type requires and this function does not use. */
+/* Marks a parameter that the function type of a table requires, but that this function does not
+ * use. */
 #define UNUSED __attribute__((unused))
 
 /* The number of elements. `array` must be an array, not a pointer. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Everything that boot/ learns from the firmware, in one struct without any UEFI type. boot/ fills
- * it and calls hypervisor_start(). No code after that call knows about firmware.
+ * the struct and calls hypervisor_start(). No code after that call knows about firmware.
  */
 #pragma once
 
@@ -22,7 +22,7 @@ struct range {
 struct efi_map {
     void *entries;
     uint64_t size;            /* bytes in use */
-    uint64_t descriptor_size; /* bytes from one entry to the next; more than the struct itself */
+    uint64_t descriptor_size; /* distance between entries in bytes, larger than the struct */
     uint32_t descriptor_version;
     uint64_t system_table; /* physical address of EFI_SYSTEM_TABLE */
 };
@@ -33,19 +33,19 @@ struct framebuffer {
     uint32_t width;           /* pixels */
     uint32_t height;          /* pixels */
     uint32_t pixels_per_line; /* from the start of one line to the next */
-    /* The bits of each part in a pixel of 32 bits. */
+    /* The bits of each component in a 32-bit pixel. */
     uint32_t red_mask;
     uint32_t green_mask;
     uint32_t blue_mask;
     uint32_t reserved_mask;
 };
 
-/* The fields used here of ACPI's generic address (ACPI specification, "Generic Address
+/* The fields of ACPI's generic address that are used here (ACPI specification, "Generic Address
  * Structure"). */
 struct acpi_address {
     uint8_t space_id;  /* 0: system memory, 1: system I/O, 2: PCI configuration */
-    uint8_t bit_width; /* bits of the register */
-    uint64_t address;  /* in that space */
+    uint8_t bit_width; /* the register's width in bits */
+    uint64_t address;  /* the register's address in that space */
 };
 
 /* The processors that the guest may start. */
@@ -57,31 +57,31 @@ struct guest_processors {
 #define SLP_TYP_UNKNOWN 0xff /* SLP_TYP has three bits */
 struct acpi_facts {
     uint64_t rsdp;                    /* physical address; 0: none found */
-    uint32_t processors;              /* enabled ones in the MADT; 0 without a MADT */
-    uint32_t apic_id[PROCESSORS_MAX]; /* of the first PROCESSORS_MAX of these processors */
+    uint32_t processors;              /* enabled processors in the MADT; 0 without a MADT */
+    uint32_t apic_id[PROCESSORS_MAX]; /* the IDs of the first PROCESSORS_MAX of these */
     uint16_t pm1a_control;            /* I/O port of PM1a control; 0: none */
     uint16_t pm1b_control;            /* I/O port of PM1b control; 0: none */
     uint16_t pm_timer;                /* I/O port of the PM timer; 0: none */
-    uint8_t s5_type[2];               /* SLP_TYP for power-off: in PM1a control, in PM1b control */
+    uint8_t s5_type[2];               /* SLP_TYP for power-off, first for PM1a, then for PM1b */
     bool reset_supported;             /* FADT flag RESET_REG_SUP */
     struct acpi_address reset_register;
-    uint8_t reset_value; /* what a reset writes to the reset register */
+    uint8_t reset_value; /* the value that a reset writes to the reset register */
 };
 
 struct boot_info {
-    struct options options; /* what the user asked for; what applies is in `settings` */
+    struct options options; /* the user's choices; `settings` has the values that apply */
     struct range image;     /* the loaded pmuvisor.efi; hidden from the guest */
     struct range pool;      /* the hypervisor's own memory, 2 MiB aligned; hidden from the guest */
     struct range kernel_file;  /* the bzImage as read from the volume */
     struct range initrd;       /* size 0: none */
-    struct range guest_kernel; /* where the kernel will run: init_size bytes, kernel_alignment */
+    struct range guest_kernel; /* the kernel will run here: init_size bytes, kernel_alignment */
     struct range trampoline;   /* one page below 1 MiB that starts processors and then belongs to
                                   the guest; size 0: none */
     struct range guest_setup;  /* boot_params, command line, first page tables, GDT, ACPI copies */
     struct efi_map map;
     struct framebuffer framebuffer; /* base 0: none */
     struct acpi_facts acpi;
-    struct settings settings; /* what applies on this machine; valid from hypervisor_check() on */
+    struct settings settings; /* the values that apply here; valid after hypervisor_check() */
     uint64_t memory_top;      /* end of the memory in the memory map, without devices */
 };
 
@@ -91,6 +91,6 @@ struct boot_info {
 
 /* Returns the address of the pool's first page. The hypervisor never uses this page, and like
  * the rest of the pool it is not mapped for the guest. The guest's FADT names it as the reset
- * register, so a reset arrives here as an EPT violation. (The usual reset port 0xcf9 cannot be
- * watched alone: every 4-byte access to PCI's 0xcf8 would exit too.) */
+ * register, so a reset arrives in root mode as an EPT violation. (The usual reset port 0xcf9 cannot
+ * be watched alone, because every 4-byte access to PCI's 0xcf8 would exit too.) */
 static inline uint64_t reset_doorbell(const struct boot_info *bi) { return bi->pool.base; }

@@ -3,7 +3,7 @@
  * An experiment is a folder experiments/NAME/ whose hypervisor/ is linked into pmuvisor-lab.efi. An
  * experiment may name the core, but the core never names an experiment. An experiment registers one
  * struct experiment; a row of the section "experiments" points to it. The start walks over these
- * rows; no exit does. pmuvisor.efi has none. docs/adding.md walks through one experiment.
+ * rows, but no exit does. pmuvisor.efi has no rows. docs/adding.md walks through one experiment.
  */
 #pragma once
 
@@ -24,34 +24,38 @@ struct experiment {
     const struct option_row *options;
     uint32_t option_count;
 
-    /* A policy: its name, which is a value of the option policy=, and the enum policy that it is
-     * based on. If the user chose it, rows() runs on each processor before any setup(). rows()
-     * replaces rows of cpu->handlers, and sets the bits of accesses that exit in cpu->msr_bitmap.
-     * testbed/image.sh looks for `.policy = {"NAME"` in the folder's experiment.c. */
+    /* A policy. Its name is a value of the option policy=. Its value is the enum policy that the
+     * policy is based on. If the user chose this policy, rows() runs on each processor before any
+     * setup(). rows() replaces rows of cpu->handlers, and in cpu->msr_bitmap it sets the bits of
+     * accesses that exit. testbed/image.sh looks for `.policy = {"NAME"` in the folder's
+     * experiment.c. */
     struct option_choice policy;
     void (*rows)(struct cpu *cpu);
 
     /* Runs on each processor before its VMCS is set up. Returns whether the processor can do what
      * the options ask for. False: *r says what is missing. */
     bool (*possible)(const struct vmx_capability *c, struct refusal *r);
-    bool (*hides_monitor)(void); /* CPUID hides MONITOR and MWAIT: idle is HLT */
-    bool (*needs_tsc)(void);     /* the start determines cpu->tsc_khz */
+    /* Returns whether CPUID hides MONITOR and MWAIT, so that idle is HLT. */
+    bool (*hides_monitor)(void);
+    /* Returns whether the start determines cpu->tsc_khz. */
+    bool (*needs_tsc)(void);
 
-    /* Returns the most pages of the pool that setup() takes on all processors together. `tables`
-     * is the number of pages that the guest's own map takes. */
+    /* Returns the largest number of pool pages that setup() takes, on all processors together.
+     * `tables` is the number of pages that the guest's own map takes. */
     uint64_t (*pages)(const struct boot_info *bi, uint64_t tables);
-    /* Returns the bytes of the pool that the guest may read: whole pages, in addition to pages().
-     * reserve() gets their place, once, before the guest's map is built. */
+    /* Returns how many bytes of the pool the guest may read: whole pages, in addition to pages().
+     * reserve() is called once, before the guest's map is built, with the place of these bytes. */
     uint64_t (*readable)(const struct boot_info *bi);
     void (*reserve)(struct range readable);
 
-    /* The experiment's own state of each processor, zeroed. The start sets *place to the state's
+    /* The experiment's own state for each processor, zeroed. The start sets *place to the state's
      * offset from struct cpu. */
     uint64_t *place;
     uint32_t state_bytes;
 
-    /* Runs on each processor after the core's own setup, with the VMCS current. It replaces rows
-     * of cpu->handlers, writes its part of the VMCS, and offers hypercalls (hypercall_offer()). */
+    /* Runs on each processor after the core's own setup, with the VMCS current. setup() replaces
+     * rows of cpu->handlers, writes the experiment's part of the VMCS, and offers hypercalls
+     * (hypercall_offer()). */
     void (*setup)(struct cpu *cpu, const struct vmx_capability *c);
 };
 
@@ -79,8 +83,8 @@ extern const struct experiment *const __stop_experiments[] __attribute__((weak))
 
 /* ---- vmx/start/experiments.c: the linked experiments, all together ---- */
 
-/* Sets each *place. Returns the size in bytes of struct cpu and of the experiments' state after
- * it. */
+/* Sets each *place. Returns the size in bytes of struct cpu together with the experiments' state
+ * that follows it. */
 uint64_t experiments_place_state(void);
 uint64_t experiments_pages_needed(const struct boot_info *bi, uint64_t tables);
 uint64_t experiments_readable_bytes(const struct boot_info *bi);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What the guest can ask of the hypervisor: the CPUID leaves that name it and the VMCALL numbers.
- * Guest programs include it too, so it has plain constants only.
+ * The guest's interface to the hypervisor: the CPUID leaves that name the hypervisor, and the
+ * VMCALL numbers. Guest programs include this file too, so it has plain constants only.
  */
 #pragma once
 
@@ -26,10 +26,12 @@
 #define CPUID_HV_FEATURES 0x40000001u
 #define CPUID_HV_LAST CPUID_HV_FEATURES
 
-/* VMCALL: the number is in RAX, arguments and results as below. RAX = result; negative = error. */
+/* VMCALL: RAX has the number. The lines below give arguments and results. RAX = result; negative =
+ * error. */
 #define HYPERCALL_NMI_PASSTHROUGH_ON 13  /* -> RAX = 0; as in the thesis's program A.1 */
 #define HYPERCALL_NMI_PASSTHROUGH_OFF 14 /* -> RAX = 0; NMIs exit and are injected */
-/* For an NMI that no guest handler claims -> RAX = 0: the NMI is not the host's either */
+/* The guest calls this for an NMI that no guest handler claims -> RAX = 0: the NMI does not belong
+ * to the host, either */
 #define HYPERCALL_UNKNOWN_NMI 15
 #define HYPERCALL_STATISTICS 16 /* RBX = exit reason, or ~0 for all -> RAX = count */
 /* RBX = position -> RAX = n (0..32) bytes of text, in RCX, RDX, RSI, RDI (first byte lowest), RBX =
@@ -39,7 +41,8 @@
  * -> RAX = PMIs that the host took, RBX = branches that the host's counter counted */
 #define HYPERCALL_HOST_WORK 18
 #define HOST_WORK_AT_TICK 1 /* RDX: at the next tick, RAX = 0; the log gets the result */
-/* RDX: now, with branch records on -> RCX = how many records were the work's own at its end */
+/* RDX: now, with branch records on -> RCX = the number of records at the end that came from the
+ * work itself */
 #define HOST_WORK_RECORDS 2
 /* 19 to 30 are for experiments and for the test build (tests/hooks/hooks.h). */
 #define HYPERCALL_E_PERMISSION (-1L) /* CPL is not 0, and user_hypercalls=0 */

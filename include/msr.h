@@ -2,7 +2,7 @@
  *
  * The model-specific registers that PMUvisor names, and their bits. SDM Vol. 4, "Architectural
  * MSRs"; names without IA32_ are from Vol. 4's tables for single processor models. If the SDM has
- * no name for a register, its line says whose name it is.
+ * no name for a register, the register's line gives the source of the name.
  */
 #pragma once
 
@@ -80,7 +80,7 @@
 #define EVTSEL_INT BIT(20)
 #define EVTSEL_EN BIT(22)
 #define IA32_MISC_ENABLE 0x1a0
-#define MISC_ENABLE_EMON BIT(7) /* the processor has a PMU; read-only, like the next two */
+#define MISC_ENABLE_EMON BIT(7) /* the processor has a PMU; read-only, like the next two bits */
 #define MISC_ENABLE_BTS_UNAVAILABLE BIT(11)
 #define MISC_ENABLE_PEBS_UNAVAILABLE BIT(12)
 #define MISC_ENABLE_MONITOR BIT(18)
@@ -94,7 +94,7 @@
 #define DEBUGCTL_LBR BIT(0)
 #define DEBUGCTL_BTF BIT(1) /* RFLAGS.TF traps on branches only */
 #define DEBUGCTL_BTS BIT(7)
-#define DEBUGCTL_BTINT BIT(8) /* an interrupt through LVTPC when that buffer is full */
+#define DEBUGCTL_BTINT BIT(8) /* an interrupt through LVTPC when the BTS buffer is full */
 #define DEBUGCTL_FREEZE_LBRS_ON_PMI BIT(11)
 #define DEBUGCTL_FREEZE_PERFMON_ON_PMI BIT(12)
 #define IA32_SMRR_PHYSBASE 0x1f2
@@ -102,7 +102,7 @@
 #define IA32_MTRR_PHYSBASE0 0x200
 #define IA32_MTRR_PHYSMASK0 0x201
 #define MTRR_PHYSMASK_V BIT(11)   /* this pair is in use */
-#define MTRR_ADDRESS BITS(63, 12) /* in PHYSBASE and PHYSMASK */
+#define MTRR_ADDRESS BITS(63, 12) /* the address in PHYSBASE and PHYSMASK */
 #define IA32_MTRR_FIX64K_00000 0x250
 #define IA32_MTRR_FIX16K_80000 0x258
 #define IA32_MTRR_FIX16K_A0000 0x259
@@ -130,9 +130,9 @@
 #define GLOBAL_STATUS_LBR_FRZ BIT(58)
 #define GLOBAL_STATUS_CTR_FRZ BIT(59)
 #define GLOBAL_STATUS_COND_CHGD BIT(63) /* not in IA32_PERF_GLOBAL_STATUS_SET */
-/* Each of these bits comes with a PMI: counters (48: PERF_METRICS), the trace's output, the uncore,
- * and the PEBS buffer, for which the processor clears the counter's own bit. The bits of freezes
- * and of SGX (60) come without one. */
+/* Each of these bits comes with a PMI. They stand for counters (48: PERF_METRICS), the trace's
+ * output, the uncore, and the PEBS buffer. For the PEBS buffer, the processor clears the counter's
+ * own bit. The bits of freezes and of SGX (60) come without a PMI. */
 #define GLOBAL_STATUS_PMI (BITS(55, 0) | BIT(61) | BIT(62))
 #define IA32_PERF_GLOBAL_CTRL 0x38f
 #define GLOBAL_CTRL_FIXED_SHIFT 32
@@ -187,8 +187,8 @@
 #define IA32_PL0_SSP 0x6a4
 #define IA32_INTERRUPT_SSP_TABLE_ADDR 0x6a8
 #define MSR_LASTBRANCH_0_TO_IP 0x6c0
-#define LBR_RECORDS 32 /* records, here and in the other blocks; some processors have fewer */
-#define LBR_ADDRESS BITS(47, 0) /* in FROM and TO; some processors have flags above it */
+#define LBR_RECORDS 32 /* records in this block and in the others; some processors have fewer */
+#define LBR_ADDRESS BITS(47, 0) /* in FROM and TO; some processors have flags above the address */
 #define IA32_TME_ACTIVATE 0x982
 #define TME_ACTIVATE_KEYID_BITS_SHIFT 32
 #define TME_ACTIVATE_KEYID_BITS 0xf
@@ -211,7 +211,7 @@
 #define IA32_SEAMRR_PHYSBASE 0x1400
 #define IA32_SEAMRR_PHYSMASK 0x1401
 #define MSR_RELOAD_PMC0 0x14c1
-/* Bits: Linux, arch/x86/include/asm/msr-index.h, events/intel/lbr.c */
+/* The bits are from Linux, arch/x86/include/asm/msr-index.h, events/intel/lbr.c */
 #define IA32_LBR_CTL 0x14ce
 #define LBR_CTL_ROOT_ALL (BIT(0) | BIT(1) | BITS(22, 16)) /* LBREn, OS, every kind of branch */
 #define IA32_LBR_DEPTH 0x14cf
@@ -219,7 +219,8 @@
 #define IA32_LBR_TO0 0x1600
 #define IA32_HW_FEEDBACK_PTR 0x17d0
 #define IA32_HW_FEEDBACK_THREAD_CONFIG 0x17d4
-/* Version 6: CTR, CFG_A, CFG_B and CFG_C for each of up to 32 general, then 32 fixed counters. */
+/* PMU version 6: CTR, CFG_A, CFG_B and CFG_C of each counter. Up to 32 general counters come first,
+ * then up to 32 fixed counters. */
 #define IA32_PMC_GP0_CTR 0x1900
 #define PMC_STEP 4
 #define IA32_PMC_FX0_CTR 0x1980

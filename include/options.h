@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What the user asked for, in pmuvisor.cfg and in the load options. boot/options.c fills it; after
- * that everyone reads it and nobody changes it. The options of an experiment are in the
- * experiment's own storage (experiment.h).
+ * The options that the user sets in pmuvisor.cfg and in the load options. boot/options.c fills
+ * struct options. After that, everyone reads the struct and nobody changes it. The options of an
+ * experiment are in the experiment's own storage (experiment.h).
  */
 #pragma once
 
@@ -12,7 +12,7 @@
 struct refusal;
 
 enum policy { POLICY_INTERCEPT, POLICY_MSR, POLICY_MSR_NMI };
-/* options.console: an I/O port, or one of the first two. */
+/* Values of options.console: an I/O port, or one of the first two constants. */
 #define CONSOLE_NONE 0
 #define CONSOLE_AUTO 0x10000    /* the port that ACPI's SPCR names, else COM1 */
 #define CONSOLE_PORT_MAX 0xfff8 /* a UART has eight ports */
@@ -35,8 +35,8 @@ enum bookkeeping_step {
 #define OPTION_APPEND_MAX 2048 /* COMMAND_LINE_SIZE of Linux on x86 */
 
 struct options {
-    enum policy policy;      /* of the core; an experiment's policy is based on one of these */
-    const char *policy_name; /* as the user writes it */
+    enum policy policy;      /* the core's; an experiment's policy is based on one of these */
+    const char *policy_name; /* the policy's name as the user writes it */
     uint32_t console;
     bool apic_trap;       /* apic=trap: the guest's accesses to the local APIC exit */
     bool hypervisor_bit;  /* CPUID.1:ECX[31] is 1 */
@@ -44,7 +44,7 @@ struct options {
     bool pt;              /* the guest has Intel PT if VMX can keep root mode out of its traces */
     bool stats_cycles;    /* stats=cycles: RDTSC around every exit */
     bool user_hypercalls; /* VMCALL is served at CPL 1 to 3 too */
-    bool unblock_lazy;    /* root mode stays NMI-blocked with the guest, except before host work */
+    bool unblock_lazy;    /* root mode blocks NMIs while the guest does, except before host work */
     bool platform_nmi_host; /* SERR and IOCHK belong to the host, and port 0x61 is trapped */
     bool mitigations_off;   /* exits and entries do nothing against speculative execution */
     uint32_t bookkeeping;   /* enum bookkeeping_step bits */
@@ -52,25 +52,25 @@ struct options {
     bool start;             /* off: save the last run's log and do nothing else */
     uint32_t wait_s;        /* seconds to read a refusal, or a fault that ends in a reset */
     uint32_t tick_ms;       /* 0: no tick */
-    uint32_t processors; /* start at most this number; 0: all; struct settings has what applies */
-    bool vtd;            /* with VT-d, devices reach only the guest's memory map */
+    uint32_t processors;    /* start at most this number; 0: all; struct settings has the limit */
+    bool vtd;               /* with VT-d, devices reach only the guest's memory map */
     char kernel[OPTION_PATH_MAX]; /* relative to the folder of the image unless it starts with a
                                      separator */
     char initrd[OPTION_PATH_MAX];
     char append[OPTION_APPEND_MAX];
 };
 
-/* The values that apply on this machine, for the options that may differ from what the user asked
- * for. Derived once from options and facts (vmx/settings.h). Nobody changes them afterwards. */
+/* The values that apply on this machine, for those options where they may differ from the user's
+ * choice. Derived once from options and facts (vmx/settings.h). Nobody changes them afterwards. */
 struct settings {
-    bool monitor_hidden; /* CPUID hides MONITOR and MWAIT: idle is HLT */
+    bool monitor_hidden; /* CPUID hides MONITOR and MWAIT, so idle is HLT */
     uint32_t processors; /* start at most this number, the first one included */
 };
 
 enum option_kind {
     CHOICE, /* one of the names */
     STEPS,  /* any of the names, separated by commas; their values are ORed */
-    NUMBER, /* from 0 to the first value */
+    NUMBER, /* a number from 0 to the value of the first choice */
     PORT,   /* one of the names, or an I/O port: 0x and hexadecimal digits */
     TEXT,   /* may be empty if the row's `wanted` is NULL */
     REST,   /* text up to the end of its line, including blanks */
@@ -81,14 +81,14 @@ struct option_choice {
     uint32_t value;
 };
 
-/* A row of boot/option_table.h, or of an experiment's. */
+/* A row of boot/option_table.h, or of an experiment's table. */
 #define OPTION_CHOICES_MAX 6
 struct option_row {
     const char *key;
     enum option_kind kind;
-    uint32_t offset;    /* of the field in struct options */
-    uint32_t size;      /* of the field; for choices and numbers, an integer or a bool */
-    const char *wanted; /* what an error says is wanted */
+    uint32_t offset; /* the field's offset in struct options */
+    uint32_t size;   /* the field's size: for choices and numbers, that of an integer or a bool */
+    const char *wanted; /* an error message says that this is wanted */
     struct option_choice choices[OPTION_CHOICES_MAX];
     void *field;      /* only in an experiment's row: the field, which is not in struct options */
     uint32_t initial; /* only in an experiment's row: the field's default */

@@ -121,7 +121,7 @@
 #define EPT_VIOLATION_FETCH BIT(2)
 #define EPT_VIOLATION_LINEAR_VALID BIT(7)
 #define EPT_VIOLATION_TRANSLATED BIT(8)    /* caused by the access itself, not by its page walk */
-#define EPT_VIOLATION_ASYNCHRONOUS BIT(16) /* to the instruction: output of PT or PEBS */
+#define EPT_VIOLATION_ASYNCHRONOUS BIT(16) /* by output of PT or PEBS, not by the instruction */
 
 /* Exit qualification of a control-register access */
 #define CR_ACCESS_NUMBER BITS(3, 0)
@@ -132,7 +132,7 @@
 #define CR_ACCESS_REGISTER_MASK 15ULL
 
 /* Exit qualification of an I/O instruction */
-#define IO_SIZE_MASK BITS(2, 0) /* size in bytes less one */
+#define IO_SIZE_MASK BITS(2, 0) /* size in bytes, minus 1 */
 #define IO_IN BIT(3)
 #define IO_STRING BIT(4)
 #define IO_PORT_SHIFT 16
@@ -148,7 +148,7 @@
 #define RIGHTS_REAL 0x93 /* all six segments after an INIT: present, read/write, accessed */
 #define RIGHTS_REAL_CODE 0x9b
 #define RIGHTS_LDT 0x82
-#define RIGHTS_REAL_TSS 0x8b /* busy: VM entries refuse any other */
+#define RIGHTS_REAL_TSS 0x8b /* a busy TSS: VM entries refuse any other */
 #define FLAT_LIMIT 0xffffffffu
 #define RIGHTS_CODE_64 (0x9b | ACCESS_LONG | ACCESS_GRANULARITY)
 #define RIGHTS_DATA (0x93 | ACCESS_DB | ACCESS_GRANULARITY)
@@ -158,10 +158,10 @@
 #define EPT_WRITE BIT(1)
 #define EPT_EXECUTE BIT(2)
 #define EPT_RWX (EPT_READ | EPT_WRITE | EPT_EXECUTE) /* all clear: not present */
-#define EPT_MEMORY_TYPE_SHIFT 3                      /* in a leaf */
-#define EPT_PAGE BIT(7)                              /* a leaf above the lowest level */
+#define EPT_MEMORY_TYPE_SHIFT 3                      /* the memory type in a leaf */
+#define EPT_PAGE BIT(7)                              /* marks a leaf above the lowest level */
 #define EPT_ADDRESS BITS(51, 12)
-#define EPT_ADDRESS_BITS 48 /* translated by a 4-level walk */
+#define EPT_ADDRESS_BITS 48 /* the address bits that a 4-level walk translates */
 
 /* EPT pointer */
 #define EPTP_MEMORY_WB 6ULL

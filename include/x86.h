@@ -90,7 +90,7 @@ struct tss {
 _Static_assert(sizeof(struct tss) == 104, "SDM: the 64-bit TSS has 104 bytes");
 
 struct table_register {
-    uint16_t limit; /* bytes less one */
+    uint16_t limit; /* size in bytes, minus 1 */
     uint64_t base;  /* linear address */
 } __attribute__((packed));
 
@@ -162,8 +162,8 @@ static inline struct cpuid_result cpuid(uint32_t leaf, uint32_t subleaf)
 }
 
 /* Returns the feature flags of leaf 7, subleaf 0. All are 0 if the processor has no leaf 7, or if
- * firmware limits CPUID to fewer leaves (SDM Vol. 4, IA32_MISC_ENABLE, "Limit CPUID Maxval"): CPUID
- * would then answer with another leaf's bits. */
+ * firmware limits CPUID to fewer leaves (SDM Vol. 4, IA32_MISC_ENABLE, "Limit CPUID Maxval"). In
+ * both cases, CPUID would answer with another leaf's bits. */
 static inline struct cpuid_result cpuid_extended_features(void)
 {
     if (cpuid(0, 0).eax < CPUID_LEAF_EXTENDED)
@@ -223,7 +223,7 @@ static inline uint64_t rdtsc(void)
     return (uint64_t)high << 32 | low;
 }
 
-/* inb(), outb() and so on: the port, and for a write the value. */
+/* inb(), outb() and so on. All take the port, and writes also take the value. */
 #define DEFINE_PORT(size, type)                                                                    \
     static inline type in##size(uint16_t port)                                                     \
     {                                                                                              \

@@ -72,7 +72,7 @@ bool acpi_read_rsdt(uint64_t rsdp_address, struct acpi_list *list)
     return rsdp != NULL && read_list(rsdp->rsdt, sizeof(uint32_t), list);
 }
 
-/* XSDT entries are only 4-byte aligned: they are copied, never dereferenced. */
+/* XSDT entries are only 4-byte aligned, so they are copied and never dereferenced. */
 static uint8_t *list_entry_at(const struct acpi_list *list, uint32_t index)
 {
     return (uint8_t *)(list->table + 1) + (uint64_t)index * list->entry_size;
@@ -117,7 +117,7 @@ struct acpi_madt_entry *acpi_madt_next(struct acpi_madt *madt, struct acpi_madt_
     return found;
 }
 
-/* The three kinds of processor entries. Each function returns NULL for all other entries. */
+/* One function for each kind of processor entry. Each returns NULL for all other entries. */
 static struct acpi_madt_local_apic *local_apic_entry(const struct acpi_madt_entry *e)
 {
     bool is = e->type == ACPI_MADT_LOCAL_APIC && e->length >= sizeof(struct acpi_madt_local_apic);

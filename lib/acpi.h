@@ -13,11 +13,11 @@
 #include "boot_info.h"
 
 #define ACPI_ADDRESS_END (1ULL << 47) /* firmware's identity mapping ends here or lower */
-#define ACPI_TABLE_MAX (16u << 20)    /* a longer table than this counts as absent */
+#define ACPI_TABLE_MAX (16u << 20)    /* a table longer than this counts as absent */
 
 struct acpi_rsdp {
     char signature[8]; /* "RSD PTR " */
-    uint8_t checksum;  /* over the first 20 bytes */
+    uint8_t checksum;  /* of the first 20 bytes */
     char oem_id[6];
     uint8_t revision; /* 0: the fields below do not exist */
     uint32_t rsdt;    /* physical address */
@@ -32,7 +32,7 @@ _Static_assert(offsetof(struct acpi_rsdp, length) == ACPI_RSDP_V1_LENGTH, "RSDP 
 
 struct acpi_header {
     char signature[4];
-    uint32_t length; /* of the whole table */
+    uint32_t length; /* bytes of the whole table */
     uint8_t revision;
     uint8_t checksum; /* makes the sum of all bytes 0 */
     char oem_id[6];
@@ -72,7 +72,7 @@ struct acpi_fadt {
     uint8_t reset_value;                        /* RESET_VALUE */
 } __attribute__((packed));
 #define ACPI_FADT_RESET_REG_SUP (1u << 10)
-#define ACPI_PM_TIMER_BYTES 4 /* pm_timer_length if the timer exists */
+#define ACPI_PM_TIMER_BYTES 4 /* value of pm_timer_length if the timer exists */
 /* A longer FADT, up to the wide copies of the PM1 control and PM timer blocks. */
 struct acpi_fadt_wide {
     struct acpi_fadt narrow;
@@ -108,7 +108,7 @@ struct acpi_madt {
 
 struct acpi_madt_entry {
     uint8_t type;
-    uint8_t length; /* bytes, of the whole entry */
+    uint8_t length; /* bytes of the whole entry */
 } __attribute__((packed));
 
 #define ACPI_MADT_LOCAL_APIC 0
@@ -119,7 +119,7 @@ struct acpi_madt_local_apic {
     uint32_t flags;
 } __attribute__((packed));
 
-/* Linux accepts this kind on x86, too: its APIC ID is (id << 8 | eid). */
+/* Linux accepts this kind on x86, too. The APIC ID is then (id << 8 | eid). */
 #define ACPI_MADT_LOCAL_SAPIC 7
 struct acpi_madt_local_sapic {
     struct acpi_madt_entry entry;
@@ -143,11 +143,11 @@ struct acpi_madt_local_x2apic {
 
 /* A mailbox through which an operating system wakes processors that wait in firmware. */
 #define ACPI_MADT_MP_WAKEUP 16
-#define ACPI_MADT_OEM 0xff /* from 80H on: reserved for OEMs, and skipped by Linux */
+#define ACPI_MADT_OEM 0xff /* types from 80H on are reserved for OEMs; Linux skips them */
 
 /* IDs that stand for no processor. */
 #define ACPI_NO_APIC_ID 0xff
-#define ACPI_NO_SAPIC_ID 0xff /* id and eid */
+#define ACPI_NO_SAPIC_ID 0xff /* both for id and for eid */
 #define ACPI_NO_X2APIC_ID 0xffffffffu
 #define ACPI_MADT_ENABLED (1u << 0)
 #define ACPI_MADT_ONLINE_CAPABLE (1u << 1)
@@ -177,7 +177,7 @@ struct dmar_table {
 
 struct dmar_structure {
     uint16_t type;
-    uint16_t length; /* bytes, of the whole structure */
+    uint16_t length; /* bytes of the whole structure */
 } __attribute__((packed));
 #define DMAR_DRHD 0
 #define DMAR_RMRR 1
@@ -185,7 +185,7 @@ struct dmar_structure {
 struct dmar_drhd {
     struct dmar_structure structure;
     uint8_t flags;
-    uint8_t size; /* of the registers: 4 KiB << DRHD_SIZE */
+    uint8_t size; /* the registers take 4 KiB << (size & DRHD_SIZE) */
     uint16_t segment;
     uint64_t registers;
 } __attribute__((packed));
@@ -204,23 +204,24 @@ struct dmar_rmrr {
 struct acpi_list {
     struct acpi_header *table;
     uint32_t entry_size; /* bytes */
-    uint32_t count;      /* of entries */
+    uint32_t count;      /* number of entries */
 };
 
-/* Returns the sum of `length` bytes, which is 0 for an intact whole table. */
+/* Returns the sum of `length` bytes. The sum of a whole, undamaged table is 0. */
 uint8_t acpi_checksum(const void *table, uint64_t length);
 /* Sets the header's checksum. */
 void acpi_set_checksum(struct acpi_header *table);
 /* Returns the table at `address` if it has the signature (NULL: any) and `least` to ACPI_TABLE_MAX
  * bytes, otherwise NULL. The table's checksum may be wrong. */
 struct acpi_header *acpi_validate_table(uint64_t address, const char *signature, uint64_t least);
-/* Get the lists that the RSDP names. Return false if that list does not exist. */
+/* Each reads one of the lists that the RSDP names. Returns false if that list does not exist. */
 bool acpi_read_xsdt(uint64_t rsdp, struct acpi_list *list);
 bool acpi_read_rsdt(uint64_t rsdp, struct acpi_list *list);
 uint64_t acpi_list_get(const struct acpi_list *list, uint32_t index);
 /* Overwrites one entry. The caller has to seal the list afterwards. */
 void acpi_list_set(const struct acpi_list *list, uint32_t index, uint64_t address);
-/* Returns the first table with this signature in the XSDT, else in the RSDT; NULL: none. */
+/* Returns the first table with this signature in the XSDT, or in the RSDT if there is no XSDT.
+ * Returns NULL if there is no such table. */
 struct acpi_header *acpi_find_table(uint64_t rsdp, const char *signature, uint64_t least);
 
 /* Returns the MADT entry after `entry` (NULL: the first), or NULL at the end of the MADT or if an
@@ -230,14 +231,15 @@ struct acpi_madt_entry *acpi_madt_next(struct acpi_madt *madt, struct acpi_madt_
 /* Returns true if the entry is an enabled processor of any of the three kinds, and puts its APIC ID
  * into *apic_id. A processor that is only "online capable" does not exist yet. */
 bool acpi_madt_read_processor(const struct acpi_madt_entry *entry, uint32_t *apic_id);
-/* Disables a processor's entry and removes its ID: Linux keeps room for a disabled processor that
- * has an ID, and the DSDT's _MAT could bring that processor back. The mailbox's entry becomes an
- * OEM entry: no processor waits in firmware any more, and processors start by INIT and SIPI. */
+/* Disables a processor's entry and removes its ID, because Linux keeps room for a disabled
+ * processor that has an ID, and the DSDT's _MAT could bring that processor back. The mailbox's
+ * entry becomes an OEM entry, because no processor waits in firmware any more: processors start by
+ * INIT and SIPI. */
 void acpi_madt_disable_processor(struct acpi_madt_entry *entry);
 
 /* Returns the DSDT that the FADT names, or NULL for none. lib/acpi_sleep.c */
 struct acpi_header *acpi_find_dsdt(uint64_t rsdp);
 /* With `facts`, fills s5_type from the DSDT and the SSDTs if they define \_S5. With NULL, renames
- * \_S1 to \_S4 in place, so that S5 is the only sleep state that an operating system knows.
- * lib/acpi_sleep.c */
+ * \_S1, \_S2, \_S3 and \_S4 in place, so that S5 is the only sleep state that an operating system
+ * knows. lib/acpi_sleep.c */
 void acpi_read_sleep_states(uint64_t rsdp, struct acpi_facts *facts);

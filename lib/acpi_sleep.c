@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Finds sleep states in AML by their names: reads what S5 writes to the PM1 control registers, and
- * takes the other states from the guest. AML is not interpreted: the code looks for names that
+ * Finds sleep states in AML by their names. Reads what S5 writes to the PM1 control registers, and
+ * hides the other states from the guest. AML is not interpreted: the code looks for names that
  * NameOp defines, as every compiler encodes them. (ACPI specification, "System \_Sx states", "AML
  * Grammar".)
  */
@@ -10,7 +10,7 @@
 #define AML_NAME_OP 0x08
 #define AML_PACKAGE_OP 0x12
 #define AML_BYTE_PREFIX 0x0a
-#define AML_PACKAGE_LENGTH_SHIFT 6 /* number of further bytes of a PkgLength */
+#define AML_PACKAGE_LENGTH_SHIFT 6 /* shift to the number of further bytes of a PkgLength */
 #define LONGEST 14                 /* bytes from the name to the end of the second value */
 
 /* A small integer follows a prefix, or is ZeroOp or OneOp, whose opcodes equal their values. */
@@ -18,7 +18,7 @@ static void read_sleep_types(const uint8_t *aml, uint8_t type[2])
 {
     if (*aml++ != AML_PACKAGE_OP)
         return;
-    aml += (*aml >> AML_PACKAGE_LENGTH_SHIFT) + 2; /* PkgLength, NumElements */
+    aml += (*aml >> AML_PACKAGE_LENGTH_SHIFT) + 2; /* skip PkgLength and NumElements */
     for (unsigned i = 0; i < 2; i++) {
         aml += *aml == AML_BYTE_PREFIX;
         type[i] = *aml++;

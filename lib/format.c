@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Text from a format: the part of printf that the log and the refusals use. Pure; needs nothing.
+ * Formats text: the part of printf that the log and the refusals use. Pure; depends on nothing.
  */
 #include "console/log.h"
 
@@ -8,15 +8,15 @@
 
 struct output {
     char *text;
-    size_t size;   /* of the buffer */
-    size_t length; /* written, without the terminator */
+    size_t size;   /* bytes in the buffer */
+    size_t length; /* bytes written, without the terminator */
 };
 
 struct directive {
     bool left;  /* flag `-` */
     bool zeros; /* flag `0` */
     size_t width;
-    size_t precision; /* of %s; SIZE_MAX: none */
+    size_t precision; /* for %s; SIZE_MAX: none */
 };
 
 static void put_character(struct output *out, char c)
@@ -69,7 +69,7 @@ static size_t bounded_length(const char *text, size_t limit)
     return length;
 }
 
-/* Flags, width and precision, up to the length modifier. */
+/* Reads flags, width and precision, up to the length modifier. */
 static const char *read_directive(const char *p, struct directive *d, va_list *arguments)
 {
     *d = (struct directive){.precision = SIZE_MAX};

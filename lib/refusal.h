@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Why PMUvisor will not start: one clear line and the kind of trouble, carried back to firmware.
- * Every check up to the point of no return fills one of these instead of printing.
+ * A refusal says why PMUvisor will not start. It is one clear line and the kind of trouble, which
+ * is handed back to firmware. Every check up to the point of no return fills a refusal instead of
+ * printing.
  */
 #pragma once
 
@@ -20,7 +21,7 @@ struct refusal {
     char line[384];
 };
 
-/* Fills *r (a line that says what, found, wanted, what to do; no newline) and returns false, so
- * that a check can end in `return refuse(r, ...)`. */
+/* Fills *r and returns false, so that a check can end in `return refuse(r, ...)`. The line has no
+ * newline. It says what was checked, what was found, what was wanted, and what to do. */
 bool refuse(struct refusal *r, enum refusal_kind kind, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

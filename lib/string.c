@@ -24,7 +24,8 @@ void *memmove(void *to, const void *from, size_t n)
 {
     if ((uintptr_t)to - (uintptr_t)from >= n)
         return memcpy(to, from, n);
-    /* Copy downwards: an upward copy would overwrite the end of `from` before reading it. */
+    /* Copy downwards, because an upward copy would overwrite the end of `from` before reading
+     * it. */
     unsigned char *last_to = (unsigned char *)to + n - 1;
     const unsigned char *last_from = (const unsigned char *)from + n - 1;
     __asm__ volatile("std; rep movsb; cld" : "+D"(last_to), "+S"(last_from), "+c"(n) : : "memory");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What the ACPI table DMAR says: where the VT-d units' registers are, and which memory is used by
- * devices that firmware set up. (VT-d specification, "DMA Remapping Reporting Structure".)
+ * The contents of the ACPI table DMAR: the registers of the VT-d units, and the memory that is used
+ * by devices that firmware set up. (VT-d specification, "DMA Remapping Reporting Structure".)
  */
 #pragma once
 
@@ -14,9 +14,9 @@ struct dmar {
     uint32_t unit_count;                      /* entries of units[] */
     uint32_t reserved_count;                  /* entries of reserved[] */
     struct range units[DMAR_UNITS_MAX];       /* register pages */
-    struct range reserved[DMAR_RESERVED_MAX]; /* memory that devices go on using (RMRR) */
+    struct range reserved[DMAR_RESERVED_MAX]; /* memory that devices keep using (RMRR) */
 };
 
-/* Reads a DMAR table whose header and checksum are right. False: the table is damaged, has no unit,
- * or has more in it than *d has room for. *d must not be used then. */
+/* Reads a DMAR table whose header and checksum are right. Returns false if the table is damaged,
+ * has no unit, or has more entries than *d has room for. Then *d must not be used. */
 bool dmar_read(const void *table, struct dmar *d);

@@ -49,7 +49,8 @@ static enum overlap range_overlap(const struct range *range, uint64_t base, uint
     return range_first <= base && range_last >= last ? OVERLAP_ALL : OVERLAP_SOME;
 }
 
-/* Returns how much of [base, base+size) is hidden. A page that is hidden in part is hidden. */
+/* Returns how much of [base, base+size) is hidden. A page that is partly hidden counts as
+ * hidden. */
 static enum overlap hidden_overlap(const struct walk *w, uint64_t base, uint64_t size)
 {
     enum overlap overlap = OVERLAP_NONE;
@@ -106,7 +107,7 @@ static bool fill_table(struct walk *w, uint64_t *table, unsigned level, uint64_t
             type = MEMORY_UC; /* a 4 KiB page has one type, unless it lies past MAXPHYADDR */
         if (level == 1 || (hidden == OVERLAP_NONE && one_type && size == span &&
                            is_page_size_allowed(w, address, level))) {
-            /* The guest's own PAT still applies on top: the type is not forced. */
+            /* The type is not forced, so the guest's own PAT still applies on top. */
             entry = address | (readable == OVERLAP_ALL ? EPT_READ : EPT_RWX) |
                     (uint64_t)type << EPT_MEMORY_TYPE_SHIFT;
             if (level > 1)
@@ -147,10 +148,10 @@ uint64_t ept_build(const struct ept_request *q)
     return (uint64_t)(uintptr_t)root;
 }
 
-/* Counts the tables of the map without hidden ranges. Reads only hidden_count of the hidden ranges:
- * the pool is itself a hidden range, and is not placed yet when the caller asks for its size. A
- * hidden range needs more tables only if one of its ends falls inside a large page. The pages
- * between its ends need no more tables. */
+/* Counts the tables of the map without hidden ranges. Reads only hidden_count, not the hidden
+ * ranges themselves: the pool is a hidden range, and is not placed yet when the caller asks for its
+ * size. A hidden range needs more tables only if one of its ends falls inside a large page. The
+ * pages between its ends need no more tables. */
 uint64_t ept_pages_needed(const struct ept_request *q)
 {
     struct walk w = {.q = q, .reach = ept_reach(q), .count_only = true};

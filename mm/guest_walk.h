@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The guest's page tables in IA-32e mode, walked by software: linear address to guest-physical
+ * Walks the guest's page tables in IA-32e mode, from a linear address to the guest-physical
  * address. Pure: the caller provides the memory. SDM Vol. 3, "4-Level Paging and 5-Level Paging".
  */
 #pragma once
@@ -8,13 +8,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Returns a pointer to the byte at a guest-physical address and those after it in its page, to be
- * read before the next call. NULL: the guest has no memory there. */
+/* Returns a pointer to the byte at a guest-physical address. The rest of the byte's page follows.
+ * The caller reads these bytes before the next call. NULL: the guest has no memory there. */
 typedef const void *(*guest_memory)(void *context, uint64_t address);
 
 /* Translates `linear`; `levels` is 4 or 5 (CR4.LA57). Rights are not checked, and no accessed or
- * dirty bit is set: this is meant for an address that the processor itself has just used. False:
- * the address is not mapped or not canonical, or the processor would refuse an entry, or an entry
- * cannot be read. */
+ * dirty bit is set, because the address is meant to be one that the processor itself has just used.
+ * Returns false if the address is not mapped or not canonical, if the processor would refuse an
+ * entry, or if an entry cannot be read. */
 bool guest_walk(uint64_t cr3, unsigned levels, uint64_t linear, guest_memory memory, void *context,
                 uint64_t *physical);

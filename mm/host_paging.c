@@ -9,8 +9,8 @@
 #include "mm/mm.h"
 #include "mm/paging.h"
 
-/* A and D are set beforehand, so that the processor never writes to the tables. Upper levels
- * allow everything: the leaf alone decides. */
+/* A and D are set beforehand, so that the processor never writes to the tables. Upper levels allow
+ * everything, so the leaf alone decides. */
 #define TABLE_FLAGS (PTE_P | PTE_RW | PTE_A)
 
 /* PCD and PWT together select PAT entry 3, which is UC after reset and in every firmware and OS
@@ -50,7 +50,7 @@ static uint64_t *find_leaf_entry(uint64_t root, uint64_t address, bool create)
 
 uint64_t host_paging_new(void) { return (uint64_t)(uintptr_t)page_alloc(1); }
 
-/* Widens the range to whole pages. Returns false, too, if the range cannot be mapped to itself
+/* Widens the range to whole pages. Also returns false if the range cannot be mapped to itself
  * because it is not canonical. */
 bool host_paging_map(uint64_t root, struct range range, enum host_access access)
 {

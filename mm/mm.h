@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What mm/ provides: pages, the hypervisor's own page tables, memory types, and the guest's EPT.
+ * The interface of mm/: pages, the hypervisor's own page tables, memory types, and the guest's EPT.
  */
 #pragma once
 
@@ -27,7 +27,7 @@ uint64_t host_paging_new(void);
 /* Maps [base, base+size) to itself in 4 KiB pages, replacing earlier mappings. HOST_DEVICE is
  * uncached. Everything except HOST_READ_EXECUTE is execute-disable: W^X has no exception. */
 bool host_paging_map(uint64_t root, struct range range, enum host_access access);
-/* Unmaps a page (guard pages). */
+/* Unmaps a page, to make a guard page. */
 void host_paging_unmap(uint64_t root, uint64_t address);
 
 /* A page of the hypervisor's address space that can be turned to any physical page, read-only. */
@@ -55,7 +55,7 @@ struct mtrr_state {
         uint64_t base; /* IA32_MTRR_PHYSBASEn */
         uint64_t mask; /* IA32_MTRR_PHYSMASKn */
     } variable[MTRR_VARIABLE_MAX];
-    uint32_t variable_count;        /* pairs in use of variable[] */
+    uint32_t variable_count;        /* number of pairs of variable[] in use */
     uint32_t physical_address_bits; /* MAXPHYADDR */
 };
 /* Reads this processor's MTRRs. Needs CPL 0. */
@@ -74,7 +74,7 @@ struct ept_request {
     uint32_t address_bits;         /* MAXPHYADDR */
     bool page_1g;                  /* IA32_VMX_EPT_VPID_CAP bit 17 */
     bool page_2m;                  /* IA32_VMX_EPT_VPID_CAP bit 16 */
-    uint64_t top; /* end of what the memory map names; at least this much is mapped */
+    uint64_t top; /* end of the memory in the memory map; the EPT maps at least up to here */
 };
 /* Builds the identity map with the largest pages that types and hidden ranges allow. With 1 GiB
  * pages the map reaches all of MAXPHYADDR (at most 48 bits). Returns the physical address of the
@@ -82,15 +82,15 @@ struct ept_request {
 uint64_t ept_build(const struct ept_request *q);
 /* Returns the end of the addresses that ept_build() maps for this request. */
 uint64_t ept_reach(const struct ept_request *q);
-/* Looks up one address. Returns the leaf entry and stores its size in bytes, or returns 0 if the
- * address is not mapped. For tests, for the report of a guest's stray access, and for checks of an
- * address that the guest chose. */
+/* Looks up one address. Returns the leaf entry and stores the size of its page in bytes, or returns
+ * 0 if the address is not mapped. For tests, for the report of a guest's stray access, and for
+ * checks of an address that the guest chose. */
 uint64_t ept_lookup(uint64_t root, uint64_t address, uint64_t *page_bytes);
-/* Returns whether the leaf maps write-back memory that may be written. Root mode denies no other
- * memory and looks into no other. */
+/* Returns whether the leaf maps write-back memory that may be written. Root mode denies the guest
+ * only such memory, and looks only into such memory. */
 static inline bool ept_is_memory(uint64_t leaf)
 {
     return leaf & EPT_WRITE && (leaf >> EPT_MEMORY_TYPE_SHIFT & 7) == MEMORY_WB;
 }
-/* The largest number of pages that ept_build() can need for this request. */
+/* Returns the largest number of pages that ept_build() can need for this request. */
 uint64_t ept_pages_needed(const struct ept_request *q);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Device registers in memory. Each function makes one access of its width, in the order of the
- * program.
+ * Accesses device registers in memory. Each function makes one access of its width. The accesses
+ * stay in the order of the program.
  */
 #pragma once
 

@@ -10,7 +10,7 @@
 
 #define PHYSICAL_ADDRESS_BITS_MAX 52
 #define FIXED_END 0x100000ULL
-#define TYPES_OF_REGISTER 8 /* one byte each, the lowest range's in the lowest byte */
+#define TYPES_OF_REGISTER 8 /* one byte each; the lowest byte is for the lowest range */
 
 static const uint32_t fixed_msr[] = {
     IA32_MTRR_FIX64K_00000,    IA32_MTRR_FIX16K_80000,    IA32_MTRR_FIX16K_A0000,
@@ -21,7 +21,7 @@ static const uint32_t fixed_msr[] = {
 _Static_assert(LENGTH_OF(fixed_msr) == sizeof(((struct mtrr_state *)0)->fixed) / sizeof(uint64_t),
                "one place for each fixed-range MTRR");
 
-/* The groups of fixed ranges, last first. */
+/* The groups of fixed ranges, highest address first. */
 static const struct fixed_group {
     uint64_t start; /* address of the group's first range */
     uint64_t unit;  /* size of each of its ranges in bytes */
@@ -44,14 +44,14 @@ void mtrr_read(struct mtrr_state *m)
         m->fixed[i] = rdmsr(fixed_msr[i]);
     m->variable_count = m->capability & MTRRCAP_VCNT;
     if (m->variable_count > MTRR_VARIABLE_MAX)
-        m->variable_count = MTRR_VARIABLE_MAX; /* the MSR indices end there, too */
+        m->variable_count = MTRR_VARIABLE_MAX; /* the MSR indices end at this number, too */
     for (uint32_t i = 0; i < m->variable_count; i++) {
         m->variable[i].base = rdmsr(IA32_MTRR_PHYSBASE0 + 2 * i);
         m->variable[i].mask = rdmsr(IA32_MTRR_PHYSMASK0 + 2 * i);
     }
 }
 
-/* No MTRR can hold a reserved encoding; UC is the type that is never wrong, only slow. */
+/* Returns UC for a reserved encoding, which no MTRR can hold: UC is never wrong, only slow. */
 static enum memory_type replace_reserved_type(uint64_t encoding)
 {
     bool reserved = encoding > MEMORY_WB || encoding == 2 || encoding == 3;
@@ -59,9 +59,9 @@ static enum memory_type replace_reserved_type(uint64_t encoding)
     return reserved ? MEMORY_UC : (enum memory_type)encoding;
 }
 
-/* Returns the type of memory that two variable ranges cover: the same type stays, UC wins, and WT
- * wins over WB. All else is undefined, and UC is taken. For three and more ranges the rule is
- * applied in turn. */
+/* Returns the type of memory that two variable ranges cover. If both types are the same, that type
+ * stays. UC wins over all types, and WT wins over WB. All other pairs are undefined, and UC is
+ * taken. For three and more ranges the rule is applied in turn. */
 static enum memory_type combine_types(enum memory_type a, enum memory_type b)
 {
     if (a == b)
@@ -70,7 +70,8 @@ static enum memory_type combine_types(enum memory_type a, enum memory_type b)
                                                                                     : MEMORY_UC;
 }
 
-/* Adds one more part of a range. False: its type is not that of the earlier parts. */
+/* Adds one more part of a range. Returns false if its type differs from that of the earlier
+ * parts. */
 #define NOTHING_SEEN (-1)
 static bool check_same_type(int *so_far, enum memory_type type)
 {
@@ -86,15 +87,15 @@ static uint64_t address_mask(const struct mtrr_state *m)
     return (1ULL << (bits < PHYSICAL_ADDRESS_BITS_MAX ? bits : PHYSICAL_ADDRESS_BITS_MAX)) - 1;
 }
 
-/* Variable ranges and default type for all addresses that have the bits of `base` where `free` is 0
- * and any bits where `free` is 1. A pair of registers then matches all of them, none, or some. If
- * "some" matters, the set is halved at an address bit of such a pair. So the work depends on the
- * number of pairs, not on the size of the set, and a mask with holes, which the SDM allows, needs
- * no special care. */
+/* Finds the type that variable ranges and the default type give to a set of addresses. The set has
+ * all addresses that equal `base` in the bits where `free` is 0. A pair of registers matches all
+ * addresses of the set, none, or some. If a pair that matches some addresses can change the type,
+ * the set is halved at an address bit of such a pair. So the work depends on the number of pairs,
+ * not on the size of the set. A mask with holes, which the SDM allows, needs no special care. */
 static bool variable_type(const struct mtrr_state *m, uint64_t base, uint64_t free, int *answer)
 {
     enum memory_type all = replace_reserved_type(m->default_type &
-                                                 MTRR_TYPE); /* without any pair */
+                                                 MTRR_TYPE); /* if no pair matches */
     bool any_matches_all = false, matters = false;
     uint64_t undecided = 0; /* free bits checked by the pairs that match some addresses */
     uint32_t some = 0;      /* types of those pairs, as bits */
@@ -126,7 +127,8 @@ static bool variable_type(const struct mtrr_state *m, uint64_t base, uint64_t fr
            variable_type(m, base | bit, free & ~bit, answer);
 }
 
-/* The type of one address below FIXED_END. Stores the end of the address's fixed range in *end. */
+/* Returns the type of one address below FIXED_END. Stores the end of the address's fixed range in
+ * *end. */
 static enum memory_type fixed_type(const struct mtrr_state *m, uint64_t address, uint64_t *end)
 {
     const struct fixed_group *group = fixed_groups;
@@ -139,7 +141,8 @@ static enum memory_type fixed_type(const struct mtrr_state *m, uint64_t address,
         m->fixed[group->first + n / TYPES_OF_REGISTER] >> n % TYPES_OF_REGISTER * 8 & MTRR_TYPE);
 }
 
-/* The largest aligned power of two that starts at `address` and does not pass `end`. */
+/* Returns the size of the largest aligned block that starts at `address` and does not pass `end`.
+ * The size is a power of two. */
 static uint64_t aligned_block_size(uint64_t address, uint64_t end)
 {
     uint64_t block = address == 0 ? 1ULL << PHYSICAL_ADDRESS_BITS_MAX : address & -address;
@@ -149,7 +152,8 @@ static uint64_t aligned_block_size(uint64_t address, uint64_t end)
     return block;
 }
 
-/* An empty range has no type. Nor has a range with addresses that the processor does not have. */
+/* An empty range has no type. A range with addresses that the processor lacks has no type
+ * either. */
 bool mtrr_lookup_type(const struct mtrr_state *m, uint64_t base, uint64_t size,
                       enum memory_type *type)
 {

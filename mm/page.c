@@ -9,7 +9,7 @@
 #include "mm/mm.h"
 
 static struct {
-    uint64_t next; /* first address not given away; a multiple of PAGE_SIZE */
+    uint64_t next; /* first free address; a multiple of PAGE_SIZE */
     uint64_t end;  /* end of the pool; a multiple of PAGE_SIZE */
 } pool;
 
@@ -17,7 +17,7 @@ void page_pool_init(struct range range)
 {
     uint64_t pages = range.size / PAGE_SIZE;
 
-    /* The first page stays untouched: it is the guest's reset doorbell (boot_info.h). */
+    /* The first page stays untouched, because it is the guest's reset doorbell (boot_info.h). */
     pool.next = range.base + PAGE_SIZE;
     pool.end = pages > 1 ? range.base + pages * PAGE_SIZE : pool.next;
 }

@@ -5,12 +5,13 @@
  * Translation Caches".)
  *
  * All devices of all units share one context table, which names the guest's EPT. Second-level
- * entries of legacy mode have R, W, page size and address where EPT entries have them. They ignore
- * execute permission and memory type (bits 2 and 6:3). The bits that are reserved in one of the two
- * formats, SNP (11) and TM (62) among them, are clear in every entry that mm/ept.c makes. The
- * differences do no harm: a local APIC's page that the EPT leaves out is never looked up, since
- * 0xfeexxxxx is the interrupt address range; the units' own registers are kept from devices as
- * well. (VT-d specification, "Second-Level Paging Entries", "Interrupt Address Range".)
+ * entries of legacy mode have R, W, page size and address in the same bits as EPT entries. They
+ * ignore execute permission and memory type (bits 2 and 6:3). Some bits are reserved in one of the
+ * two formats, among them SNP (11) and TM (62). These bits are clear in every entry that mm/ept.c
+ * makes. The other differences do no harm. The EPT may leave out a local APIC's page, but that page
+ * is never looked up, because 0xfeexxxxx is the interrupt address range. The units' own registers
+ * are kept from devices as well as from the guest. (VT-d specification, "Second-Level Paging
+ * Entries", "Interrupt Address Range".)
  *
  * This mode blocks requests with a PASID and requests that a device has translated itself (context
  * entry, TT 0).
@@ -25,9 +26,9 @@
 #include "mm/vtd_registers.h"
 #include "vmx.h"
 
-#define WAIT_READS 10000000 /* some seconds; the specification sets no limit */
+#define WAIT_READS 10000000 /* a few seconds; the specification sets no limit */
 #define TABLE_PAGES 3       /* root table, context table, queue */
-/* The last word of the queue's page, which has room for it */
+/* The status goes into the last word of the queue's page, which the commands leave free */
 #define QUEUE_STATUS_WORD (TABLE_ENTRIES - 1)
 #define ENTRY_WORDS 2
 
@@ -67,7 +68,7 @@ static bool can_contain_dma(uint64_t rsdp, enum x2apic_use x2apic, uint64_t top,
         uint64_t unit = plan->dmar.units[i].base;
         uint64_t cap = mmio_read_64(unit + VTD_CAP), ecap = mmio_read_64(unit + VTD_ECAP);
 
-        if (cap == UINT64_MAX) /* no unit is there */
+        if (cap == UINT64_MAX) /* no unit answers */
             cap = 0;
         widen_register_range(&plan->dmar.units[i], cap, ecap);
         plan->cap &= cap;
@@ -103,8 +104,8 @@ bool vtd_find_units(uint64_t rsdp, enum x2apic_use x2apic, uint64_t top, struct 
 
 /* ---- tables ---- */
 
-/* Stores in *own the EPT's request without the page sizes that a unit lacks. True: *own is the same
- * request. */
+/* Stores the EPT's request in *own, without the page sizes that a unit lacks. Returns true if *own
+ * is the same request. */
 static bool limit_page_sizes(const struct vtd_plan *plan, const struct ept_request *q,
                              struct ept_request *own)
 {
@@ -154,7 +155,7 @@ static bool issue_command(uint64_t unit, uint32_t bit, bool on, bool done)
     return wait_for_register(unit + VTD_GSTS, bit, done ? bit : 0);
 }
 
-/* Uses the queue, which all units have: invalidation by registers ends with version 5. */
+/* Uses the queue, which all units have. Invalidation by registers ends with version 5. */
 static bool invalidate_caches(uint64_t unit, uint64_t *queue, uint64_t cap)
 {
     uint64_t status = (uint64_t)(uintptr_t)&queue[QUEUE_STATUS_WORD];
@@ -174,16 +175,16 @@ static bool invalidate_caches(uint64_t unit, uint64_t *queue, uint64_t cap)
     return wait_for_register(status, 1, 1);
 }
 
-/* Returns what the unit does not do, or NULL if it has done everything. If firmware has turned
- * translation on, translation stays on, unless the kind of tables changes: a unit cannot change the
- * kind meanwhile. */
+/* Returns the step that the unit did not take, or NULL if the unit took all steps. If firmware has
+ * turned translation on, translation stays on unless the kind of tables changes. A unit cannot
+ * change the kind while translation is on. */
 static const char *start_unit(uint64_t unit, uint64_t root, uint64_t *queue)
 {
     uint64_t cap = mmio_read_64(unit + VTD_CAP);
 
     mmio_write_32(unit + VTD_FECTL, FECTL_IM);
-    /* Wait for the commands that firmware left in its queue. Those that an error has stopped never
-     * end. */
+    /* Wait for the commands that firmware left in its queue. Commands that an error has stopped
+     * never end. */
     if (mmio_read_32(unit + VTD_GSTS) & GLOBAL_QIE)
         wait_for_register(unit + VTD_IQH, IQ_POINTER, mmio_read_32(unit + VTD_IQT) & IQ_POINTER);
     if (!issue_command(unit, GLOBAL_QIE, false, false))
@@ -226,7 +227,7 @@ static void report_reserved(const struct dmar *d, const struct ept_request *q)
                            d->reserved[i].base, d->reserved[i].size);
 }
 
-/* False: *r has the reason. */
+/* Returns false with the reason in *r. */
 static bool start_units(const struct vtd_plan *plan, uint64_t map, struct refusal *r)
 {
     uint64_t *root = page_alloc(TABLE_PAGES);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * VT-d keeps devices, whatever the guest tells them, out of the memory that is hidden from the
- * guest. (VT-d specification, "DMA Remapping".)
+ * VT-d keeps devices out of the memory that is hidden from the guest, whatever the guest tells the
+ * devices. (VT-d specification, "DMA Remapping".)
  */
 #pragma once
 
@@ -17,21 +17,21 @@ enum x2apic_use {
 };
 
 struct vtd_plan {
-    struct dmar dmar;   /* units[] are to be hidden from the guest; none: DMA cannot be contained */
+    struct dmar dmar;   /* hide units[] from the guest; without units, DMA cannot be contained */
     uint64_t cap;       /* the bits of CAP that all units have in common */
     uint64_t ecap;      /* the bits of ECAP that all units have in common */
-    struct refusal why; /* if there are no units, why DMA cannot be contained */
+    struct refusal why; /* without units, the reason why DMA cannot be contained */
 };
 
-/* Reads DMAR and the units' capabilities, which have to be mapped. Changes nothing. `top` is the
- * end of the memory that devices must reach. False: DMA cannot be contained. */
+/* Reads DMAR and the units' capabilities. Both have to be mapped. Changes nothing. `top` is the end
+ * of the memory that devices must reach. Returns false if DMA cannot be contained. */
 bool vtd_find_units(uint64_t rsdp, enum x2apic_use x2apic, uint64_t top, struct vtd_plan *plan);
 
 /* Returns the number of pages that vtd_start() takes from the pool. The EPT is built from `q`. */
 uint64_t vtd_pages_needed(const struct vtd_plan *plan, const struct ept_request *q);
 
-/* Makes all units translate by the EPT itself. If a unit lacks a page size that the EPT uses, they
- * translate by a separate map that hides the same memory. Takes over units that firmware has turned
- * on. Neither map may change afterwards. Logs whether DMA is contained now, and why not. One reason
- * is that a unit did not do as it was told. */
+/* Makes all units translate by the EPT itself. If a unit lacks a page size that the EPT uses, all
+ * units translate by a separate map that hides the same memory. Takes over units that firmware has
+ * turned on. Neither map may change afterwards. Logs whether DMA is contained now, and if not, why
+ * not. One possible reason is that a unit did not do as it was told. */
 bool vtd_start(const struct vtd_plan *plan, const struct ept_request *q, uint64_t ept_root);

@@ -15,7 +15,7 @@
 #define CAP_PHMR BIT(6)
 #define CAP_SAGAW_4_LEVELS BIT(10)
 #define CAP_SAGAW BITS(10, 9) /* 4 and 3 levels */
-/* From MGAW: the end of what devices can address */
+/* The end of the addresses that devices can use, from MGAW */
 #define CAP_REACH(cap) (2ULL << ((cap) >> 16 & 0x3f))
 #define CAP_FRO(cap) (((cap) >> 24 & 0x3ff) * 16) /* offset of the fault recording registers */
 #define CAP_SLLPS_2M BIT(34)
@@ -31,9 +31,9 @@
 #define VTD_GCMD 0x18
 #define VTD_GSTS 0x1c
 #define GLOBAL_TE BIT(31)   /* translation */
-#define GLOBAL_SRTP BIT(30) /* take the root table pointer: one-shot, as the next three */
+#define GLOBAL_SRTP BIT(30) /* take the root table pointer; one-shot, as are the next three */
 #define GLOBAL_SFL BIT(29)
-#define GLOBAL_WBF BIT(27) /* flush write buffers; its status is clear when that is done */
+#define GLOBAL_WBF BIT(27) /* flush write buffers; the status bit is clear after the flush */
 #define GLOBAL_SIRTP BIT(24)
 #define GLOBAL_QIE BIT(26) /* queued invalidation */
 #define GLOBAL_IRE BIT(25) /* interrupt remapping */
@@ -41,7 +41,7 @@
 #define VTD_RTADDR 0x20         /* 64 bits */
 #define RTADDR_TTM BITS(11, 10) /* 0: legacy mode */
 #define VTD_FSTS 0x34
-/* ITE, ICE, IQE: the queue stands still; written 1 to clear */
+/* ITE, ICE, IQE: each stops the queue until 1 is written to its bit */
 #define FSTS_QUEUE_ERRORS BITS(6, 4)
 #define VTD_FECTL 0x38
 #define FECTL_IM BIT(31) /* no interrupts for faults */
@@ -56,12 +56,12 @@
 /* ---- entries of root and context tables: two 64-bit words each ---- */
 #define ENTRY_P BIT(0)
 #define CONTEXT_AW_LEVELS_MIN 2 /* AW, bits 2:0 of the high word: levels minus this number */
-#define CONTEXT_DOMAIN BIT(8)   /* domain 1 in DID: 0 is reserved in caching mode */
+#define CONTEXT_DOMAIN BIT(8)   /* domain 1 in DID, because 0 is reserved in caching mode */
 
 /* ---- commands of the queue: two 64-bit words each ---- */
 #define CONTEXT_INVALIDATE 1
 #define IOTLB_INVALIDATE 2
-#define INVALIDATE_GLOBAL BIT(4) /* granularity, in both */
+#define INVALIDATE_GLOBAL BIT(4) /* granularity, in both commands above */
 #define INVALIDATE_WAIT 5
 #define WAIT_STATUS_WRITE BIT(5)
 #define WAIT_STATUS_SHIFT 32

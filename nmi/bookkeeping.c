@@ -17,27 +17,27 @@ void nmi_bookkeeping_setup(struct cpu *cpu)
     nmi->notes_mask = NOTE_FORWARDED | NOTE_OWED | NOTE_LOG;
     if (o->bookkeeping & BOOKKEEPING_LOST)
         nmi->notes_mask |= NOTES_ASKED;
-    /* While NMIs exit, the guest's blocking is virtual: it did not block root mode. */
+    /* While NMIs exit, the guest's blocking is virtual and has not blocked root mode. */
     nmi->unblock_mask = 0;
     if (nmi->passthrough && o->bookkeeping & BOOKKEEPING_UNBLOCK && !o->unblock_lazy)
         nmi->unblock_mask = BLOCKING_BY_NMI;
 }
 
-/* Clears the notes that are over. NMIs are not blocked while this runs. An exit calls it once; each
- * call is one look.
+/* Clears the notes that are over. NMIs are not blocked while this runs. An exit calls this function
+ * once. Each call is one look.
  *
- * FORWARDED: a guest's NMI was sent again. FRESH: it was sent after the last look. It may have been
- * sent in this very stay in root mode, and may still wait for the entry. So the first look only
- * clears FRESH. The second look clears FORWARDED: between the two looks the guest was entered, and
- * then root mode took NMIs. If the guest did not get the NMI, root mode took it, sent it again and
- * set FRESH again.
+ * FORWARDED: a guest's NMI was sent again. FRESH: the send came after the last look. The send may
+ * have come in this very stay in root mode, and the NMI may still wait for the entry. So the first
+ * look only clears FRESH. The second look clears FORWARDED, because between the two looks the guest
+ * was entered, and then root mode took NMIs. If the guest did not get the NMI, root mode took the
+ * NMI, sent it again and set FRESH again.
  *
  * OWED: a host NMI may be with the guest. The guest is done with all host NMIs when it is outside
- * its NMI handler and nobody is sending. A sender is done when apic_send() returns; in x2APIC mode
- * the hardware does not confirm that the NMI has arrived by then.
+ * its NMI handler and nobody is sending. A sender is done when apic_send() returns. In x2APIC mode,
+ * however, the hardware does not confirm that the NMI has arrived by then.
  *
- * An NMI may arrive between any two lines here. If it forwards, it sets FRESH: the exchange then
- * fails, and the loop sees FRESH. */
+ * An NMI may arrive between any two lines here. If its handler forwards it, the handler sets FRESH.
+ * The exchange then fails, and the loop sees FRESH. */
 static void clear_finished_notes(struct cpu *cpu)
 {
     uint32_t *notes = &cpu->nmi.notes;
@@ -61,7 +61,7 @@ bool nmi_request_backtrace(struct cpu *target)
     const uint32_t asked = NOTE_ASKED(SOURCE_BACKTRACE), sending = NOTE_SENDING(SOURCE_BACKTRACE);
 
     if (__atomic_load_n(&target->nmi.notes, __ATOMIC_ACQUIRE) & asked)
-        return true; /* a request is already on its way and serves both */
+        return true; /* a request is already on its way and serves this caller, too */
     __atomic_fetch_or(&target->nmi.notes, asked | sending, __ATOMIC_ACQ_REL);
     target->nmi.source[SOURCE_BACKTRACE].raised++;
     bool sent = apic_send(target->apic_id, ICR_NMI);
@@ -75,7 +75,8 @@ int64_t nmi_claim_returned(struct cpu *cpu)
 
     if (claimed != 0)
         return claimed;
-    /* Read after the claim: an NMI may just have answered the request and set OWED. */
+    /* Read the notes after the claim, because an NMI may just have answered the request and set
+     * OWED. */
     return __atomic_load_n(&cpu->nmi.notes, __ATOMIC_RELAXED) & NOTE_OWED ? 1 : 0;
 }
 
@@ -98,8 +99,8 @@ void nmi_bookkeeping(struct cpu *cpu)
      * failed entry root mode may be blocked, too. */
     if (reason == EXIT_REASON_EXCEPTION_OR_NMI || reason & EXIT_REASON_ENTRY_FAILURE)
         return;
-    /* With unblock=lazy root mode may still be blocked. An NMI that waits in hardware has not
-     * arrived then: it is not lost, and no note is over. */
+    /* With unblock=lazy, root mode may still be blocked. Then an NMI that waits in hardware has not
+     * arrived yet. That NMI is not lost, and no note is over. */
     if (!nmi->passthrough || !(cpu->blocking & BLOCKING_BY_NMI) || nmi->unblock_mask != 0) {
         if (nmi->notes & nmi->notes_mask & NOTES_ASKED)
             (void)nmi_claim(cpu, FOUND_LATE, vmcs_read_natural(VMCS_GUEST_RIP), false);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * NMIs of a guest that does not take them itself (policies msr and intercept, or NMI passthrough
- * switched off): the real NMI exits, and a virtual NMI is injected. The processor keeps virtual-NMI
- * blocking and opens the window. This file keeps one bit: an NMI waits for the window. So at most
- * one NMI is in service and one is due, as with real NMIs, and none nests.
- * SDM Vol. 3, "Pin-Based VM-Execution Controls"; "Processor-Based VM-Execution Controls"; "Guest
- * Non-Register State".
+ * Handles NMIs for a guest that does not take them itself (policies msr and intercept, or NMI
+ * passthrough switched off). The real NMI exits, and root mode injects a virtual NMI. The processor
+ * keeps virtual-NMI blocking and opens the window. This file keeps one bit, which says that an NMI
+ * waits for the window. So at most one NMI is in service and one is due, as with real NMIs, and
+ * none nests. SDM Vol. 3, "Pin-Based VM-Execution Controls"; "Processor-Based VM-Execution
+ * Controls"; "Guest Non-Register State".
  */
 #include "nmi/nmi.h"
 
@@ -44,7 +44,8 @@ bool nmi_set_passthrough(struct cpu *cpu, bool on)
     if (on == nmi->passthrough)
         return true;
     /* The guest's blocking bit means the same on both sides: virtual-NMI blocking becomes NMI
-     * blocking and back. An NMI that is pending in hardware arrives after the entry either way. */
+     * blocking, and vice versa. An NMI that is pending in hardware arrives after the entry either
+     * way. */
     nmi->passthrough = on;
     set_nmi_exiting(!on);
     nmi_bookkeeping_setup(cpu);
@@ -79,12 +80,12 @@ void exit_nmi(struct cpu *cpu)
         return;
     }
     if (cpu->blocking & (BLOCKING_BY_NMI | BLOCKING_BY_MOV_SS | BLOCKING_BY_STI)) {
-        cpu->nmi.due = true; /* an NMI that was due already merges with it */
+        cpu->nmi.due = true; /* an NMI that is already due merges with this one */
         vmcs_set_exiting(PRIMARY_NMI_WINDOW_EXITING, true);
     } else {
         inject_nmi(cpu);
     }
-    /* This exit left NMIs blocked in root mode. Its NMI has been dealt with. */
+    /* This exit left NMIs blocked in root mode, and its NMI has now been dealt with. */
     nmi_unblock();
 }
 

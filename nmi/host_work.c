@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Host work on the PMU, in exit context. nmi/source.c handles the NMIs that arrive meanwhile.
- * SDM Vol. 3, "Performance Monitoring", "Freezing LBR and Performance Counters on PMI". Thesis,
- * sections 3.1, 3.2.2 and 4.4.2.
+ * Host work on the PMU, in exit context. nmi/source.c handles the NMIs that arrive during host
+ * work. SDM Vol. 3, "Performance Monitoring", "Freezing LBR and Performance Counters on PMI".
+ * Thesis, sections 3.1, 3.2.2 and 4.4.2.
  */
 #include "nmi/host_work.h"
 
@@ -49,11 +49,12 @@ static void count_branches(struct host_work *work)
     work->own = work->records != NULL ? branch_records_count(work->records, address) : 0;
 }
 
-/* Reads LVTPC as the guest has it. The guest's counters stand still, but a PMI that one of them
- * raised just before may still be on its way. When the PMI arrives, it masks LVTPC. That must be
- * seen here, before host work unmasks LVTPC. An overflow while LVTPC is unmasked is the sign of
- * such a PMI, and then this function waits for it. It waits in vain if the guest has dealt with the
- * overflow in another way or does not want the PMI. The guest's NMIs are held meanwhile. */
+/* Reads the guest's LVTPC. The guest's counters stand still, but a PMI that a counter raised just
+ * before may still be on its way. When that PMI arrives, it masks LVTPC. This function must see the
+ * mask before host work unmasks LVTPC. The sign of such a PMI is an overflow while LVTPC is
+ * unmasked. The function then waits for the PMI. The wait is in vain if the guest has dealt with
+ * the overflow in another way or does not want the PMI. The guest's NMIs are held during the
+ * wait. */
 static uint32_t read_guest_lvtpc(void)
 {
     uint32_t lvtpc = apic_lvtpc_read();
@@ -79,7 +80,7 @@ bool host_work_run(struct cpu *cpu, struct host_work *work)
     nmi_hold(cpu);
     uint32_t lvtpc = read_guest_lvtpc();
     pmu_context_switch(cpu, cpu->pmu.guest, cpu->pmu.host, work->records != NULL);
-    /* While LVTPC is the host's, the NMI handler unmasks LVTPC. */
+    /* While the host uses LVTPC, the NMI handler unmasks LVTPC. */
     cpu->pmu.host_work = work;
     if (mask_step)
         apic_lvtpc_write(LVT_DELIVERY_NMI);

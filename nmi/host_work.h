@@ -18,13 +18,13 @@ struct host_work {
     /* The results. */
     uint64_t pmis;    /* PMIs taken */
     uint64_t counted; /* branches that the counter saw */
-    unsigned own;     /* number of branch records at the end that are the workload's */
+    unsigned own;     /* number of branch records at the end that come from the workload */
 };
 
-/* Executes the branches in root mode with one PMI every `period` branches, then puts the guest's
- * PMU, LVTPC and NMIs back as they were. Only work that records branches touches the guest's branch
- * records, pays for that, and puts them back, too. False: refused with a line in the log, nothing
- * was done. */
+/* Executes the branches in root mode with one PMI every `period` branches. Then restores the
+ * guest's PMU, LVTPC and NMIs. Touches the guest's branch records only if the work records
+ * branches: only such work pays for them. Restores them, too. Returns false if the work was
+ * refused, with a line in the log. Then nothing was done. */
 bool host_work_run(struct cpu *cpu, struct host_work *work);
 
 /* source.c, NMI context. Stops the host's counter at the start of an NMI. True: the counter must be

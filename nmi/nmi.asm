@@ -16,7 +16,7 @@ section .text
 
 extern nmi_root
 
-; Where the processor's frame (struct nmi_frame) lies from RSP, once the nine registers are saved.
+; Offset of the processor's frame (struct nmi_frame) from RSP, once the nine registers are saved.
 %define FRAME 9 * 8
 %define FRAME_RIP FRAME + 0
 %define FRAME_RFLAGS FRAME + 16
@@ -26,7 +26,7 @@ global nmi_entry
 nmi_entry:
     PUSH_ALL CALLER_SAVED       ; RAX first, so that it is the topmost of these nine
     cld
-    ; The processor aligned RSP to 16 and pushed 5 words. This code pushed 9: aligned again.
+    ; The processor aligned RSP to 16 and pushed 5 words. This code pushed 9: RSP is aligned again.
     lea rdi, [rsp + FRAME]
     call nmi_root
     cmp eax, NMI_RETURN_BLOCKED
@@ -52,7 +52,7 @@ return_blocked:
     mov [rax - 16], rcx
     mov rcx, [rsp + 8 * 8]      ; the interrupted RAX
     mov [rax - 24], rcx
-    mov [rsp + 8 * 8], rax      ; in its place: the interrupted RSP
+    mov [rsp + 8 * 8], rax      ; replaced by the interrupted RSP
     POP_ALL CALLER_SAVED
     lea rsp, [rax - 24]
     pop rax

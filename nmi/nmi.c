@@ -5,42 +5,43 @@
  * NMI that arrived during an exit. If a source claims the NMI, a guest's NMI may have merged with
  * it (nmi_has_merged_guest() has the evidence).
  *
- * The guest's NMI is sent again, to this processor itself, while NMIs are blocked by this very
- * handler. The hardware then holds it pending; the handler leaves without IRET, so it stays
- * pending; and the VM entry, which sets NMI blocking from the guest's interruptibility state, lets
- * the guest have it, at once or after its own IRET, after MOV SS or STI, in HLT or not: as the
- * processor itself delivers it. (With NMI exiting on it exits at once and is injected, exit.c.)
- * It arrives once, because one NMI became one, and never nests. Another NMI in the meantime merges
- * with it, as two NMIs natively do if they arrive during one instruction: to the guest, an exit is
- * one instruction.
+ * The guest's NMI is sent again, to this processor itself, while this very handler keeps NMIs
+ * blocked. So the hardware holds the NMI pending. The handler leaves without IRET, so the NMI stays
+ * pending. The VM entry sets NMI blocking from the guest's interruptibility state. Then the guest
+ * gets the NMI as the processor itself delivers it: at once or after the guest's own IRET, after
+ * MOV SS or STI, in HLT or not. (With NMI exiting on, the NMI exits at once and is injected, see
+ * exit.c.) The NMI arrives once, because one NMI became one, and never nests. Another NMI in the
+ * meantime merges with it, as two NMIs natively do if they arrive during one instruction: to the
+ * guest, an exit is one instruction.
  *
  * If an exit interrupts the guest's own NMI handler, root mode begins with NMIs blocked, and an NMI
  * that arrives waits in hardware. vmx_exit_with_nmi_work() (vmx/exit/exit.c) then unblocks first,
- * so that the NMI arrives here. The entry blocks again, and the guest gets the NMI after its IRET.
- * With unblock=lazy the NMI just waits.
+ * so that the NMI arrives here. The entry blocks NMIs again, and the guest gets the NMI after its
+ * IRET. With unblock=lazy the NMI just waits.
  *
- * The send and the arrival are two events. If the ICR write retires first (x2APIC), the NMI reaches
- * the guest after the entry, which is right, or it arrives in the next exit and is sent once more.
- * So `root` and `forwarded` count sends and may exceed the number of NMIs that the guest got.
+ * The send and the arrival are two events. If the ICR write retires before the NMI arrives
+ * (x2APIC), the NMI may reach the guest after the entry, which is right. Or it arrives in the next
+ * exit and is sent once more. So `root` and `forwarded` count sends and may exceed the number of
+ * NMIs that the guest got.
  *
- * This way there is no check before VMRESUME, so no NMI can arrive too late for one.
+ * This way no check is needed before VMRESUME, so no NMI can arrive too late for a check.
  * SDM Vol. 3, "Handling Multiple NMIs"; "Guest Non-Register State"; "Updating Non-Register State".
  *
  * Firmware's SMI handler may execute an IRET and thereby unblock NMIs (SDM Vol. 3, "NMI Handling
  * While in SMM"). An NMI that then interrupts this handler has overwritten the handler's return
  * frame, because the stack is the same. The handler detects this by the interrupted stack pointer
- * and reports it. On the last three instructions of a return without IRET the stack is already the
- * interrupted one: an NMI there is one more NMI and does no harm.
+ * and reports it. On the last three instructions of a return without IRET, the stack is already
+ * that of the interrupted code. An NMI there is one more NMI and does no harm.
  *
  * Limit: while the guest has the APIC globally disabled (Linux for one instruction, on its way from
- * x2APIC to xAPIC mode) an NMI comes by the processor's own pin, and nothing can be sent. An NMI
- * that arrives in root mode then is lost and counted as dropped.
+ * x2APIC to xAPIC mode), an NMI comes through the processor's own pin, and nothing can be sent. An
+ * NMI that arrives in root mode during that time is lost and counted as dropped.
  *
  * Rules here, in source.c, in pmu/guest_pmi.c, and in everything that they call: no fault, no lock,
  * no print, no VMREAD or VMWRITE (except as pmu/guest_pmi.c explains), no IRET.
- * tests/static/nmi_context.py looks for these in the machine code. Of these files only nmi.asm
- * executes an IRET, and not when the guest's NMI was forwarded. The end of the machine does not
- * return, so no rule holds on it.
+ * tests/static/nmi_context.py looks for violations in the machine code. Only nmi.asm among these
+ * files executes an IRET, and not when the guest's NMI was forwarded. The end of the machine does
+ * not return, so no rule applies to it.
  */
 #include "nmi/nmi.h"
 
@@ -55,8 +56,8 @@ static bool is_on_nmi_stack(const struct cpu *cpu, uint64_t rsp)
     return cpu->nmi_stack - rsp < STACK_PAGES * PAGE_SIZE;
 }
 
-/* In doubt, says yes: the guest may get an NMI that nobody raised. nmi.h names the two cases in
- * which it says no and an NMI is lost. */
+/* In doubt, returns true, so the guest may get an NMI that nobody raised. nmi.h names the two cases
+ * in which this function returns false and an NMI is lost. */
 bool nmi_has_merged_guest(const struct cpu *cpu)
 {
     return __atomic_load_n(&cpu->nmi.notes, __ATOMIC_RELAXED) & NOTE_FORWARDED ||
@@ -65,7 +66,7 @@ bool nmi_has_merged_guest(const struct cpu *cpu)
 
 bool nmi_forward(struct cpu *cpu)
 {
-    /* Noted before the send: whichever NMI it merges with finds the note. */
+    /* Set the note before the send, so that whichever NMI this one merges with finds the note. */
     __atomic_fetch_or(&cpu->nmi.notes, NOTE_FORWARDED | NOTE_FRESH, __ATOMIC_RELAXED);
     if (apic_send_self_nmi()) {
         cpu->nmi.forwarded++;
@@ -94,12 +95,12 @@ enum nmi_return nmi_root(const struct nmi_frame *interrupted)
 
     nmi->root++;
     unsigned claimed = nmi_claim(cpu, FOUND_IN_ROOT, interrupted->rip, true);
-    /* During host work the PMU is the host's and says nothing about the guest, and nmi_hold() has
-     * already let forwarded NMIs arrive. */
+    /* During host work the host has the PMU, which then says nothing about the guest. nmi_hold()
+     * has already let forwarded NMIs arrive. */
     if (claimed != 0 && (cpu->pmu.host_work != NULL || !nmi_has_merged_guest(cpu)))
         return back;
-    /* Before the guest's first instruction the NMI cannot be the guest's. Kept pending, it would
-     * hit a guest without an IDT; natively it would have hit firmware. */
+    /* Before the guest's first instruction, the NMI cannot be for the guest. If it stayed pending,
+     * it would hit a guest without an IDT. Natively it would have hit firmware. */
     if (!nmi->guest_started) {
         nmi->before_guest++;
         return back;
@@ -108,12 +109,14 @@ enum nmi_return nmi_root(const struct nmi_frame *interrupted)
         nmi->dropped++;
         return back;
     }
-    /* During host work nmi_release() sends the NMI again at the end. Several become one. */
+    /* During host work the NMI is held, and nmi_release() sends it again at the end. Several become
+     * one. */
     if (nmi->hold) {
         nmi->held = true;
         return back;
     }
-    /* For a PMI: freeze what the guest's DEBUGCTL, which is 0 in root mode, would have frozen. */
+    /* If the NMI is a PMI, freeze what the guest's DEBUGCTL would have frozen. (DEBUGCTL is 0 in
+     * root mode.) */
     pmu_freeze_as_guest(cpu);
     return nmi_forward(cpu) ? NMI_RETURN_BLOCKED : back;
 }

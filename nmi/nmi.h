@@ -6,7 +6,7 @@
  *   bookkeeping.c exit.c host_work.c          exit context: the rules of root mode
  *   unblock.asm
  *   notes.h                                   the word that both share
- * Exit context calls NMI context, never the other way round: code that keeps the rules of NMI
+ * Exit context calls NMI context, never the other way round. Code that keeps the rules of NMI
  * context is safe in exit context, too.
  */
 #pragma once
@@ -38,17 +38,17 @@ struct nmi_frame {
 /* ---- nmi.c: an NMI in root mode ---- */
 
 /* nmi.asm calls this with NMIs blocked, and passes the frame of the interrupted code. Does not
- * return if that code was this handler itself. */
+ * return if the interrupted code was this handler itself. */
 enum nmi_return nmi_root(const struct nmi_frame *interrupted);
 
 /* Called when a host source has claimed an NMI. Returns whether an NMI for the guest merged with
  * it. Returns true if an NMI for the guest was forwarded and may still wait, or if the guest's PMU
  * has raised a PMI (pmu_pmi_raised() has the evidence).
  *
- * The answer is false too rarely rather than too often. NOTE_FORWARDED stands until the second exit
- * after the guest got that NMI. A PMI's evidence stands while the guest serves the PMI. A host NMI
- * in that time gives the guest one extra NMI, which nobody raised. (Whether LVTPC was masked at the
- * exit proves nothing: the PMI may have been on its way just before.)
+ * The answer errs on the side of true. NOTE_FORWARDED stands until the second exit after the guest
+ * got that NMI. A PMI's evidence stands while the guest serves the PMI. A host NMI in that time
+ * gives the guest one extra NMI, which nobody raised. (The mask of LVTPC at the exit proves
+ * nothing, because the PMI may have been on its way just before.)
  *
  * The answer is false, and an NMI is lost, in two cases. In the first case, an NMI for the guest
  * that is no PMI merges with a host NMI. In the second case, an NMI for the guest that was sent
@@ -56,13 +56,13 @@ enum nmi_return nmi_root(const struct nmi_frame *interrupted);
 bool nmi_has_merged_guest(const struct cpu *cpu);
 
 /* Sends an NMI for the guest to this processor itself, so that hardware holds the NMI for the
- * guest, and notes it. False: the local APIC could not send, and the NMI is lost (counted as
- * dropped). */
+ * guest. Sets the notes of such an NMI. Returns false if the local APIC could not send. Then the
+ * NMI is lost (counted as dropped). */
 bool nmi_forward(struct cpu *cpu);
 
 /* ---- source.c: who may have raised the NMI that arrived, and how it is answered ---- */
 
-/* How an NMI from a source was found. */
+/* Says how an NMI from a source was found. */
 enum nmi_found { FOUND_IN_ROOT, FOUND_LATE, FOUND_RETURNED };
 
 /* Asks each of this processor's sources and handles those that are pending. Returns their number.
@@ -88,25 +88,27 @@ void nmi_unblock(void);
 
 /* ---- exit.c: NMIs of a guest that does not take them itself ---- */
 
-/* At the start, with the VMCS current: turns NMI passthrough on or off as the policy says. */
+/* Called at the start, with the VMCS current. Turns NMI passthrough on or off as the policy
+ * says. */
 void nmi_setup(struct cpu *cpu, bool can_trap);
 /* Switches NMI passthrough. No NMI that is due or pending is lost or doubled. False: this processor
  * cannot trap NMIs. */
 bool nmi_set_passthrough(struct cpu *cpu, bool on);
 /* Forgets the waiting virtual NMI, for an INIT of the guest's processor. */
 void nmi_discard_due(struct cpu *cpu);
-/* Exit handlers: an NMI arrived in the guest; the guest is ready for a virtual NMI. */
+/* Exit handlers. exit_nmi(): an NMI arrived in the guest. exit_nmi_window(): the guest is ready for
+ * a virtual NMI. */
 void exit_nmi(struct cpu *cpu);
 void exit_nmi_window(struct cpu *cpu);
 
-/* ---- bookkeeping.c: the work about NMIs at an exit, and before and after host work. Thesis,
- * section 3.2. ---- */
+/* ---- bookkeeping.c: NMI work at an exit and around host work. Thesis, section 3.2. ---- */
 
-/* Sets what an exit checks, from the options and from whether NMI passthrough is on. */
+/* Chooses what an exit checks. The choice depends on the options and on NMI passthrough. */
 void nmi_bookkeeping_setup(struct cpu *cpu);
 
-/* The one test after every exit, before its handler. True: root mode must be unblocked
- * (cpu->blocking), or nmi_bookkeeping() may have something to do. Options mask what it does. */
+/* The one test after every exit, before the exit's handler. Returns true if root mode must be
+ * unblocked (cpu->blocking), or if nmi_bookkeeping() may have something to do. Options mask what
+ * nmi_bookkeeping() does. */
 static inline bool nmi_has_exit_work(const struct cpu *cpu)
 {
     const struct cpu_nmi *nmi = &cpu->nmi;
@@ -114,12 +116,12 @@ static inline bool nmi_has_exit_work(const struct cpu *cpu)
     return (cpu->blocking & nmi->unblock_mask) != 0 || (nmi->notes & NOTES_FOR_EXIT) != 0;
 }
 
-/* Called when notes are set: answers requests whose NMI the guest took, clears notes that are over,
+/* Called when notes are set. Answers requests whose NMI the guest took, clears notes that are over,
  * and logs. If the options say so, root mode has been unblocked before. */
 void nmi_bookkeeping(struct cpu *cpu);
 
-/* The guest hands back an NMI that none of its handlers claims: answers the host's waiting
- * requests. Returns 0 if this NMI cannot have been the host's. */
+/* Called when the guest hands back an NMI that none of its handlers claims. Answers the host's
+ * waiting requests. Returns 0 if this NMI cannot have been a host NMI. */
 int64_t nmi_claim_returned(struct cpu *cpu);
 
 /* Called before and after host work, which takes its own NMIs. During host work, the guest's NMIs
@@ -128,8 +130,8 @@ int64_t nmi_claim_returned(struct cpu *cpu);
 void nmi_hold(struct cpu *cpu);
 void nmi_release(struct cpu *cpu);
 
-/* Asks another processor, or this one, to log where it is, by a note and an NMI. Each target can
- * have only one sender at a time. False: nothing was sent. */
+/* Asks another processor, or this one, to log its current instruction. The request is a note and an
+ * NMI. Each target can have only one sender at a time. Returns false if nothing was sent. */
 bool nmi_request_backtrace(struct cpu *target);
 
 /* Logs the counts of all sources. */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The word that both contexts share: cpu->nmi.notes. Each processor has its own, with everything
- * that is under way. The processor's NMI handler and its exits change it, and so do other
- * processors. So each change is one atomic operation: nobody writes back a value read earlier.
+ * The word that both contexts share: cpu->nmi.notes. Each processor has its own word, with
+ * everything that is under way. The processor's NMI handler and its exits change the word, and so
+ * do other processors. So each change is one atomic operation, and nobody writes back a value read
+ * earlier.
  *
- * Where an NMI waits, and what records that:
+ * The places where an NMI waits, and the record of each:
  *   guest NMI  pending in hardware, sent again by root mode  FORWARDED (FRESH: since the last look)
  *              in software, during host work                 cpu->nmi.held
  *              in software, while NMIs exit (exit.c)         cpu->nmi.due
@@ -15,13 +16,14 @@
 
 #include "vmx/cpu.h"
 
-/* A sender has a request for the source. The sender sets the note before its NMI; whoever answers
- * clears it. */
+/* A sender has a request for the source. The sender sets the note before it sends its NMI. Whoever
+ * answers the request clears the note. */
 #define NOTE_ASKED(source) ((uint32_t)BIT(source))
 /* The sender's NMI may not have left yet. Only the sender sets and clears the note. */
 #define NOTE_SENDING_SHIFT 8
 #define NOTE_SENDING(source) (NOTE_ASKED(source) << NOTE_SENDING_SHIFT)
-/* A guest's NMI was sent again and may wait. nmi_forward() sets the note; an exit clears it. */
+/* A guest's NMI was sent again and may still wait. nmi_forward() sets the note; an exit clears
+ * it. */
 #define NOTE_FORWARDED ((uint32_t)BIT(16))
 /* The NMI was sent again since an exit last looked. nmi_forward() sets the note; the next look
  * clears it. */

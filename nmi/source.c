@@ -3,12 +3,12 @@
  * The table of host NMI sources: who may have raised an NMI, and how it is answered. All of this
  * runs in NMI context (nmi.c has the rules). Thesis, sections 2.6.1 and 3.2.1.
  *
- * A request from another processor is two notes. The sender sets "asked" before it sends the NMI.
- * Whoever takes the request's NMI answers the request. "Sending" stands until the ICR has done its
- * work. A request may be asked, not being sent, and still there while root mode takes NMIs. Then
- * the request's NMI has come: the guest took it. Without the second note the check after an exit
- * could answer a request whose NMI is still on its way. That NMI would then reach the guest, where
- * nobody claims it.
+ * A request from another processor consists of two notes. The sender sets "asked" before it sends
+ * the NMI. Whoever takes the request's NMI answers the request. "Sending" stands until the ICR has
+ * done its work. If "asked" still stands without "sending" while root mode takes NMIs, the
+ * request's NMI has come, and the guest took it. Without "sending", the check after an exit could
+ * answer a request whose NMI is still on its way. That NMI would then reach the guest, where nobody
+ * claims it.
  */
 #include "nmi/nmi.h"
 
@@ -17,8 +17,9 @@
 
 #define HANDLER_BRANCHES 1 /* the counter sees only the NMI handler's IRET (nmi/nmi.asm) */
 
-/* Removes the request in one step, because an NMI may arrive in between. An NMI in hand answers any
- * request. The check after an exit answers only a request whose NMI has come and gone. */
+/* Removes the request in one atomic step, because an NMI may arrive at any point. An NMI in hand
+ * answers any request. The check after an exit answers only a request whose NMI has come and
+ * gone. */
 static bool backtrace_claim(struct cpu *cpu, enum nmi_found found)
 {
     const uint32_t asked = NOTE_ASKED(SOURCE_BACKTRACE), sending = NOTE_SENDING(SOURCE_BACKTRACE);
@@ -61,8 +62,8 @@ static void platform_handle(UNUSED struct cpu *cpu, UNUSED uint64_t rip, UNUSED 
     outb(NMI_STATUS_PORT, kept);
 }
 
-/* Called before anything else: the handler's branches are not the workload's and might overflow the
- * counter. */
+/* Called before anything else, because the handler's branches are not part of the workload and
+ * might overflow the counter. */
 bool host_work_pause(const struct cpu *cpu)
 {
     const struct host_work *work = cpu->pmu.host_work;
@@ -75,12 +76,12 @@ bool host_work_pause(const struct cpu *cpu)
 
 /* A PMI arrives some time after the overflow. When it arrives, it masks LVTPC and freezes the
  * counter. So while LVTPC is not masked, the NMI at hand is another one and must leave the overflow
- * alone: if it claimed the overflow, nobody would claim the PMI's own NMI, and the guest would get
- * that NMI.
+ * alone. If that NMI claimed the overflow, nobody would claim the PMI's own NMI, and the guest
+ * would get the PMI's own NMI.
  *
  * LVTPC may also be masked by a late guest PMI, whose overflow the guest has dealt with. That PMI
- * freezes the host's counter as well. Mask and freeze are undone here in either case. But the PMI
- * is the host's only if the host's counter has overflowed. */
+ * freezes the host's counter as well. This function undoes mask and freeze in either case. But the
+ * PMI came from the host only if the host's counter has overflowed. */
 static bool host_work_pmi_claim(struct cpu *cpu, enum nmi_found found)
 {
     if (found != FOUND_IN_ROOT || cpu->pmu.host_work == NULL || !(apic_lvtpc_read() & LVT_MASKED))
@@ -124,13 +125,13 @@ unsigned nmi_claim(struct cpu *cpu, enum nmi_found found, uint64_t rip, bool in_
         sources[s].handle(cpu, rip, in_root);
         cpu->nmi.source[s].found[found]++;
         claimed++;
-        /* This NMI may be another source's, and the PMI may have arrived while this handler ran.
-         * Then the PMI's own NMI is pending, and the other source claims that one. If the two have
-         * merged, the next exit finds what the other source wants. */
+        /* This NMI may have come from another source, and the PMI may have arrived while this
+         * handler ran. Then the PMI's own NMI is pending, and the other source claims that NMI. If
+         * the two NMIs have merged, the next exit finds what the other source wants. */
         if (s == SOURCE_HOST_PMI)
             break;
         /* The source's own NMI may still arrive, because another NMI may have been taken for it.
-         * Nobody claims that late NMI: the guest gets it and may hand it back
+         * Nobody claims that late NMI, so the guest gets it and may hand it back
          * (nmi_claim_returned()). An exit clears OWED when the guest is outside its NMI handler and
          * nobody is sending. */
         __atomic_fetch_or(&cpu->nmi.notes, NOTE_OWED, __ATOMIC_RELAXED);

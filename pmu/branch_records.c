@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Branch records for host work: the architectural ones if the processor has them, otherwise those
- * of a ring with a top (big cores from Nehalem on). The guest's records are the full switch's
- * (pmu_context.c).
- * SDM Vol. 3, "Last Branch Records" and "Last Branch, Interrupt, and Exception Recording".
+ * of a ring with a top (big cores from Nehalem on). The full switch (pmu_context.c) takes care of
+ * the guest's records. SDM Vol. 3, "Last Branch Records" and "Last Branch, Interrupt, and Exception
+ * Recording".
  */
 #include "pmu/pmu.h"
 #include "vmx/root/fault.h"
@@ -19,11 +19,11 @@ const struct branch_records *branch_records_find(void)
     unsigned depth = LBR_RECORDS;
     uint64_t from;
 
-    /* Set the largest depth that the processor accepts, so that the register probe sees all of
-     * them. */
+    /* Set the largest depth that the processor accepts, so that the register probe sees all
+     * records. */
     while (arch && depth > 0 && !wrmsr_safe(IA32_LBR_DEPTH, depth))
         depth -= 8;
-    /* Recording is not tried out: the guest could read what was recorded meanwhile. */
+    /* Recording is not tried out, because the guest could read what the trial recorded. */
     return rdmsr_safe(records->from, &from) ? records : NULL;
 }
 

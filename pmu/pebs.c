@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * PEBS that is not isolated: the processor may write an event's record late, after an exit. It
- * writes by linear address, and so through root mode's page tables. On these processors, and only
- * on these, the MSR lists make IA32_PEBS_ENABLE 0 in root mode, as KVM keeps its own records out of
- * guests. That does not stop a record that is already on its way when the exit loads the list (KVM:
- * PEBS needs a quiescent period after it is turned off, and a switch by lists does not give it).
- * SDM Vol. 3, "Processor Event Based Sampling (PEBS)"; which processors: Linux, isolation_ucodes[]
- * and intel_ds_init().
+ * PEBS that is not isolated: the processor may write an event's record late, after an exit. The
+ * record goes to a linear address, and so through root mode's page tables. On processors with such
+ * PEBS, and only there, the MSR lists make IA32_PEBS_ENABLE 0 in root mode. KVM keeps its own
+ * records out of guests in the same way. The lists do not stop a record that is already on its way
+ * when the exit loads them. (KVM: PEBS needs a quiescent period after it is turned off, and a
+ * switch by lists does not give it.) SDM Vol. 3, "Processor Event Based Sampling (PEBS)"; for the
+ * list of processors: Linux, isolation_ucodes[] and intel_ds_init().
  */
 #include "vmx/root/fault.h"
 #include "pmu/pmu.h"
@@ -14,7 +14,7 @@
 #define VERSION_ISOLATED 5 /* PEBS is isolated from this version on */
 #define SKYLAKE_X 0x55
 
-/* Models of family 6 that isolate from some microcode revision on. */
+/* Models of family 6 that isolate PEBS from some microcode revision on. */
 static const struct {
     uint8_t model;
     uint8_t first;      /* stepping */

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The guest owns the PMU. Three things are left to do: switch IA32_PERF_GLOBAL_CTRL at exits and
- * entries, so that nothing counts in root mode; handle PMIs that arrive there; and hide the PMU if
- * pmu=off. Thesis, section 3.1.
+ * entries, so that nothing counts in root mode; handle PMIs that arrive in root mode; and hide the
+ * PMU if pmu=off. Thesis, section 3.1.
  *
- * Not handled: AnyThread, by which a counter of version 3 or 4 counts the other hyperthread's root
- * mode, too. The SDM (Vol. 3, "Architectural Performance Monitoring Version 3") tells a VMM to
- * intercept IA32_PERFEVTSELx and IA32_FIXED_CTR_CTRL for that: an exit for each write of them.
+ * AnyThread is not handled. With AnyThread, a counter of version 3 or 4 counts the other
+ * hyperthread's root mode, too. The SDM (Vol. 3, "Architectural Performance Monitoring Version 3")
+ * therefore tells a VMM to intercept IA32_PERFEVTSELx and IA32_FIXED_CTR_CTRL. Each write of them
+ * would then exit.
  */
 #pragma once
 
@@ -18,11 +19,12 @@ const char *pmu_switch_name(enum global_ctrl_switch how);
 
 /* ---- pmu_registers.c: which MSRs belong to the PMU, and what CPUID says about this PMU ---- */
 
-#define PMU_FIXED_MAX 16    /* with indices below 0x1900 */
+#define PMU_FIXED_MAX 16    /* fixed counters with indices below 0x1900 */
 #define PMU_VERSION_NAMES 6 /* the first version with the indices from 0x1900 on */
-#define PMU_CONTEXT_MAX 511 /* more registers than the table has with 32 counters of each kind */
+#define PMU_CONTEXT_MAX 511 /* more than the table's registers with 32 counters of each kind */
 
-/* From CPUID.0AH, CPUID.23H and IA32_PERF_CAPABILITIES (0: the processor has no such register). */
+/* Facts from CPUID.0AH, CPUID.23H and IA32_PERF_CAPABILITIES. `capabilities` is 0 if the processor
+ * has no such register. */
 struct pmu_facts {
     unsigned version;      /* of architectural performance monitoring */
     uint32_t general;      /* general-purpose counters, a bit for each */
@@ -30,24 +32,26 @@ struct pmu_facts {
     uint64_t capabilities; /* IA32_PERF_CAPABILITIES */
 };
 struct pmu_facts pmu_read_facts(void);
-/* Derives the facts from these values. leaf_23_1 is CPUID.(EAX=23H,ECX=1), which names all counters
- * if it exists (NULL: it does not). Without it fixed counter i exists if ECX[i] or EDX[4:0] > i of
- * leaf 0AH (SDM Vol. 3, "Architectural Performance Monitoring Version 5"). Pure. */
+/* Derives the facts from these values. leaf_23_1 is CPUID.(EAX=23H,ECX=1), which names all
+ * counters, or NULL if this leaf does not exist. Without it, fixed counter i exists if leaf 0AH has
+ * ECX[i] set or EDX[4:0] > i (SDM Vol. 3, "Architectural Performance Monitoring Version 5").
+ * Pure. */
 struct pmu_facts pmu_decode_facts(const struct cpuid_result *leaf_0a,
                                   const struct cpuid_result *leaf_23_1, uint64_t capabilities);
 
-/* Makes accesses exit. With policy=intercept: accesses to the PMU and to branch records (to the
- * architectural ones with arch_lbr), except to the registers that turn records on, which the VMCS
- * switches. With pmu=off: accesses to the PMU alone, since branch records belong to debugging (SDM
- * Vol. 3, "Debug, Branch Profile, TSC, ..."). */
+/* Makes accesses exit. With policy=intercept, these are all accesses to the PMU and to branch
+ * records. Architectural branch records are included with arch_lbr. Accesses to the registers that
+ * turn records on do not exit, because the VMCS switches these registers. With pmu=off, only
+ * accesses to the PMU exit, because branch records belong to debugging (SDM Vol. 3, "Debug, Branch
+ * Profile, TSC, ..."). */
 void pmu_trap_setup(struct cpu *cpu, bool arch_lbr);
-/* Returns whether pmu_trap_setup() made accesses to this index exit, whether this processor has the
- * register or not. */
+/* Returns whether pmu_trap_setup() made accesses to this index exit, even if this processor lacks
+ * the register. */
 bool pmu_is_trapped(const struct cpu *cpu, uint32_t index);
 /* Lists the indices that hold one user's state on a processor with these counters, each register
- * once, and returns their number. The registers that counting needs come first; without `whole`
- * they are the only ones. A register that no CPUID bit reports may be missing: the caller has to
- * probe it. */
+ * once, and returns their number. The registers that counting needs come first. Without `whole`,
+ * lists only these. A register that no CPUID bit reports may be missing, so the caller has to probe
+ * it. */
 unsigned pmu_list_msrs(const struct pmu_facts *facts, bool whole, uint32_t list[PMU_CONTEXT_MAX]);
 
 /* ---- pmu_switch.c ---- */
@@ -55,27 +59,29 @@ unsigned pmu_list_msrs(const struct pmu_facts *facts, bool whole, uint32_t list[
 /* Writes the PMU's part of the VMCS, once. */
 void pmu_setup(struct cpu *cpu);
 
-/* Handles a guest's access to a PMU MSR that exits (a row's function in vmx/exit/msr.c): performs
- * it on the hardware or, with pmu=off, refuses it. False: #GP. */
+/* Handles a guest's access to a PMU MSR that exits (a row's function in vmx/exit/msr.c). Performs
+ * the access on the hardware or, with pmu=off, refuses it. Returns false for a #GP. */
 bool pmu_access_register(struct cpu *cpu, uint32_t index, uint64_t *value, bool write);
 
-/* Returns whether RDPMC above CPL 0 reads 0 with this ECX. RDPMC must not fault with it. */
+/* Returns whether RDPMC above CPL 0 reads 0 with this ECX. Call this only for an ECX with which
+ * RDPMC does not fault. */
 bool pmu_is_denied_to_user(uint32_t counter);
 
-/* The guest's IA32_PERF_GLOBAL_CTRL, for an exit's handler. */
+/* Read and write the guest's IA32_PERF_GLOBAL_CTRL, for an exit's handler. */
 uint64_t pmu_get_global_ctrl(const struct cpu *cpu);
 void pmu_set_global_ctrl(struct cpu *cpu, uint64_t value);
 
-/* vmx/exit/entry.asm calls this after an exit was handled, if the guest's GLOBAL_CTRL, which the
- * MSR-store list left in memory, has changed: the VMCS has to load the new value. */
+/* The MSR-store list leaves the guest's GLOBAL_CTRL in memory. If that value has changed after an
+ * exit was handled, vmx/exit/entry.asm calls this function, because the VMCS has to load the new
+ * value. */
 void pmu_reload_global_ctrl(struct cpu *cpu);
 
 /* ---- branch_records.c: branch records for host work ---- */
 
-/* Finds this processor's branch records, architectural or not, which are off then. NULL: none that
- * are known here. */
+/* Finds this processor's branch records, architectural or not. The records are off then. Returns
+ * NULL if the processor has no records that this file knows. */
 const struct branch_records *branch_records_find(void);
-/* Returns how many of the current records are of a branch at this address. */
+/* Returns the number of current records of a branch at this address. */
 unsigned branch_records_count(const struct branch_records *records, uint64_t address);
 
 /* ---- pebs.c: PEBS that may write its record after an exit ---- */
@@ -91,10 +97,10 @@ bool pebs_needs_switch(unsigned version);
 /* Returns whether the guest's PMU has raised an NMI that the guest's handler has not dealt with.
  * Returns true while that handler runs, too. The evidence is two facts together:
  *
- * First, LVTPC says NMI and is masked, as the delivery of a PMI leaves LVTPC (SDM Vol. 3, "Local
- * Vector Table"). Second, something that raises a PMI is set: a bit of IA32_PERF_GLOBAL_STATUS that
- * comes with a PMI, or BTINT in the guest's IA32_DEBUGCTL. BTINT is included because the buffer of
- * branch records (BTS) sets no bit of IA32_PERF_GLOBAL_STATUS.
+ * First, LVTPC says NMI and is masked, which is how the delivery of a PMI leaves LVTPC (SDM Vol. 3,
+ * "Local Vector Table"). Second, something that raises a PMI is set: a bit of
+ * IA32_PERF_GLOBAL_STATUS that comes with a PMI, or BTINT in the guest's IA32_DEBUGCTL. BTINT is
+ * included because the buffer of branch records (BTS) sets no bit of IA32_PERF_GLOBAL_STATUS.
  *
  * LVTPC alone is no evidence: a guest without a driver keeps LVTPC masked for ever, and every host
  * NMI would bring the guest an NMI that nobody claims. The bits alone are no evidence either: a
@@ -104,33 +110,33 @@ bool pmu_pmi_raised(const struct cpu *cpu);
 /* Called when root mode sends an NMI to the guest again. If the NMI is a PMI, freezes what the
  * guest's IA32_DEBUGCTL would have frozen at the PMI: the guest's counters by FREEZE_PERFMON_ON_PMI
  * and the guest's branch records by FREEZE_LBRS_ON_PMI. Nothing counts and no branch is recorded in
- * root mode, so any moment before the entry is as good as the PMI's. Must not be called while
- * another user has the PMU.
+ * root mode, so any moment before the entry is as good as the moment of the PMI. Must not be called
+ * while another user has the PMU.
  *
  * Leaves out counters before version 4. Their freeze clears GLOBAL_CTRL, but the code that the NMI
- * interrupts may be about to write GLOBAL_CTRL's value to the VMCS (Linux does not ask for this
- * freeze). Does not see PMIs that LVTPC delivers as interrupts. */
+ * interrupts may be about to write GLOBAL_CTRL's value to the VMCS. (Linux does not ask for this
+ * freeze.) Does not see PMIs that LVTPC delivers as interrupts. */
 void pmu_freeze_as_guest(const struct cpu *cpu);
 
 /* ---- pmu_context.c: the whole state of a PMU, switched between two users of it: the guest and the
  * host, or two guests. Thesis, section 3.1 (sched_out and sched_in). ---- */
 
-/* One user's registers, in the order of this processor's list. GLOBAL_CTRL is not among them: it is
- * in the VMCS for a guest, and 0 in root mode outside host work. */
+/* One user's registers, in the order of this processor's list. GLOBAL_CTRL is not among them,
+ * because it is in the VMCS for a guest, and 0 in root mode outside host work. */
 struct pmu_context {
-    uint64_t value[PMU_CONTEXT_MAX]; /* of the list's registers */
+    uint64_t value[PMU_CONTEXT_MAX]; /* values of the registers in the list */
     uint64_t status;                 /* IA32_PERF_GLOBAL_STATUS */
 };
 _Static_assert(sizeof(struct pmu_context) <= PAGE_SIZE, "it has a page of its own");
 
-/* Finds out which registers this processor has. False: the page pool is used up. */
+/* Probes which registers this processor has. Returns false if the page pool is used up. */
 bool pmu_context_setup(struct cpu *cpu);
 
-/* Saves the registers to *from and loads *to: one RDMSR and one WRMSR for each register. Clears
- * status first and sets it last. GLOBAL_CTRL is 0 before and after. Without `whole`, switches only
- * the registers that counting needs. The buffer's registers and some hundred branch records then
- * keep the other user's values. So a user who neither samples precisely nor records branches does
- * not pay for them. */
+/* Saves the registers to *from and loads *to, with one RDMSR and one WRMSR for each register.
+ * Clears status first and sets it last. GLOBAL_CTRL is 0 before and after. Without `whole`,
+ * switches only the registers that counting needs. The buffer's registers and about a hundred
+ * branch records then keep the other user's values. So a user who neither samples precisely nor
+ * records branches does not pay for them. */
 void pmu_context_switch(struct cpu *cpu, struct pmu_context *from, const struct pmu_context *to,
                         bool whole);
 

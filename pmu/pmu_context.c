@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The full switch of the PMU. Only host work that uses the PMU does the full switch; an exit alone
+ * The full switch of the PMU. Only host work that uses the PMU does the full switch. An exit alone
  * never does. The switch includes freezes: LBR_FRZ and CTR_FRZ are bits of GLOBAL_STATUS. Before
  * version 4 these bits do not exist, and a freeze clears IA32_DEBUGCTL.LBR, which is in the VMCS.
  * SDM Vol. 3, "Architectural Performance Monitoring"; Vol. 4 for the model-specific registers.
@@ -13,9 +13,9 @@
 
 /* Built at the start, then only read. */
 struct pmu_registers {
-    uint32_t msr[PMU_CONTEXT_MAX]; /* their indices */
-    uint32_t count;                /* of all of them */
-    uint32_t counting;             /* of those that counting needs, which come first */
+    uint32_t msr[PMU_CONTEXT_MAX]; /* MSR indices */
+    uint32_t count;                /* number of registers */
+    uint32_t counting;             /* number of leading registers that counting needs */
 };
 _Static_assert(sizeof(struct pmu_registers) <= PAGE_SIZE, "they have a page of their own");
 
@@ -52,7 +52,7 @@ bool pmu_context_setup(struct cpu *cpu)
         r->msr[r->count++] = r->msr[i];
         r->counting += i < counting;
     }
-    /* Host work uses indices that later processors may lack, because each register also has an
+    /* Later processors may lack the indices that host work uses, because each register also has an
      * index from 1900H on. */
     cpu->pmu.can_run_host_work = facts.general & HOST_GLOBAL_CTRL &&
                                  facts.capabilities & PERF_CAP_FW_WRITE &&
@@ -60,16 +60,16 @@ bool pmu_context_setup(struct cpu *cpu)
                                  rdmsr_safe(IA32_PMC0, &value) &&
                                  wrmsr_safe(IA32_DEBUGCTL, DEBUGCTL_FREEZE_PERFMON_ON_PMI);
     (void)wrmsr_safe(IA32_DEBUGCTL, 0);
-    /* Probed, because NMI context writes this register, and nothing may fault there. */
+    /* Probe this register, because NMI context writes it, and nothing may fault there. */
     cpu->pmu.status_set = facts.version >= PMU_VERSION_STATUS_SET &&
                           wrmsr_safe(IA32_PERF_GLOBAL_STATUS_SET, 0);
     return true;
 }
 
-/* Accesses may fault here: accesses to records beyond IA32_LBR_DEPTH, which the other user chose,
- * and a write of 0 to that register, which leaves it as it is. Without TSX, one format records bits
- * 62:61 of a FROM as 0, but a write needs the address's sign in them (Linux,
- * arch/x86/events/intel/lbr.c). */
+/* Two kinds of access may fault here. One is an access to records beyond IA32_LBR_DEPTH, which the
+ * other user chose. The other is a write of 0 to IA32_LBR_DEPTH, which then keeps its value.
+ * Without TSX, one format records bits 62:61 of a FROM as 0, but a write needs the address's sign
+ * in these bits (Linux, arch/x86/events/intel/lbr.c). */
 static void switch_optional_registers(const struct pmu_registers *r, struct pmu_context *from,
                                       const struct pmu_context *to)
 {
@@ -94,7 +94,7 @@ void pmu_context_switch(struct cpu *cpu, struct pmu_context *from, const struct 
     }
     if (whole)
         switch_optional_registers(r, from, to);
-    /* Before version 4 an overflow bit cannot be put back, but the PMI that it announced can. */
+    /* Before version 4 an overflow bit cannot be restored, but the PMI that it announced can. */
     if (to->status != 0 && cpu->pmu.status_set)
         wrmsr(IA32_PERF_GLOBAL_STATUS_SET, to->status & ~GLOBAL_STATUS_COND_CHGD);
 }

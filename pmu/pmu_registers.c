@@ -2,7 +2,7 @@
  *
  * One table of the MSRs that belong to the PMU and to branch records, and the facts that CPUID
  * reports about them. Both the policy (vmx/exit/msr.c) and the full switch (pmu_context.c) read the
- * table. A new register is one row. SDM Vol. 4, "Architectural MSRs"; Vol. 3, "Architectural
+ * table. A new register needs one row. SDM Vol. 4, "Architectural MSRs"; Vol. 3, "Architectural
  * Performance Monitoring", "Last Branch Records", "Intel Processor Trace"; Linux's msr-index.h for
  * the two blocks of reload values.
  */
@@ -11,25 +11,25 @@
 
 #define LEGACY_GENERAL 10 /* general counters with indices below 0x1900: up to IA32_PMC9 */
 #define RELOAD_GENERAL 8
-#define LEAF_23H_COUNTERS BIT(1) /* EAX of subleaf 0: subleaf 1 exists */
+#define LEAF_23H_COUNTERS BIT(1) /* in EAX of subleaf 0: subleaf 1 exists */
 
 enum counters {
     ALL,     /* one user's state, whatever counters exist */
     GENERAL, /* `step` registers for each general counter that this processor has */
-    FIXED,   /* the same for fixed counters */
+    FIXED,   /* the same, for fixed counters */
     NONE,    /* not a user's state, or switched by hand */
 };
 enum names {
     UP_TO_5_SHORT = 1, /* without full-width writes */
     UP_TO_5_FULL = 2,
     UP_TO_5 = UP_TO_5_SHORT | UP_TO_5_FULL,
-    FROM_6 = 4, /* other names for these, and for more of them */
+    FROM_6 = 4, /* other names for the same registers, and for more of them */
     ANY = UP_TO_5 | FROM_6,
 };
 
 /* The purpose of a row, in the table's order. */
 enum purpose {
-    COUNT,       /* registers that count, and those that must be off meanwhile */
+    COUNT,       /* registers that count, and those that must be off while others count */
     SAMPLE,      /* only precise sampling needs them */
     RECORD,      /* branch records: they belong to debugging, so they exist without a PMU, too */
     RECORD_ARCH, /* architectural branch records, if CPUID may show them */
@@ -42,10 +42,10 @@ static const struct block {
     uint32_t last;          /* MSR index, included */
     enum counters counters; /* the counters that the registers belong to */
     enum names names;       /* PMU versions that have these names */
-    uint32_t step;          /* from one counter's registers to the next counter's */
+    uint32_t step;          /* number of indices from one counter to the next */
 } blocks[] = {
-    /* The registers of a PMI's handler and of a context switch come first: policy=intercept
-     * searches here. */
+    /* The registers that a PMI's handler and a context switch use come first, because
+     * policy=intercept searches this table. */
     {COUNT, IA32_PERF_GLOBAL_STATUS, IA32_PERF_GLOBAL_INUSE, NONE, ANY, 1},
     {COUNT, IA32_A_PMC0, IA32_A_PMC0 + LEGACY_GENERAL - 1, GENERAL, UP_TO_5_FULL, 1},
     {COUNT, IA32_PERFEVTSEL0, IA32_PERFEVTSEL0 + LEGACY_GENERAL - 1, GENERAL, UP_TO_5, 1},
@@ -55,7 +55,8 @@ static const struct block {
     {COUNT, IA32_PMC_GP0_CTR, IA32_PMC_FX0_CTR - 1, GENERAL, FROM_6, PMC_STEP},
     {COUNT, IA32_PMC_FX0_CTR, IA32_PMC_FX31_LAST, FIXED, FROM_6, PMC_STEP},
     {COUNT, MSR_PERF_METRICS, MSR_PERF_METRICS, ALL, ANY, 1},
-    /* Otherwise a host counter would write a record into the guest's buffer. */
+    /* This row is for COUNT, because a host counter would otherwise write a record into the guest's
+     * buffer. */
     {COUNT, IA32_PEBS_ENABLE, IA32_PEBS_ENABLE, ALL, ANY, 1},
     {COUNT, MSR_PEBS_FRONTEND, MSR_PEBS_FRONTEND, ALL, ANY, 1},
     {COUNT, MSR_OFFCORE_RSP_0, MSR_OFFCORE_RSP_1, ALL, ANY, 1},

@@ -35,10 +35,10 @@ const char *pmu_switch_name(enum global_ctrl_switch how)
 }
 
 /* CPUID names the counters (SDM Vol. 3, "Architectural Performance Monitoring Version 2"). On
- * hybrid processors CPUID only names the counters that all cores have. P-cores accept more bits,
- * and bit 48 (Linux, arch/x86/events/intel/core.c). So try each bit. Counters that firmware has
- * left on are frozen meanwhile. Nothing can freeze counters before version 4, but no processor of
- * those versions is hybrid. */
+ * hybrid processors, however, CPUID names only the counters that all cores have. P-cores accept
+ * more counter bits, and bit 48 (Linux, arch/x86/events/intel/core.c). So try each bit. During the
+ * trial, counters that firmware has left on are frozen. Nothing can freeze counters before version
+ * 4, but no processor of those versions is hybrid. */
 static uint64_t probe_global_ctrl_bits(const struct cpu_pmu *pmu)
 {
     struct pmu_facts facts = pmu_read_facts();
@@ -62,9 +62,9 @@ static void set_list_entry(struct cpu *cpu, enum pmu_list_entry entry, uint32_t 
     cpu->pmu.host_list[entry] = (struct msr_entry){index, 0, host};
 }
 
-/* The entry loads from where the exit stored, so root mode has no work at all. A list begins with
- * GLOBAL_CTRL or after it, and ends with PEBS_ENABLE or before it. Pointers are physical addresses
- * here, because mm/host_paging.c maps one to one. */
+/* The entry loads from where the exit stored, so root mode has no work at all. A list may leave out
+ * GLOBAL_CTRL at its start and PEBS_ENABLE at its end. Pointers are physical addresses here,
+ * because mm/host_paging.c maps memory one to one. */
 static void set_msr_lists(struct cpu_pmu *pmu)
 {
     bool lists = pmu->global_ctrl == GLOBAL_CTRL_LISTS;
@@ -124,7 +124,8 @@ void pmu_set_global_ctrl(struct cpu *cpu, uint64_t value)
         cpu->pmu.guest_list[PMU_LIST_GLOBAL_CTRL].value = value;
 }
 
-/* A write goes to the register once, so that a bad value faults. Nothing counts meanwhile. */
+/* A write goes to the register once, so that a bad value faults. Nothing counts during this
+ * write. */
 static bool access_pebs_enable(struct cpu *cpu, uint64_t *value, bool write)
 {
     uint64_t *own = &cpu->pmu.guest_list[PMU_LIST_PEBS_ENABLE].value;
@@ -140,10 +141,10 @@ static bool access_pebs_enable(struct cpu *cpu, uint64_t *value, bool write)
     return true;
 }
 
-/* Architectural PEBS writes its records to this buffer by physical addresses. It bypasses the EPT
- * where VMX does not translate them (SDM Vol. 3, "Translation of Guest-Physical Addresses Used by
- * Architectural PEBS"), so the guest must be able to write each page of the buffer. The low bits
- * are the number of pages, as a power of two (Linux, arch/x86/events/intel/ds.c); the processor
+/* Architectural PEBS writes its records to this buffer by physical addresses. If VMX does not
+ * translate them, PEBS bypasses the EPT (SDM Vol. 3, "Translation of Guest-Physical Addresses Used
+ * by Architectural PEBS"). So the guest must be able to write each page of the buffer. The low bits
+ * are the number of pages, as a power of two (Linux, arch/x86/events/intel/ds.c). The processor
  * refuses reserved values. */
 static bool is_pebs_buffer_allowed(const struct cpu *cpu, uint64_t value)
 {
@@ -156,8 +157,9 @@ static bool is_pebs_buffer_allowed(const struct cpu *cpu, uint64_t value)
     return false;
 }
 
-/* Bit 37 of a general counter's event select, bit 33 of a fixed counter's field (Linux, commit
- * "perf/x86/intel: Add support for rdpmc user disable feature"); reserved before version 6. */
+/* The bit is bit 37 of a general counter's event select, or bit 33 of a fixed counter's field
+ * (Linux, commit "perf/x86/intel: Add support for rdpmc user disable feature"). Before version 6,
+ * both bits are reserved. */
 bool pmu_is_denied_to_user(uint32_t counter)
 {
     uint32_t n = (uint16_t)counter;
@@ -170,9 +172,10 @@ bool pmu_is_denied_to_user(uint32_t counter)
 }
 
 /* With policy=intercept the guest's accesses to the PMU exit, and root mode performs them on the
- * hardware: the floor of any trap-and-emulate. The counters do not count in root mode, so they hold
- * what the guest's instruction would have found. GLOBAL_CTRL is 0 in root mode: the guest's value
- * lives in the VMCS or in the MSR list. SDM Vol. 3, "Performance Monitoring". */
+ * hardware. This is the least that any trap-and-emulate does. The counters do not count in root
+ * mode, so they hold what the guest's instruction would have found. GLOBAL_CTRL is 0 in root mode,
+ * and the guest's value lives in the VMCS or in the MSR list. SDM Vol. 3, "Performance
+ * Monitoring". */
 bool pmu_access_register(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
 {
     if (!cpu->boot->options.pmu)

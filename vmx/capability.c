@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Reads this processor's VMX capabilities, and makes the checks that come before any control: that
- * the processor has VMX, that firmware allows it, and that there is a PMU. Changes no state.
- * SDM Vol. 3, "Discovering Support for VMX", "Enabling and Entering VMX Operation".
+ * Reads this processor's VMX capabilities, and makes the checks that come before any check of a
+ * control: the processor has VMX, firmware allows VMX, and there is a PMU. Changes no state. SDM
+ * Vol. 3, "Discovering Support for VMX", "Enabling and Entering VMX Operation".
  */
 #include "vmx/capability.h"
 
@@ -33,8 +33,8 @@ void vmx_capability_read(struct vmx_capability *c)
 {
     c->basic = rdmsr(IA32_VMX_BASIC);
     c->misc = rdmsr(IA32_VMX_MISC);
-    /* Hide PT if it can also send output to a trace transport subsystem: that output would have no
-     * guest-physical address. */
+    /* Hide PT if it can also send output to a trace transport subsystem, because that output would
+     * have no guest-physical address. */
     if (!(cpuid_extended_features().ebx & CPUID_7_EBX_PT) ||
         (cpuid(CPUID_LEAF_PT, 0).ecx & CPUID_14_ECX_OUTPUTS) != CPUID_14_ECX_SINGLE_RANGE)
         c->misc &= ~VMX_MISC_PT;

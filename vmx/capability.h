@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What VMX can do on this processor, and the controls chosen from that.
+ * The VMX capabilities of this processor, and the VMX controls chosen from them.
  * SDM Vol. 3, Appendix "VMX Capability Reporting Facility".
  */
 #pragma once
@@ -30,7 +30,7 @@ struct vmx_controls {
 
 /* Returns whether `bit` of `set` may be 1. */
 bool vmx_allows_control(const struct vmx_capability *c, enum control_set set, uint32_t bit);
-/* The same, for a control that PMUvisor needs. False: *r says that `name` is missing. */
+/* Does the same for a control that PMUvisor needs. False: *r says that `name` is missing. */
 bool vmx_require_control(const struct vmx_capability *c, enum control_set set, uint32_t bit,
                          const char *name, struct refusal *r);
 
@@ -52,7 +52,7 @@ uint64_t read_arch_capabilities(void);
 void vmx_capability_read(struct vmx_capability *c);
 
 /* Chooses the controls for these options. False: *r names the first control or capability that is
- * missing, or that cannot be turned off. Pure: everything it knows of the processor is in *c. */
+ * missing, or that cannot be turned off. Pure: all knowledge of the processor comes from *c. */
 bool vmx_controls_choose(const struct vmx_capability *c, const struct options *o,
                          struct vmx_controls *out, struct refusal *r);
 

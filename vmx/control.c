@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The VMX controls that PMUvisor needs, wants, or cannot have: one table, and the functions that
- * check it and derive the control values from it. Pure, so that it can be tested on the host.
+ * The VMX controls that PMUvisor needs, wants, or must have off: one table, and the functions that
+ * check the table and derive the control values from it. Pure, so that tests can run on the host.
  * SDM Vol. 3, Appendix "VMX Capability Reporting Facility"; "VM-Execution Control Fields".
  */
 #include "vmx/capability.h"
@@ -14,8 +14,8 @@
 
 enum need {
     REQUIRED,        /* refused without it */
-    OPTIONAL,        /* on if the processor has it */
-    FOR_PMU,         /* the same, but only with pmu=on */
+    OPTIONAL,        /* on if the processor has this control */
+    FOR_PMU,         /* on if the processor has this control, but only with pmu=on */
     FOR_NMI_EXITING, /* used while NMIs are trapped; policies msr and intercept need it */
     TO_STEP,         /* refused without it; on while the guest executes one instruction */
     FOR_PT,          /* on with pt=on if the processor has all of these */
@@ -27,7 +27,7 @@ struct control_row {
     enum control_set set;
     enum need need;
     uint32_t bit;
-    uint32_t partner; /* the bit in SET_ENTRY or SET_EXIT that must go with this one; 0: none */
+    uint32_t partner; /* a bit in SET_ENTRY or SET_EXIT that must be allowed as well; 0: none */
 };
 
 static const struct control_row rows[] = {
@@ -90,7 +90,8 @@ static const struct control_row rows[] = {
 };
 
 /* The default1 class: reserved controls that must be 1, and controls that the SDM lists with them.
- * Without CR3-load and CR3-store exiting, which the newer capability MSRs allow to be 0. */
+ * CR3-load and CR3-store exiting are left out, because the newer capability MSRs allow them to be
+ * 0. */
 static const uint32_t default1[SET_COUNT] = {
     [SET_PIN] = 0x00000016,
     [SET_PRIMARY] = 0x0401e172 & ~(uint32_t)(PRIMARY_CR3_LOAD_EXITING | PRIMARY_CR3_STORE_EXITING),
@@ -138,8 +139,8 @@ static bool is_row_available(const struct vmx_capability *c, const struct contro
     return row->partner == 0 || vmx_allows_control(c, other, row->partner);
 }
 
-/* Without any one of these controls, the guest's traces would include root mode, or the processor
- * would write a trace past the EPT. */
+/* Returns whether the guest gets Intel PT. If any one of the FOR_PT controls were missing, the
+ * guest's traces would include root mode, or the processor would write a trace past the EPT. */
 static bool can_expose_pt(const struct vmx_capability *c, const struct options *o)
 {
     bool whole = o->pt && o->pmu && c->misc & VMX_MISC_PT;

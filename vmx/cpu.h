@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * One struct per processor. Root mode reaches its own through GS. Other mutable state is the
- * log, the page pool, and the list of processors with the state of their end (vmx/root/end.c).
- * The exit path writes none of it, so processors never share a cache line of it on an exit.
+ * One struct per processor. Root mode reaches its processor's struct through GS. The other mutable
+ * state is the log, the page pool, and the list of processors with the state of their end
+ * (vmx/root/end.c). The exit path writes none of this other state, so processors never share one of
+ * its cache lines on an exit.
  */
 #pragma once
 
@@ -20,7 +21,7 @@
 #include "x86.h"
 
 /* General-purpose registers, numbered as the processor numbers them (SDM Vol. 3, "Exit
- * Qualification for Control-Register Accesses"): a register number from hardware is an index. */
+ * Qualification for Control-Register Accesses"), so a register number from hardware is an index. */
 enum gpr {
     GPR_RAX,
     GPR_RCX,
@@ -64,22 +65,22 @@ enum pmu_list_entry { PMU_LIST_GLOBAL_CTRL, PMU_LIST_PEBS_ENABLE, PMU_LIST };
 struct branch_records {
     uint32_t control; /* the MSR that turns branch records on and off */
     uint32_t from;    /* the MSR with the first record's FROM */
-    uint64_t on;      /* the value of `control` that turns them on; 0 turns them off */
+    uint64_t on;      /* the value of `control` that turns branch records on; 0 turns them off */
 };
 
 struct cpu_pmu {
     enum global_ctrl_switch global_ctrl;
     uint64_t global_ctrl_valid;      /* bits that the processor has; only with policy=intercept */
     uint64_t global_ctrl_loaded;     /* the value that the VMCS loads at the next entry */
-    struct pmu_registers *registers; /* what a full switch saves and loads, see pmu/pmu_context.c */
+    struct pmu_registers *registers; /* saved and loaded by a full switch, see pmu/pmu_context.c */
     struct pmu_context *guest;       /* the guest's PMU while the host uses the hardware */
     struct pmu_context *host;        /* the host's PMU while the guest uses the hardware */
     bool status_set;                 /* IA32_PERF_GLOBAL_STATUS_SET exists: version 4 and later */
     bool can_run_host_work;          /* the processor has every register that host work writes */
     struct host_work *host_work;     /* not NULL while the host uses the PMU */
     unsigned trapped; /* the number of leading rows of pmu/pmu_registers.c that exit */
-    const struct branch_records *records; /* NULL: the processor has none of a known kind */
-    bool pebs_switched; /* the MSR lists switch PEBS, which is not isolated: see pmu/pebs.c */
+    const struct branch_records *records; /* NULL: no branch records of a known kind */
+    bool pebs_switched; /* PEBS is not isolated, so the MSR lists switch it: see pmu/pebs.c */
     /* The VMCS uses only the entries that this processor needs. */
     struct msr_entry guest_list[PMU_LIST]; /* stored at exits and loaded at entries */
     struct msr_entry host_list[PMU_LIST];  /* loaded at exits */
@@ -89,7 +90,7 @@ struct cpu_pmu {
 enum nmi_source { SOURCE_HOST_PMI, SOURCE_BACKTRACE, SOURCE_PLATFORM, SOURCE_COUNT };
 
 struct nmi_source_count {
-    uint64_t raised; /* sent by software here; hardware's NMIs are unknown until they are handled */
+    uint64_t raised; /* sent here by software; NMIs from hardware are unknown until handled */
     /* Indexed by enum nmi_found: claimed by the root NMI handler or at an NMI exit; taken by the
      * guest and found at a later exit; handed back by the guest's hypercall. */
     uint64_t found[3];
@@ -103,30 +104,30 @@ struct cpu_nmi {
     bool held;        /* during host work: an NMI for the guest waits */
 
     uint32_t notes; /* everything that is under way: NOTE_* in nmi/notes.h */
-    /* The bits that an exit looks at. A bit is 0 if its step is switched off. */
+    /* The bits that an exit looks at. A bit is 0 if its bookkeeping step is switched off. */
     uint32_t notes_mask;   /* bits of `notes` */
     uint32_t unblock_mask; /* bits of the guest's interruptibility state */
 
     bool guest_started;    /* false before the first entry and while the guest waits for a SIPI */
-    uint64_t before_guest; /* NMIs taken in root mode during that time; they belong to nobody */
+    uint64_t before_guest; /* NMIs taken in root mode while that is false; they belong to nobody */
 
     uint64_t exits;     /* NMIs that exited */
     uint64_t injected;  /* virtual NMIs injected into the guest */
     uint64_t root;      /* NMIs taken in root mode */
-    uint64_t forwarded; /* of those taken in root mode: sent to the guest again */
-    uint64_t dropped;   /* of those taken in root mode: lost to host and guest, because the local
-                           APIC was globally disabled or stuck */
-    uint64_t unblocked; /* exits with NMIs blocked, which the IRET helper unblocked */
+    uint64_t forwarded; /* NMIs taken in root mode and sent to the guest again */
+    uint64_t dropped; /* NMIs taken in root mode and lost to host and guest, because the local APIC
+                         was globally disabled or stuck */
+    uint64_t unblocked; /* exits with NMIs blocked, where the IRET helper unblocked them */
     struct nmi_source_count source[SOURCE_COUNT];
     uint64_t backtrace_rip; /* where the last backtrace request found this processor */
-    bool backtrace_in_root; /* whether that was in root mode */
+    bool backtrace_in_root; /* backtrace_rip is in root mode */
 };
 
 /* The state of apic=trap, see vmx/exit/apic_trap.c. */
 #define GUEST_WINDOWS 8
 struct cpu_apic {
     uint64_t page; /* the xAPIC's registers, not mapped for the guest; 0 with apic=pass */
-    struct host_window window[GUEST_WINDOWS]; /* onto the guest's page tables and code */
+    struct host_window window[GUEST_WINDOWS]; /* windows onto the guest's page tables and code */
 };
 
 /* The guest's control registers, see vmx/exit/cr.c. */
@@ -144,16 +145,16 @@ struct cpu_sipi {
 
 /* The hypervisor's tick, see vmx/exit/tick.c. */
 struct cpu_tick {
-    bool runs;         /* on this processor */
-    uint64_t branches; /* of the host work that waits for the next tick; 0: none */
-    uint64_t period;   /* its PMI period, in branches */
+    bool runs;         /* the tick runs on this processor */
+    uint64_t branches; /* branches of the host work that waits for the next tick; 0: none */
+    uint64_t period;   /* the PMI period of that work, in branches */
 };
 
 struct cpu;
 typedef void (*exit_handler)(struct cpu *cpu);
 typedef int64_t (*hypercall)(struct cpu *cpu);
 
-/* How the answer for one CPUID leaf is changed, see vmx/exit/cpuid.c. */
+/* The changes to the answer for one CPUID leaf, see vmx/exit/cpuid.c. */
 struct cpuid_filter {
     uint32_t keep[4]; /* bits of EAX, EBX, ECX and EDX that the guest sees */
     uint32_t add_ecx; /* bits of ECX that the guest sees as 1 */
@@ -174,8 +175,8 @@ struct cpu {
     struct cpu *self;        /* GS:0 */
     uint64_t gpr[GPR_COUNT]; /* the guest's registers while in root mode; RSP is in the VMCS */
 
-    exit_handler handlers[EXIT_REASON_COUNT + 1]; /* the last: every reason past the table */
-    uint64_t exits[EXIT_REASON_COUNT + 1];        /* counts, indexed in the same way */
+    exit_handler handlers[EXIT_REASON_COUNT + 1]; /* the last one is for reasons past the table */
+    uint64_t exits[EXIT_REASON_COUNT + 1];        /* counts of exits, with the same index */
     uint64_t exit_cycles[EXIT_REASON_COUNT];      /* only with stats=cycles */
     uint64_t refused; /* attempts of the guest that were refused, see may_log_refusal() */
 
@@ -197,8 +198,8 @@ struct cpu {
 
     uint32_t apic_id;
     bool in_vmx;   /* the processor is in VMX operation */
-    bool starting; /* another processor is starting this one: a fault ends this one alone */
-    bool ended;    /* another processor stopped this one and reads where: cpu_nmi.backtrace_rip */
+    bool starting; /* another processor is starting this one, so a fault ends only this one */
+    bool ended;    /* another processor stopped this one, and reads its place (backtrace_rip) */
     uint64_t ept_root;
     uint64_t host_cr3;
     void *vmxon_region;
@@ -215,8 +216,8 @@ struct cpu {
     struct cpu_apic apic;
 };
 
-/* Counts a refusal. Returns whether to log it. The limit exists because a line costs a millisecond
- * or more in root mode, and a guest may try in a loop. */
+/* Counts a refusal, and returns whether to log it. The limit exists because a line in the log costs
+ * a millisecond or more in root mode, and a guest may try again in a loop. */
 #define REFUSALS_LOGGED 16
 static inline bool may_log_refusal(struct cpu *cpu) { return cpu->refused++ < REFUSALS_LOGGED; }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The decoder: prefixes, opcode, ModRM with SIB and displacement, immediate. Of the address bytes
- * only the length matters: the exit has already told where the access goes.
+ * The decoder: prefixes, opcode, ModRM with SIB and displacement, immediate. Only the length of the
+ * address bytes matters, because the exit has already reported the address.
  * SDM Vol. 2, "Instruction Format", "ModR/M and SIB Bytes", "REX Prefixes".
  */
 #include "vmx/decode.h"
@@ -17,9 +17,9 @@
 #define OPCODE_XCHG 0x87
 #define OPCODE_STORE 0x89
 #define OPCODE_LOAD 0x8b
-#define OPCODE_LOAD_OFFSET 0xa1 /* into EAX, from an address without ModRM */
+#define OPCODE_LOAD_OFFSET 0xa1 /* loads EAX from an address without ModRM */
 #define OPCODE_STORE_OFFSET 0xa3
-#define OPCODE_STORE_IMMEDIATE 0xc7 /* with a reg field of 0 */
+#define OPCODE_STORE_IMMEDIATE 0xc7 /* if the reg field is 0 */
 
 #define MOD_SHIFT 6
 #define MOD_REGISTER 3
@@ -44,9 +44,10 @@ static uint8_t next_byte(struct cursor *c)
 
 static bool is_rex(uint8_t byte) { return (byte & 0xf0) == REX; }
 
-/* Prefixes that do not matter here. LOCK changes nothing: if it is not allowed, the processor
- * raised #UD before any access. Segment and address size only change the address, which is known.
- * (The address size also sets the length of an address without ModRM.) */
+/* Returns whether `byte` is a prefix that does not matter here. LOCK does not matter: if LOCK is
+ * not allowed, the processor has raised #UD before any access. Segment and address size only change
+ * the address, which is known. (The address size also sets the length of an address without
+ * ModRM.) */
 static bool is_ignored_prefix(uint8_t byte)
 {
     return (byte & 0xe7) == 0x26 /* ES, CS, SS, DS */ || (byte & 0xfe) == 0x64 /* FS, GS */ ||
@@ -70,7 +71,7 @@ static bool decode_form(struct cursor *c, struct instruction *out)
                   opcode == OPCODE_STORE_OFFSET || out->has_immediate;
     if (rex & REX_W || (!out->loads && !out->stores))
         return false;
-    if (offset) { /* it has the size of an address; SDM Vol. 2, "MOV" */
+    if (offset) { /* the offset has the size of an address; SDM Vol. 2, "MOV" */
         c->at += short_address ? sizeof(uint32_t) : sizeof(uint64_t);
         return true; /* out->reg is RAX, whatever REX says */
     }

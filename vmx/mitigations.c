@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What root mode must do at exits and entries so that the guest learns nothing of root mode by
- * speculative execution. The choice follows what the processor reports about itself, and entry.asm
- * carries it out. Other hyperthreads are not covered. SDM Vol. 2, "CPUID", leaf 07H; Vol. 4,
- * "IA32_ARCH_CAPABILITIES"; Intel, "Software Security Guidance": L1 terminal fault,
- * microarchitectural data sampling, branch target injection, return stack buffer.
+ * Chooses what root mode must do at exits and entries so that the guest learns nothing about root
+ * mode through speculative execution. The choice depends on what the processor reports about
+ * itself. entry.asm carries out the choice. Other hyperthreads are not covered. SDM Vol. 2,
+ * "CPUID", leaf 07H; Vol. 4, "IA32_ARCH_CAPABILITIES"; Intel, "Software Security Guidance": L1
+ * terminal fault, microarchitectural data sampling, branch target injection, return stack buffer.
  */
 #include "vmx/mitigations.h"
 

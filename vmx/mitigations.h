@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Mitigations of speculative execution at exits and entries.
+ * Mitigations against speculative execution at exits and entries.
  */
 #pragma once
 
 #include "vmx/cpu.h"
 
-/* Returns what a processor with these capabilities needs and offers, as MITIGATION bits of
- * hypercall.h. `leaf_7` is its CPUID.(7, 0), and `capabilities` its IA32_ARCH_CAPABILITIES. Pure.
- */
+/* Returns the mitigations that a processor with these capabilities needs and offers, as MITIGATION
+ * bits of hypercall.h. `leaf_7` is its CPUID.(7, 0), and `capabilities` its IA32_ARCH_CAPABILITIES.
+ * Pure. */
 uint32_t mitigations_needed(struct cpuid_result leaf_7, uint64_t capabilities);
 /* Sets cpu->mitigations as the options say. Call it before the VMCS is set up. */
 void mitigations_setup(struct cpu *cpu);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Derives what applies on this machine from what the user asked for. Pure, except for the
- * experiments' answers.
+ * Derives the settings that apply on this machine from the options that the user chose. Pure,
+ * except for the experiments' answers.
  */
 #include "vmx/settings.h"
 

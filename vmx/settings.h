@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Derives what applies on this machine from what the user asked for.
+ * Derives the settings that apply on this machine from the options that the user chose.
  */
 #pragma once
 

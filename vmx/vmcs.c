@@ -38,7 +38,7 @@ void vmcs_zero(uint16_t encoding)
 void vmcs_zero_all(void)
 {
     for (unsigned i = 0; i < LENGTH_OF(fields); i++)
-        vmcs_zero(fields[i].encoding); /* for a read-only field this fails, which changes nothing */
+        vmcs_zero(fields[i].encoding); /* a read-only field refuses this, and nothing changes */
 }
 
 void vmcs_write_segment(enum segment s, uint16_t selector, uint64_t base, uint32_t limit,

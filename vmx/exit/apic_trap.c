@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The trapped local APIC of the thesis's KVM, without its emulation: the guest's accesses exit, and
- * go to the hardware unchanged. So when a guest unmasks LVTPC, the hypervisor unmasks it on the
- * physical APIC. That is what the thesis adds to KVM. Every access costs an exit, and this policy
- * exists to measure that cost. In xAPIC mode, the EPT does not map the page of registers, and
+ * The trapped local APIC of the thesis's KVM, without KVM's emulation: the guest's accesses exit,
+ * and go to the hardware unchanged. So when a guest unmasks LVTPC, the hypervisor unmasks LVTPC on
+ * the physical APIC. The thesis adds this unmasking to KVM. Every access costs an exit, and this
+ * policy exists to measure that cost. In xAPIC mode, the EPT does not map the page of registers, so
  * accesses arrive here. In x2APIC mode, the MSRs exit (vmx/exit/msr.c). Both are set up once, so
- * the guest changes the mode at will. CR8 exits in neither mode, just as with KVM's TPR shadow.
+ * the guest may change the mode at will. CR8 exits in neither mode, just as with KVM's TPR shadow.
  * This file touches the local APIC and the guest's registers in the VMCS and struct cpu. SDM Vol.
  * 3, "Local APIC"; thesis, section 3.2.2, "PMI Masking".
  *
  * Root NMIs: the NMI handler may send an NMI through the ICR between any two instructions here
- * (apic/apic.c). The handler waits until the ICR is idle, and restores the high half. So it may run
- * between the guest's writes of the high and of the low half, which are two exits. It may also run
- * between the read and the write of an instruction that does both. Each of these is a separate
- * 32-bit access, nothing is kept in between except the value that was read, and the guest's
- * destination is in place when the guest's command is written. The low half then reads as the last
- * command that was sent, which no guest can rely on. In x2APIC mode the ICR is one MSR, written by
- * one instruction.
+ * (apic/apic.c). The handler waits until the ICR is idle, and restores the high half. So the
+ * handler may run between the guest's writes of the high and of the low half, which are two exits.
+ * The handler may also run between the read and the write of an instruction that does both. Each
+ * read or write is a separate 32-bit access. Nothing is kept in between except the value that was
+ * read, and the guest's destination is in place when the guest's command is written. Afterwards,
+ * the low half reads as the last command that was sent, but no guest can rely on the low half's
+ * value. In x2APIC mode the ICR is one MSR, written by one instruction.
  */
 #include "vmx/exit/apic_trap.h"
 
@@ -27,14 +27,14 @@
 #include "vmx/decode.h"
 #include "vmx/exit/exit.h"
 
-/* ---- guest code. The guest's page tables translate its linear address to a guest-physical
- * address. Root mode does not map guest memory, and reads it through windows in the hypervisor's
- * own page tables. It reads only what the EPT maps for the guest as memory: not the hypervisor's
- * own memory, not devices, to which the guest's tables may point by now, and no address that the
- * processor does not have. A window keeps its page until another page needs the window, so a guest
- * that comes back to the same code costs no INVLPG. A window remembers only which memory it shows,
- * never the contents, and the EPT does not change after the start. SDM Vol. 3, "Paging"; "Guest
- * Register State". ---- */
+/* ---- guest code. The guest's page tables translate the code's linear address to a guest-physical
+ * address. Root mode does not map guest memory, and reads guest memory through windows in the
+ * hypervisor's own page tables. Root mode reads only what the EPT maps for the guest as memory. So
+ * it reads neither the hypervisor's own memory, nor devices, to which the guest's tables may point
+ * by now, nor addresses that the processor does not have. A window keeps its page until another
+ * page needs the window, so a guest that comes back to the same code costs no INVLPG. A window
+ * remembers only which memory it shows, never the contents, and the EPT does not change after the
+ * start. SDM Vol. 3, "Paging"; "Guest Register State". ---- */
 
 /* Returns the byte at a guest-physical address, seen through a window, or NULL if it is not the
  * guest's memory. The EPT is an identity map and reaches at most to MAXPHYADDR, so the window's
@@ -54,7 +54,7 @@ static const void *map_guest_byte(void *context, uint64_t address)
     return (const uint8_t *)window->page + address % PAGE_SIZE;
 }
 
-/* Reads up to `count` bytes, at most to the end of the page. Returns how many. */
+/* Reads up to `count` bytes, at most to the end of the page. Returns the number of bytes read. */
 static unsigned read_guest_code(struct cpu *cpu, uint64_t linear, uint8_t *out, unsigned count)
 {
     unsigned levels = vmcs_read_natural(VMCS_GUEST_CR4) & CR4_LA57 ? TABLE_LEVELS + 1
@@ -134,13 +134,14 @@ bool apic_trap_access(struct cpu *cpu, uint64_t address, uint64_t qualification)
 
     /* No instruction made the access if it is a walk of the guest's page tables, an event's
      * delivery through the guest's IDT and stack, or a record that the processor stores on its own.
-     * And code is not fetched from registers. */
+     * Nor is code fetched from registers. */
     if ((qualification & (EPT_VIOLATION_LINEAR_VALID | EPT_VIOLATION_TRANSLATED)) !=
             (EPT_VIOLATION_LINEAR_VALID | EPT_VIOLATION_TRANSLATED) ||
         qualification & (EPT_VIOLATION_FETCH | EPT_VIOLATION_ASYNCHRONOUS) ||
         vmcs_read_32(VMCS_IDT_VECTORING_INFORMATION) & INTERRUPTION_VALID)
         return false;
-    /* An aligned access cannot reach beyond the page, the only one that root mode maps there. */
+    /* Refuse unaligned accesses: an aligned access cannot reach beyond this page, and root mode
+     * maps no other page there. */
     if (address % sizeof(uint32_t) != 0)
         return false;
     if (decode_guest_code(cpu, rip, &instruction)) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * apic=trap: every access of the guest to its local APIC exits, and root mode does it for the
- * guest. Thesis, section 3.2.2, "PMI Masking".
+ * apic=trap: every access of the guest to its local APIC exits, and root mode does the access for
+ * the guest. Thesis, section 3.2.2, "PMI Masking".
  */
 #pragma once
 
@@ -14,8 +14,8 @@ struct cpu;
  * the page pool is used up. */
 bool apic_trap_setup(struct cpu *cpu);
 
-/* Handles an EPT violation at guest-physical `address` inside that page. Does the access on the
- * hardware and moves the guest past the instruction. If PMUvisor does not know the instruction, the
- * guest gets #GP, and one line in the log says where. Returns false, and does nothing, if this is
- * no aligned data access of an instruction. */
+/* Handles an EPT violation at guest-physical `address` inside the APIC's page. Does the access on
+ * the hardware and moves the guest past the instruction. If PMUvisor does not know the instruction,
+ * the guest gets #GP, and one line in the log says where. Returns false, and does nothing, if this
+ * is not an aligned data access by an instruction. */
 bool apic_trap_access(struct cpu *cpu, uint64_t address, uint64_t qualification);

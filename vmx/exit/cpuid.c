@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The guest's CPUID: the processor's own, without what one table hides, plus the hypervisor leaves.
- * A feature is hidden if, on this processor, VMX does not switch its state or does not let the
- * guest execute its instructions. The same table names the other bits that this version knows of
- * the leaves that grow. The guest sees every bit that the table does not hide. If a feature came
- * later, nobody has checked what VMX does with it. SDM Vol. 2, "CPUID"; Vol. 3, "Changes to
- * Instruction Behavior in VMX Non-Root Operation"; for bits that the SDM does not name yet, Linux,
- * tools/arch/x86/kcpuid/cpuid.csv.
+ * The guest's CPUID: the processor's own CPUID, except the bits that one table hides, plus the
+ * hypervisor leaves. A feature is hidden if, on this processor, VMX does not switch its state or
+ * does not let the guest execute its instructions. For leaves that still get new bits, the table
+ * also names all other bits that this version knows. The guest sees every bit that the table does
+ * not hide. This includes features that came later, and nobody has checked what VMX does with
+ * those. SDM Vol. 2, "CPUID"; Vol. 3, "Changes to Instruction Behavior in VMX Non-Root Operation";
+ * for bits that the SDM does not name yet, Linux, tools/arch/x86/kcpuid/cpuid.csv.
  */
 #include "vmx/exit/exit.h"
 
@@ -19,11 +19,11 @@
 #define ANY_SUBLEAF ~0u
 #define WHOLE_LEAF(leaf) leaf, ANY_SUBLEAF, {~0u, ~0u, ~0u, ~0u}
 
-#define HYPERVISOR_LEAVES 0x10000000u /* 0x40000000 .. 0x4fffffff are never hardware's */
+#define HYPERVISOR_LEAVES 0x10000000u /* hardware never has 0x40000000 .. 0x4fffffff */
 
 enum reg { EAX, EBX, ECX, EDX };
 
-/* When a row's bits are hidden: never, always, or if an option or a control is off. */
+/* The condition for hiding a row's bits: never, always, or if an option or a control is off. */
 enum when {
     NEVER,
     ALWAYS,
@@ -42,7 +42,7 @@ enum when {
 struct cpuid_row {
     uint32_t leaf;
     uint32_t subleaf; /* or ANY_SUBLEAF */
-    uint32_t bits[4]; /* by enum reg */
+    uint32_t bits[4]; /* indexed by enum reg */
     enum when when;
 };
 
@@ -58,8 +58,8 @@ static const struct cpuid_row rows[] = {
     {7, 1, {BIT(8) /* leaf 23H */, 0, 0, 0}, WITHOUT_PMU},
     {WHOLE_LEAF(0x0a), WITHOUT_PMU},
     {WHOLE_LEAF(0x23), WITHOUT_PMU},
-    /* MONITOR: MWAIT does not exit, and the tick stops in the deep C-states that MWAIT reaches. HLT
-     * stays. */
+    /* MONITOR: MWAIT does not exit, and the tick stops in the deep C-states that MWAIT reaches. The
+     * guest keeps HLT. */
     {1, ANY_SUBLEAF, {0, 0, BIT(3), 0}, WITHOUT_MONITOR},
     {7, 1, {0, 0, 0, BIT(23)}, WITHOUT_MONITOR},
     {WHOLE_LEAF(5), WITHOUT_MONITOR},
@@ -76,7 +76,7 @@ static const struct cpuid_row rows[] = {
     {7, 0, {0, 0, BIT(22), 0}, WITHOUT_RDTSCP},
     {CPUID_LEAF_EXTENDED_1, ANY_SUBLEAF, {0, 0, 0, BIT(27)}, WITHOUT_RDTSCP},
     {CPUID_LEAF_XSAVE, 1, {BIT(3), 0, 0, 0}, WITHOUT_XSAVES},
-    /* "Enable PCONFIG" stays 0. */
+    /* PCONFIG: the control "Enable PCONFIG" stays 0. */
     {7, 0, {0, 0, 0, BIT(18)}, ALWAYS},
     {WHOLE_LEAF(0x1b), ALWAYS},
     /* MSRLIST, PBNDKB: their tertiary controls are not used. FRED, and NMI_SRC with it: the guest
@@ -84,7 +84,7 @@ static const struct cpuid_row rows[] = {
     {7, 1, {BIT(27) | BIT(17) | BIT(20), BIT(1), 0, 0}, ALWAYS},
     /* APX: exits would name R16 to R31, which are not saved (SDM Vol. 3, the table "Exit
      * Qualification for Control-Register Accesses"). Without XCR0[19], see cr.c, no instruction
-     * reaches them. */
+     * reaches these registers. */
     {CPUID_LEAF_XSAVE, 0, {XCR0_APX, 0, 0, 0}, ALWAYS},
     {WHOLE_LEAF(0x29), ALWAYS},
     /* MPX: with BNDCFGS left on, root-mode branches would reset the guest's bounds. */
@@ -112,8 +112,8 @@ static const struct cpuid_row rows[] = {
     /* RDMSR and WRMSRNS with an immediate, URDMSR and UWRMSR: they exit with reasons of their own
      * and get #UD. UTMR, UIRET_UIF: user interrupts. APX_F. */
     {7, 1, {0, 0, BIT(5), BIT(15) | BIT(13) | BIT(17) | BIT(21)}, ALWAYS},
-    /* All other known bits of the leaves that grow. 0DH.1: EBX is a size, and ECX and EDX list the
-     * bits of IA32_XSS. */
+    /* All other known bits of the leaves that still get new bits. 0DH.1: EBX is a size, and ECX and
+     * EDX list the bits of IA32_XSS. */
     {7,
      1,
      {BITS(7, 0) | BITS(12, 10) | BITS(19, 18) | BITS(23, 21) | BIT(26) | BITS(31, 30),
@@ -160,11 +160,11 @@ void cpuid_log_unknown(void)
     log_printf("%s", end);
 }
 
-#define PLACE_NOTHING_HIDDEN 0 /* leaf 0's */
+#define PLACE_NOTHING_HIDDEN 0 /* the place of leaf 0 */
 #define PLACE_LAST_BASIC (CPUID_LEAVES - 2)
 #define PLACE_EXTENDED_1 (CPUID_LEAVES - 1)
-/* Where the table of filters has a leaf of the processor. For a leaf past the highest, the
- * processor returns the data of the highest basic leaf. */
+/* Returns the place that the table of filters has for a leaf of the processor. For a leaf past the
+ * highest, the processor returns the data of the highest basic leaf. */
 static inline unsigned place_of(const struct cpu *cpu, uint32_t leaf)
 {
     if (leaf <= cpu->cpuid.highest)
@@ -272,8 +272,8 @@ void exit_cpuid(struct cpu *cpu)
     skip_instruction(cpu);
 }
 
-/* CPUID in root mode reports root mode's CR4 bits, so the filters add the guest's. From here on, a
- * MOV that changes the guest's bits exits. */
+/* CPUID in root mode reports root mode's CR4 bits, so the filters add the guest's bits. After this
+ * call, a MOV that changes the guest's bits exits. */
 void cpuid_update_for_cr4(struct cpu *cpu)
 {
     uint64_t cr4 = vmcs_read_natural(VMCS_GUEST_CR4);

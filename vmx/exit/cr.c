@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The control-register bits that the guest does not own, and XSETBV. Everything else in CR0, CR3,
- * CR4 and CR8 is the guest's and does not exit.
+ * The control-register bits that the guest does not own, and XSETBV. The guest owns everything else
+ * in CR0, CR3, CR4 and CR8, and no access to it exits.
  * SDM Vol. 3, "Guest/Host Masks and Read Shadows for CR0 and CR4"; Vol. 2, "XSETBV".
  */
 #include "vmx/exit/exit.h"
@@ -20,8 +20,8 @@ uint64_t cr_operand(const struct cpu *cpu, uint64_t qualification)
 }
 
 /* This exit comes after the guest's next instruction, or after the delivery of an event that came
- * in its place. Only an INIT comes before it. By then, a MOV to CR0 or CR4 has been done completely
- * or not at all. SDM Vol. 3, "Monitor Trap Flag". */
+ * in its place. Only an INIT comes before this exit. By the time of this exit, a MOV to CR0 or CR4
+ * has been done completely or not at all. SDM Vol. 3, "Monitor Trap Flag". */
 void exit_monitor_trap(struct cpu *cpu)
 {
     vmcs_set_exiting(PRIMARY_MONITOR_TRAP_FLAG, false);
@@ -35,8 +35,8 @@ void exit_monitor_trap(struct cpu *cpu)
  * monitor trap comes next.
  * CR4: bits that CPUID hides are refused before anything changes. The guest owns the tracked bits
  * until the monitor trap.
- * CR0: NE stays 1 in VMX operation, but the guest reads what it wrote. Because its read shadow has
- * changed, the MOV does not exit again. */
+ * CR0: NE stays 1 in VMX operation, but the guest reads the value that it wrote. Because CR0's read
+ * shadow has changed, the MOV does not exit again. */
 void exit_cr_access(struct cpu *cpu)
 {
     uint64_t qualification = vmcs_read_natural(VMCS_EXIT_QUALIFICATION);
@@ -68,10 +68,10 @@ void exit_xsetbv(struct cpu *cpu)
     uint32_t index = (uint32_t)cpu->gpr[GPR_RCX];
     uint64_t value = (uint32_t)cpu->gpr[GPR_RAX] | cpu->gpr[GPR_RDX] << 32;
 
-    /* The processor's own check of the value is right: root mode uses no XSAVE state, so the
-     * guest's XCR0 simply stays in the register. Its check of the privilege level is not, because
-     * here it would check root mode's level. Hardware checks the guest's level before the exit, but
-     * the emulator does not. */
+    /* The processor's own check of the value is right, because root mode uses no XSAVE state and
+     * the guest's XCR0 simply stays in the register. The processor's own check of the privilege
+     * level is not right, because here it would check root mode's level. Hardware checks the
+     * guest's level before the exit, but the emulator does not. */
     if (index == XCR0 && !(value & XCR0_APX) && guest_cpl() == 0 && xsetbv_safe(index, value))
         skip_instruction(cpu);
     else

@@ -1,13 +1,13 @@
 ; SPDX-License-Identifier: BSD-2-Clause
 ;
-; The way into and out of the guest: one macro, assembled three times. HOST_RIP is one of the three
-; (vmx/start/vmcs_setup.c chooses). The VM exit itself loads RIP, RSP with the top of the root
-; stack, and GS with the address of struct cpu.
-; NMIs need no check before VMRESUME: if root mode takes a guest's NMI, at any instruction here,
-; nmi/nmi.c makes the NMI pending again in hardware. So the last instruction is as safe as the
-; first. Nothing here executes IRET, which would unblock NMIs. If root mode is to take NMIs,
-; handle_nmi_work() calls nmi_unblock() before the handler, and the few handlers that need it call
-; it themselves.
+; The path from the guest to root mode and back: one macro, assembled three times. HOST_RIP points
+; to one of the three copies (vmx/start/vmcs_setup.c chooses). The VM exit itself loads RIP, RSP
+; with the top of the root stack, and GS with the address of struct cpu.
+; NMIs need no check before VMRESUME: if root mode takes an NMI for the guest, at any instruction
+; here, nmi/nmi.c makes the NMI pending again in hardware. So the last instruction is as safe as the
+; first. Nothing here executes IRET, which would unblock NMIs. If root mode must take NMIs,
+; handle_nmi_work() calls nmi_unblock() before the handler. The few handlers that need nmi_unblock()
+; call it themselves.
 ; SDM Vol. 3, "VM Entries", "VM Exits".
 
 bits 64
@@ -18,10 +18,10 @@ default rel
 ; exit.c; pmu/pmu_switch.c
 extern vmx_exit, vmx_exit_timed, vmx_report_entry_failure, pmu_reload_global_ctrl
 
-%define RSB_ENTRIES 32 ; no processor has more
+%define RSB_ENTRIES 32 ; no processor has more entries
 
-; The guest's registers are in struct cpu, in the order in which the processor numbers them; RSP is in
-; the VMCS.
+; The guest's registers are in struct cpu, in the order in which the processor numbers them. RSP is
+; in the VMCS.
 %define GUEST_REGISTERS \
     rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8, r9, r10, r11, r12, r13, r14, r15
 
@@ -48,12 +48,13 @@ extern vmx_exit, vmx_exit_timed, vmx_report_entry_failure, pmu_reload_global_ctr
 %endmacro
 
 section .rodata
-verw_selector: dw ROOT_DS ; in memory, of a writable segment: else VERW may not clear the buffers
+; VERW may fail to clear the buffers unless its operand is in memory and selects a writable segment.
+verw_selector: dw ROOT_DS
 
 ; The mitigations that are on (mitigations.c), at the exit and at the entry. None of them executes
-; IRET, and every register that they use is root mode's, so an NMI may come before or after each of
-; them. An NMI handler that runs before IBRS is set, or after the cache is flushed, has
-; neither protection, but it holds nothing except the hypervisor's addresses.
+; IRET, and they use only registers of root mode, so an NMI may come before or after each of them.
+; An NMI handler that runs before IBRS is set, or after the cache is flushed, lacks that protection.
+; But the handler holds nothing except the hypervisor's addresses.
 %macro MITIGATE_EXIT 0
     test byte [gs:CPU_MITIGATIONS], MITIGATION_RSB
     jz %%filled
@@ -66,11 +67,11 @@ verw_selector: dw ROOT_DS ; in memory, of a writable segment: else VERW may not 
     dec ecx
     jnz %%fill
 %%filled:
-    lfence                      ; no jump around the fill is mere prediction
+    lfence                      ; so that no jump around the fill is mere prediction
     test byte [gs:CPU_MITIGATIONS], MITIGATION_IBRS
     jz %%done
     mov ecx, IA32_SPEC_CTRL
-    rdmsr                       ; the guest writes it without an exit
+    rdmsr                       ; the guest writes this MSR without an exit
     mov [gs:CPU_SPEC_CTRL], eax
     or eax, SPEC_CTRL_IBRS
     wrmsr
@@ -102,8 +103,8 @@ verw_selector: dw ROOT_DS ; in memory, of a writable segment: else VERW may not 
 %%done:
 %endmacro
 
-; HOST_RIP points to %1, HOST_RSP to the top of the root stack, 16-byte aligned. %2 is called between
-; exit and entry. %3: GUARDED tests which mitigations are on, PLAIN has none of these tests.
+; HOST_RIP points to %1, and HOST_RSP to the top of the root stack, 16-byte aligned. %2 is called
+; between exit and entry. %3: GUARDED tests which mitigations are on, PLAIN has none of these tests.
 %define PLAIN 0
 %define GUARDED 1
 %macro WAY_IN 3
@@ -117,8 +118,8 @@ global %1
     mov rdi, [gs:CPU_SELF]
     call %2
     ; The guest's GLOBAL_CTRL. If no VMX control saves it, the exit's MSR-store list has just
-    ; written it to CPU_GLOBAL_CTRL. If the guest has changed it, the VMCS gets the new value. With
-    ; such a control, the two values never differ.
+    ; written it to CPU_GLOBAL_CTRL. If the guest has changed it, the VMCS gets the new value. If a
+    ; control saves it, the two values never differ.
     mov rax, [gs:CPU_GLOBAL_CTRL]
     cmp rax, [gs:CPU_GLOBAL_CTRL_LOADED]
     je %%loaded

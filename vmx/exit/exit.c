@@ -75,8 +75,9 @@ static const uint8_t undefined[] = {
 };
 
 /* After an instruction at the end of a 32-bit segment, EIP is 0. skip_bytes() leaves a carry in RIP
- * instead, and the entry refuses that (SDM Vol. 3, "Checks on Guest RIP, RFLAGS, and SSP"). Handled
- * here, so that exits from 64-bit mode pay nothing. An entry that failed has changed nothing. */
+ * instead, and the entry refuses such a RIP (SDM Vol. 3, "Checks on Guest RIP, RFLAGS, and SSP").
+ * Handled here, so that exits from 64-bit mode pay nothing. An entry that failed has changed
+ * nothing. */
 static bool wrap_eip(uint32_t reason)
 {
     uint64_t rip = vmcs_read_natural(VMCS_GUEST_RIP);
@@ -88,9 +89,9 @@ static bool wrap_eip(uint32_t reason)
 }
 
 /* While STI or MOV SS blocks, or in HLT, an entry requires that BS says whether a single step is
- * due (SDM Vol. 3, "Checks on Guest Non-Register State"). An exit between two instructions need not
- * save it so while MOV SS blocks ("Saving Non-Register State"). Handled here, so that no exit pays
- * for it. After this write, the entry cannot fail for BS again. */
+ * due (SDM Vol. 3, "Checks on Guest Non-Register State"). While MOV SS blocks, an exit between two
+ * instructions need not save BS that way ("Saving Non-Register State"). Handled here, so that no
+ * exit pays for it. After this write, the entry cannot fail because of BS again. */
 static bool correct_single_step(uint32_t reason)
 {
     uint64_t pending = vmcs_read_natural(VMCS_GUEST_PENDING_DEBUG_EXCEPTIONS);
@@ -135,7 +136,7 @@ void handle_nmi_work(struct cpu *cpu)
 {
     if (cpu->blocking & cpu->nmi.unblock_mask) {
         /* An NMI that waited for the guest's IRET arrives at the instruction after nmi_unblock()'s
-         * IRET, whether it is the guest's or the host's. The entry blocks NMIs again. */
+         * IRET, whether the NMI is for the guest or for the host. The entry blocks NMIs again. */
         cpu->nmi.unblocked++;
         nmi_unblock();
     }
@@ -151,7 +152,8 @@ static __attribute__((noinline)) void vmx_exit_with_nmi_work(struct cpu *cpu)
 }
 
 /* The path of every exit: entry.asm, vmx_exit(), the handler in the table, entry.asm.
- * nmi_has_exit_work() is a single test: is root mode to be unblocked, or is an NMI noted? */
+ * nmi_has_exit_work() returns whether root mode must be unblocked or an NMI is noted, which is a
+ * single test. */
 void vmx_exit(struct cpu *cpu)
 {
     cpu->blocking = vmcs_read_32(VMCS_GUEST_INTERRUPTIBILITY_STATE);

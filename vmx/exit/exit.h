@@ -9,7 +9,7 @@
 #include "vmx/exit/outcome.h"
 
 typedef void exit_function(struct cpu *cpu);
-/* Each of these is in the file of its name. */
+/* Each of these is in the file that has its name. */
 exit_function exit_cpuid, exit_io, exit_tick, exit_ept_violation;
 exit_function exit_triple_fault;                              /* does not return */
 exit_function exit_vmcall;                                    /* hypercall.c */
@@ -31,8 +31,8 @@ static inline uint32_t exit_reason(void)
     return reason < EXIT_REASON_COUNT ? reason : EXIT_REASON_COUNT;
 }
 /* entry.asm calls vmx_exit() after every exit, on this processor's root stack. vmx_exit() does the
- * NMI bookkeeping, counts the exit, and calls the handler. The call comes last, so the compiler
- * makes it a jump. */
+ * NMI bookkeeping, counts the exit, and calls the handler. The call of the handler comes last, so
+ * the compiler makes this call a jump. */
 void vmx_exit(struct cpu *cpu);
 /* The last part of vmx_exit(). */
 static inline void count_and_handle(struct cpu *cpu)
@@ -65,15 +65,15 @@ bool tick_schedule_host_work(struct cpu *cpu, uint64_t branches, uint64_t period
 
 /* ---- pt.c: the guest's Intel PT ---- */
 
-/* True if the guest has Intel PT: IA32_RTIT_CTL is in the VMCS. */
+/* Returns whether the guest has Intel PT, so that IA32_RTIT_CTL is in the VMCS. */
 bool pt_is_exposed(void);
 /* Does an access to an Intel PT register. These accesses exit with policy=intercept, or if the
  * guest has no Intel PT. Returns false if the access gets #GP. */
 bool pt_access_register(struct cpu *cpu, uint32_t index, uint64_t *value, bool write);
-/* Handles an EPT violation that is asynchronous to the guest's instruction, by its exit
- * qualification. If the output of a trace caused it, the trace ends with its error set, and what
- * was under way continues. Returns false if no trace caused it. SDM Vol. 3, "Trace-Address
- * Pre-Translation (TAPT)" of "VM Entries". */
+/* Handles an EPT violation that is asynchronous to the guest's instruction. `qualification` is the
+ * exit qualification. If the output of a trace caused the violation, the trace ends with its error
+ * set, and the guest continues with what was under way. Returns false if no trace caused it. SDM
+ * Vol. 3, "Trace-Address Pre-Translation (TAPT)" of "VM Entries". */
 bool pt_report_output_error(struct cpu *cpu, uint64_t qualification);
 
 /* ---- cr.c: the CR4 bits that the guest may not set, and those that are watched. SDM Vol. 3,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * VMCALL: what the guest's kernel can ask for. Numbers and arguments are in include/hypercall.h.
- * All data moves in registers, so no guest memory is read or written.
+ * VMCALL: the requests that the guest's kernel can make. Numbers and arguments are in
+ * include/hypercall.h. All data moves in registers, so no guest memory is read or written.
  */
 #include "vmx/exit/exit.h"
 
@@ -10,9 +10,9 @@
 #include "nmi/host_work.h"
 #include "nmi/nmi.h"
 
-#define HOST_WORK_MAX (1ULL << 32)      /* branches: some seconds */
-#define HOST_WORK_PMIS_MAX (1ULL << 20) /* the same time, at some microseconds each */
-#define HOST_WORK_PERIOD_MIN 100        /* less would leave no time between PMIs */
+#define HOST_WORK_MAX (1ULL << 32)      /* branches, which take some seconds */
+#define HOST_WORK_PMIS_MAX (1ULL << 20) /* PMIs: the same time, at some microseconds each */
+#define HOST_WORK_PERIOD_MIN 100        /* a shorter period would leave no time between PMIs */
 #define LOG_CHUNK 32
 #define ALL_REASONS (~0ULL)
 

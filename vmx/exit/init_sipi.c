@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * INIT and SIPI: the guest's processor after an INIT, its wait for a SIPI, and its start. From an
- * INIT exit to the entry, the code prints nothing, takes no lock and resets nothing: a SIPI that
- * comes before the entry is lost, and the guest sends its last SIPI 20 us after the INIT. SDM Vol.
- * 3, "Processor State After Reset" (the table's column for INIT); "Other Causes of VM Exits";
+ * INIT exit to the entry, the code prints nothing, takes no lock and resets nothing, because a SIPI
+ * that comes before the entry is lost, and the guest sends its last SIPI 20 us after the INIT. SDM
+ * Vol. 3, "Processor State After Reset" (the table's column for INIT); "Other Causes of VM Exits";
  * "Handling Activity States by VMM".
  */
 #include "vmx/exit/init_sipi.h"
@@ -40,7 +40,7 @@ static const uint16_t zero_at_init[] = {
 };
 
 /* Clears all MSRs that an INIT clears and that are not in the VMCS. An INIT keeps the other MSRs. A
- * processor may lack the MSRs of shadow stacks. An outer hypervisor may offer the controls, and
+ * processor may lack the MSRs of shadow stacks. An outer hypervisor may offer the controls, but
  * refuse all these MSRs. */
 static void clear_cet_state(void)
 {
@@ -67,8 +67,8 @@ void guest_set_init_state(struct cpu *cpu)
     vmcs_write_segment(SEGMENT_TR, 0, 0, REAL_LIMIT, RIGHTS_REAL_TSS);
     vmcs_write_32(VMCS_GUEST_GDTR_LIMIT, REAL_LIMIT);
     vmcs_write_32(VMCS_GUEST_IDTR_LIMIT, REAL_LIMIT);
-    /* CR0.CD and CR0.NW, which an INIT keeps, are not in the VMCS: entries and exits keep them too.
-     */
+    /* An INIT keeps CR0.CD and CR0.NW. They are not in the VMCS, and entries and exits keep them
+     * too. */
     vmcs_write_natural(VMCS_GUEST_CR0,
                        CR0_ET | (rdmsr(IA32_VMX_CR0_FIXED0) & ~(uint64_t)(CR0_PE | CR0_PG)));
     vmcs_write_natural(VMCS_GUEST_CR4, rdmsr(IA32_VMX_CR4_FIXED0));
@@ -92,7 +92,7 @@ void exit_init(struct cpu *cpu)
     }
     /* The wait-for-SIPI state blocks an INIT, so an INIT may stay pending until the SIPI. That INIT
      * exits before the first instruction after the SIPI, and has nothing left to do. A later INIT
-     * has. */
+     * must be handled. */
     if (cpu->sipi.taken && vmcs_read_natural(VMCS_GUEST_RIP) == 0)
         return;
     /* Natively an INIT discards a pending NMI. Here the NMI arrives, but belongs to nobody. */

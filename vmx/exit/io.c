@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * I/O ports: all pass through, except the PM1 control registers, by which the guest powers off,
- * and with platform_nmi=host the port that has the status of the platform's NMIs.
+ * I/O ports. All pass through, with two exceptions. The PM1 control registers exit, because the
+ * guest powers off with them. With platform_nmi=host, the port with the status of platform NMIs
+ * exits, too.
  * SDM Vol. 3, "I/O-Bitmap Addresses", "Exit Qualification for I/O Instructions";
  * ACPI specification, "PM1 Control Registers".
  */
@@ -56,7 +57,7 @@ static void refuse_io(struct cpu *cpu, const char *what, unsigned number)
 }
 
 /* Returns the part of an access that belongs to the host. `bits` are bits of the port with the
- * status of platform NMIs. The result has them at the position of that port in the access. With
+ * status of platform NMIs. The result has these bits at that port's position in the access. With
  * platform_nmi=host, SERR and IOCHK belong to the host. The speaker and timer bits beside them do
  * not. */
 static uint32_t host_bits(const struct cpu *cpu, uint16_t port, unsigned bytes, uint32_t bits)
@@ -74,7 +75,8 @@ static uint32_t pm1_control(uint16_t control, uint16_t port, unsigned bytes, uin
     return port < control && port + bytes > control ? value >> 8 * (control - port) : 0;
 }
 
-/* Once for each processor: the chipset may be slow, and PM1b alone does nothing. */
+/* Reports only once for each processor, because the chipset may be slow, and PM1b alone does
+ * nothing. */
 static void report_power_off(struct cpu *cpu, unsigned type)
 {
     if (cpu->power_off_reported)
@@ -85,14 +87,14 @@ static void report_power_off(struct cpu *cpu, unsigned type)
     log_finish();
 }
 
-/* Refuses a write that asks for another sleep state than S5. SLP_EN and SLP_TYP lie in the second
+/* Refuses a write that asks for a sleep state other than S5. SLP_EN and SLP_TYP lie in the second
  * byte of either register.
  *
  * After S3, firmware resumes the guest outside VMX, with the hypervisor's memory open to it. Only
- * AML tells which type S3 has, maybe in a method. So S5's type, the only one known to be harmless,
- * is let through, and all others are refused. An operating system does not try them, because
- * guest/acpi_edit.c removes the other states from its tables. The write is not ignored, because
- * the operating system would then wait forever for the wake-up. */
+ * AML tells which type S3 has, maybe in a method. So only S5's type is let through, because no
+ * other type is known to be harmless. An operating system does not try the other types, because
+ * guest/acpi_edit.c removes their states from its tables. A refused write is not just ignored,
+ * because the operating system would then wait forever for the wake-up. */
 static bool allow_sleep(struct cpu *cpu, uint16_t port, unsigned bytes, uint32_t value)
 {
     const struct acpi_facts *acpi = &cpu->boot->acpi;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * MSRs: all pass through, except those in one table, which gives the reason for each. MSRs outside
- * the bitmap's two ranges always exit. From 2000H on, their accesses are done on the hardware. From
- * 4000H on, none of them is an Intel processor's register, and accesses fault: under an outer
- * hypervisor, such an MSR may make that hypervisor write to memory. SDM Vol. 3, "MSR-Bitmap
- * Address"; Vol. 4 for the registers.
+ * MSRs. All pass through, except those in one table, which gives the reason for each. MSRs outside
+ * the bitmap's two ranges always exit. From 2000H to 3FFFH, root mode does the access on the
+ * hardware. From 4000H on, no such MSR is a register of an Intel processor, so accesses fault:
+ * under an outer hypervisor, such an MSR may make that hypervisor write to memory. SDM Vol. 3,
+ * "MSR-Bitmap Address"; Vol. 4 for the registers.
  */
 #include "vmx/exit/exit.h"
 
@@ -19,10 +19,10 @@ enum action {
     FAULT,  /* #GP(0), as on a processor without the register */
     KEEP,   /* a write of the current value has no effect; any other write gets #GP(0) */
     DO,     /* exits, and root mode does the access on the hardware */
-    CUSTOM, /* the row's function */
+    CUSTOM, /* the row's function handles the access */
 };
 
-/* When a rule applies. */
+/* The condition under which a rule applies. */
 enum when {
     ALWAYS,
     WITHOUT_CET,
@@ -38,7 +38,7 @@ enum when {
 
 struct msr_rule {
     uint32_t first; /* the lowest MSR that the rule covers */
-    uint32_t last;  /* the highest */
+    uint32_t last;  /* the highest MSR that the rule covers */
     enum action read;
     enum action write;
     enum when when;
@@ -73,14 +73,14 @@ static bool read_capabilities(UNUSED struct cpu *cpu, uint32_t index, uint64_t *
     (MISC_ENABLE_EMON | MISC_ENABLE_BTS_UNAVAILABLE | MISC_ENABLE_PEBS_UNAVAILABLE)
 
 /* Bits of components that CPUID does not show count as reserved. Without SECONDARY_ENABLE_XSAVES,
- * the whole register does. */
+ * all bits count as reserved. */
 static bool write_xss(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
 {
     return write && vmcs_read_32(VMCS_SECONDARY_CONTROLS) & SECONDARY_ENABLE_XSAVES &&
            !(*value & vmcs_read_64(VMCS_XSS_EXITING_BITMAP)) && wrmsr_safe(index, *value);
 }
 
-/* Also false if the register does not exist. */
+/* Returns whether the register has this value. Also false if the register does not exist. */
 static bool is_unchanged(uint32_t index, uint64_t value)
 {
     uint64_t now;
@@ -138,14 +138,15 @@ static bool write_apic_base(UNUSED struct cpu *cpu, UNUSED uint32_t index, uint6
 {
     uint64_t now = rdmsr(IA32_APIC_BASE);
 
-    /* BSP stays too: a hardware INIT sends the bootstrap processor to firmware, but the others to
-     * wait-for-SIPI. */
+    /* The BSP bit may not change either: a hardware INIT sends the bootstrap processor to firmware,
+     * but the others to wait-for-SIPI. */
     return ((*value ^ now) & (APIC_BASE_ADDRESS | APIC_BASE_BSP)) == 0 &&
            wrmsr_safe(IA32_APIC_BASE, *value);
 }
 
-/* True if the processor itself refuses this write: the write sets reserved bits, or is no valid
- * change of mode. SDM Vol. 3, "Local APIC Status and Location", "x2APIC State Transitions". */
+/* Returns whether the processor itself refuses this write, because the write sets reserved bits or
+ * is not a valid change of mode. SDM Vol. 3, "Local APIC Status and Location", "x2APIC State
+ * Transitions". */
 static bool is_apic_base_invalid(uint64_t value)
 {
     const uint64_t both = APIC_BASE_EN | APIC_BASE_EXTD;
@@ -160,7 +161,7 @@ static bool is_apic_base_invalid(uint64_t value)
 /* The registers of the PMU and of branch records, which have their own table (pmu/pmu_registers.c).
  * With pmu=off, the PMU's registers fault, as on a processor without a PMU. With policy=intercept,
  * root mode does every access to both for the guest. IA32_DEBUGCTL and IA32_LBR_CTL, which turn
- * records on, pass through: the VMCS holds them. */
+ * records on, pass through, because the VMCS holds them. */
 static const struct msr_rule pmu_rule = {0, 0, CUSTOM, CUSTOM, PMU_TRAP, pmu_access_register};
 
 #define ONE(index) (index), (index)
@@ -182,7 +183,8 @@ static const struct msr_rule rules[] = {
     /* Microcode may change what VMX can do while a guest runs. */
     {ONE(IA32_BIOS_UPDT_TRIG), WRITES_REFUSED},
     {IA32_SGXLEPUBKEYHASH0, IA32_SGXLEPUBKEYHASH0 + 3, ABSENT(ALWAYS)},
-    /* SMM, its memory and its code belong to firmware. The processor itself lets only SMM in. */
+    /* SMM, its memory and its code belong to firmware. The processor itself lets only SMM access
+     * them. */
     {IA32_SMM_MONITOR_CTL, IA32_SMBASE, ABSENT(ALWAYS)},
     {IA32_SMRR_PHYSBASE, MSR_PRMRR_PHYSMASK, WRITES_UNCHANGED},
     {MSR_PRMRR_BASE_0, MSR_PRMRR_BASE_7, WRITES_UNCHANGED},
@@ -195,8 +197,8 @@ static const struct msr_rule rules[] = {
     {ONE(IA32_PEBS_BASE), PASS, CUSTOM, PEBS_PAST_EPT, pmu_access_register},
     {MSR_RAR_CONTROL, MSR_RAR_INFO, ABSENT(ALWAYS)},
     {IA32_HW_FEEDBACK_PTR, IA32_HW_FEEDBACK_THREAD_CONFIG, ABSENT(ALWAYS)},
-    /* KVM's clock: an outer KVM writes the time to memory, at any address of the machine that it
-     * made. */
+    /* KVM's clock: an outer KVM writes the time to memory, at any address of the virtual machine
+     * that KVM made. */
     {MSR_KVM_WALL_CLOCK, MSR_KVM_SYSTEM_TIME, ABSENT(ALWAYS)},
     /* These change what memory holds or what the processor computes, for the hypervisor as well as
      * for the guest: undervolting, cache as RAM, self-tests, encryption, probes. */

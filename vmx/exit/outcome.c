@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What happens to the guest's instruction: it is completed, executed again, or refused. SDM Vol. 3,
+ * Completes the guest's instruction, makes the guest execute it again, or refuses it. SDM Vol. 3,
  * "Guest Non-Register State"; "VM-Entry Controls for Event Injection"; "Information for VM Exits
  * That Occur During Event Delivery"; "Interrupt 8 - Double Fault Exception (#DF)".
  */
@@ -58,7 +58,7 @@ void execute_next_instruction(void)
 
 void pend_breakpoints(uint64_t address, unsigned bytes, uint64_t kinds)
 {
-    static const uint8_t lengths[] = {1, 2, 8, 4}; /* by DR7's LEN field */
+    static const uint8_t lengths[] = {1, 2, 8, 4}; /* indexed by DR7's LEN field */
     uint64_t at[4], dr7 = vmcs_read_natural(VMCS_GUEST_DR7), met = 0;
 
     if (kinds == BREAKPOINTS_PORT && !(vmcs_read_natural(VMCS_GUEST_CR4) & CR4_DE))
@@ -90,8 +90,9 @@ void inject_event(uint32_t information, uint32_t error_code)
 
 void deliver_event_again(struct cpu *cpu, uint32_t vectoring)
 {
-    /* The NMI whose delivery was interrupted blocked others. Its injection does the same. The NMI
-     * may have come in a shadow, where not every processor accepts an injection. */
+    /* The NMI whose delivery was interrupted has blocked other NMIs. Its injection blocks them
+     * again. The NMI may have come in the shadow of STI or MOV SS, where not every processor
+     * accepts an injection. */
     if (interruption_type(vectoring) == INTERRUPTION_TYPE_NMI)
         vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE,
                       cpu->blocking & ~((uint32_t)BLOCKING_BY_NMI | BLOCKING_BY_STI_OR_MOV_SS));
@@ -112,8 +113,8 @@ static void inject_exception(uint8_t vector, bool has_error_code)
     }
     vmcs_write_32(VMCS_ENTRY_INTERRUPTION_INFORMATION, information);
     /* A fault pushes RF as 1, but an injected fault pushes the guest's RF ("Details of
-     * Vectored-Event Injection"). So set RF: the guest tries the instruction again. Whatever waits
-     * in a shadow is lost, as natively. */
+     * Vectored-Event Injection"). So set RF, because the guest tries the instruction again.
+     * Whatever waits in the shadow of STI or MOV SS is lost, as it is natively. */
     reexecute_instruction();
 }
 
@@ -127,7 +128,8 @@ const char *inject_refusal(struct cpu *cpu)
 
     if (fault == DELIVERY_SHUTDOWN)
         exit_triple_fault(cpu);
-    /* A PEBS record may be refused while the guest is halted, when no #GP can be injected. */
+    /* A PEBS record may be refused while the guest is halted. In that state, no #GP can be
+     * injected. */
     vmcs_zero(VMCS_GUEST_ACTIVITY_STATE);
     if (fault == DELIVERY_DOUBLE_FAULT) {
         inject_df();

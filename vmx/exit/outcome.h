@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What a handler does with the guest's instruction: completes it, lets the guest execute it again,
- * or refuses it.
+ * Functions with which a handler completes the guest's instruction, lets the guest execute it
+ * again, or refuses it.
  */
 #pragma once
 
@@ -12,10 +12,10 @@ static inline unsigned guest_cpl(void)
     return vmcs_read_32(VMCS_GUEST_SS_ACCESS_RIGHTS) >> ACCESS_DPL_SHIFT & 3;
 }
 
-/* True if the guest is in 64-bit mode. CS.L alone does not tell: outside IA-32e mode, software may
- * set the bit, and the processor keeps it but ignores it. SDM Vol. 3, "Segment Descriptors", "L
- * (64-bit code segment) flag"; "Checks on Guest RIP, RFLAGS, and SSP", which tests the same two
- * bits. */
+/* Returns whether the guest is in 64-bit mode. CS.L alone does not show that: outside IA-32e mode,
+ * software may set the bit, and the processor keeps it but ignores it. SDM Vol. 3, "Segment
+ * Descriptors", "L (64-bit code segment) flag"; "Checks on Guest RIP, RFLAGS, and SSP", which tests
+ * the same two bits. */
 static inline bool guest_in_64_bit_mode(void)
 {
     return vmcs_read_32(VMCS_ENTRY_CONTROLS) & ENTRY_IA32E_MODE_GUEST &&
@@ -28,8 +28,8 @@ static inline bool guest_in_64_bit_mode(void)
 void end_instruction(const struct cpu *cpu);
 
 /* Moves the guest past the instruction of `length` bytes that exited, as if it had retired: STI and
- * MOV-SS blocking end, RFLAGS.RF is cleared, and a single step (RFLAGS.TF) traps after it, unless
- * IA32_DEBUGCTL.BTF makes only branches do so.
+ * MOV-SS blocking end, RFLAGS.RF is cleared, and a single step (RFLAGS.TF) traps after the
+ * instruction, unless IA32_DEBUGCTL.BTF makes only branches trap.
  * SDM Vol. 3, "Guest Non-Register State", "Saving Non-Register State"; "System Flags and Fields in
  * the EFLAGS Register". */
 static inline void skip_bytes(const struct cpu *cpu, uint32_t length)
@@ -40,28 +40,28 @@ static inline void skip_bytes(const struct cpu *cpu, uint32_t length)
         end_instruction(cpu);
 }
 
-/* Like skip_bytes(), for exits that report the length: those that an instruction itself causes. */
+/* Like skip_bytes(), for exits that an instruction itself causes. These exits report the length. */
 static inline void skip_instruction(const struct cpu *cpu)
 {
     skip_bytes(cpu, vmcs_read_32(VMCS_EXIT_INSTRUCTION_LENGTH));
 }
 
-/* Returns whether RFLAGS.TF steps each instruction: IA32_DEBUGCTL.BTF makes only branches trap. SDM
- * Vol. 3, "Single-Stepping on Branches". */
+/* Returns whether RFLAGS.TF steps each instruction. False if IA32_DEBUGCTL.BTF makes only branches
+ * trap. SDM Vol. 3, "Single-Stepping on Branches". */
 bool single_step_due(void);
 
 /* In the shadow of STI or MOV SS, makes a single step pending if one is due, as a VM entry
  * requires. SDM Vol. 3, "Checks on Guest Non-Register State". */
 void pend_step_in_shadow(void);
 
-/* Makes the guest execute the instruction that exited again, in the same shadow of STI or MOV SS.
+/* Makes the guest execute again the instruction that exited, in the same shadow of STI or MOV SS.
  * SDM Vol. 3, "Saving RIP, RSP, RFLAGS, and SSP", footnote: an exit that the instruction itself
  * causes saves RF as 0. The instruction's breakpoint, which came before the exit, would then come
  * again. "Checks on Guest Non-Register State": in a shadow, a single step must be pending. */
 void reexecute_instruction(void);
 /* After an EPT violation between two instructions, makes the guest execute the next one, whose
- * breakpoint has not come yet. Such an exit saves RF as 1, or, during the delivery of an event, as
- * in the event's frame. SDM Vol. 3, "Saving RIP, RSP, RFLAGS, and SSP". */
+ * breakpoint has not come yet. Such an exit saves RF as 1. If the exit came during the delivery of
+ * an event, it saves RF as in the event's frame. SDM Vol. 3, "Saving RIP, RSP, RFLAGS, and SSP". */
 void execute_next_instruction(void);
 
 /* Makes the next entry deliver an event that the guest's own processor had begun to deliver.
@@ -71,21 +71,21 @@ void inject_event(uint32_t information, uint32_t error_code);
  * exit's IDT-vectoring information. */
 void deliver_event_again(struct cpu *cpu, uint32_t vectoring);
 
-/* Makes breakpoints trap after an instruction that root mode completes, if they are on what the
- * instruction has accessed: data breakpoints, or I/O breakpoints if CR4.DE allows them. `kinds` has
- * a bit for each value of DR7's R/W fields. SDM Vol. 3, "Debug Registers"; "Pending Debug
- * Exceptions" in "Guest Non-Register State". */
+/* Root mode completes an instruction that has accessed `bytes` bytes at `address`. Makes the
+ * breakpoints on these bytes trap after the instruction: data breakpoints, or I/O breakpoints if
+ * CR4.DE allows them. `kinds` has a bit for each value of DR7's R/W fields. SDM Vol. 3, "Debug
+ * Registers"; "Pending Debug Exceptions" in "Guest Non-Register State". */
 #define BREAKPOINTS_WRITE (BIT(1) | BIT(3))
 #define BREAKPOINTS_READ BIT(3)
 #define BREAKPOINTS_PORT BIT(2)
 void pend_breakpoints(uint64_t address, unsigned bytes, uint64_t kinds);
 
-/* The guest takes this exception at the instruction that exited. */
+/* Each of these makes the guest take an exception at the instruction that exited. */
 void inject_gp(void); /* #GP(0) */
 void inject_df(void); /* #DF(0) */
 void inject_ud(void); /* #UD */
-/* Injects #GP, or what a #GP becomes if an event was being delivered. Returns the name of what it
- * injects. */
+/* Injects a #GP, or the exception that a #GP becomes if an event was being delivered. Returns the
+ * name of the injected exception. */
 const char *inject_refusal(struct cpu *cpu);
 
 static inline uint32_t interruption_type(uint32_t information)
@@ -93,11 +93,11 @@ static inline uint32_t interruption_type(uint32_t information)
     return (information & INTERRUPTION_TYPE) >> INTERRUPTION_TYPE_SHIFT;
 }
 
-/* ---- what a #GP becomes if it is raised while another event is being delivered. A pure function.
+/* ---- the outcome of a #GP that is raised while another event is being delivered. A pure function.
  * SDM Vol. 3, "Interrupt 8 - Double Fault Exception (#DF)", the tables of exception classes;
  * "Information for VM Exits That Occur During Event Delivery". ---- */
 
-/* Exceptions that make a double fault if a #GP follows: contributory ones and page faults. */
+/* Exceptions that make a double fault if a #GP follows: contributory exceptions and page faults. */
 #define MAKES_DOUBLE_FAULT                                                                         \
     (BIT(VECTOR_DE) | BIT(VECTOR_TS) | BIT(VECTOR_NP) | BIT(VECTOR_SS) | BIT(VECTOR_GP) |          \
      BIT(VECTOR_PF) | BIT(VECTOR_VE) | BIT(VECTOR_CP))
@@ -105,8 +105,8 @@ static inline uint32_t interruption_type(uint32_t information)
 enum delivery_fault { DELIVERY_GP, DELIVERY_DOUBLE_FAULT, DELIVERY_SHUTDOWN };
 
 /* `vectoring` is the IDT-vectoring information of the exit. If the delivery of an NMI, an
- * interrupt, INT n or a benign exception faults, that event is gone, as without VMX: the guest gets
- * only the #GP. */
+ * interrupt, INT n or a benign exception faults, that event is lost, as it is without VMX, and the
+ * guest gets only the #GP. */
 static inline enum delivery_fault classify_delivery_gp(uint32_t vectoring)
 {
     uint32_t vector = vectoring & (uint32_t)INTERRUPTION_VECTOR;

@@ -3,23 +3,23 @@
  * The guest puts a processor to sleep for good: only an INIT and a SIPI should wake it. In the
  * C-states that MWAIT reaches, the exit for the INIT comes late, and the guest does not wait that
  * long before its two SIPIs (Linux: 20 us, wakeup_secondary_cpu_via_init()). A SIPI that comes
- * before the entry to the wait-for-SIPI state is lost. So such a sleep becomes a HLT: an INIT ends
- * the HLT as fast as the exit itself takes.
+ * before the entry to the wait-for-SIPI state is lost. So such a sleep becomes a HLT. An INIT ends
+ * a HLT in no more time than the exit itself takes.
  *
  * Such a sleep is an MWAIT that no interrupt ends: IF is 0, and ECX does not make interrupts break
- * events. Only an operating system sleeps this way: Xeon Phi allows MWAIT at CPL 3, but VM entries
- * refuse the HLT state there. MWAIT exits only while such a sleep may come: from a WBINVD with IF
- * = 0 until another kind of MWAIT. By this WBINVD an operating system writes back its caches before
- * such a sleep (Linux: mwait_play_dead()). A HLT differs in two things: a store to the monitored
- * line does not wake the processor, and an NMI wakes it as from any HLT. SDM Vol. 3, "Instructions
- * That Cause VM Exits"; "Basic VM-Exit Information"; "Clearing Address-Range Monitoring"; "Checks
- * on Guest Non-Register State"; Vol. 2, "MWAIT".
+ * events. Only an operating system sleeps this way. (Xeon Phi allows MWAIT at CPL 3, but VM entries
+ * refuse the HLT state there.) MWAIT exits only while such a sleep may come: from a WBINVD with IF
+ * = 0 until an MWAIT of another kind. With this WBINVD, an operating system writes back its caches
+ * before such a sleep (Linux: mwait_play_dead()). A HLT differs from such an MWAIT in two ways: a
+ * store to the monitored line does not wake the processor, and an NMI wakes it as from any HLT. SDM
+ * Vol. 3, "Instructions That Cause VM Exits"; "Basic VM-Exit Information"; "Clearing Address-Range
+ * Monitoring"; "Checks on Guest Non-Register State"; Vol. 2, "MWAIT".
  */
 #include "vmx/exit/exit.h"
 
 #define MWAIT_ARMED BIT(0) /* exit qualification: a MONITOR is in effect */
 
-/* An outer hypervisor may not offer "MWAIT exiting", or the HLT state. */
+/* An outer hypervisor may lack "MWAIT exiting" or the HLT state. */
 void exit_wbinvd(struct cpu *cpu)
 {
     wbinvd();
@@ -29,7 +29,8 @@ void exit_wbinvd(struct cpu *cpu)
     skip_instruction(cpu);
 }
 
-/* Any other MWAIT is executed again, and ends at once: the exit has ended the monitoring. */
+/* Any other MWAIT is executed again, and ends at once, because the exit has ended the
+ * monitoring. */
 void exit_mwait(struct cpu *cpu)
 {
     if (vmcs_read_natural(VMCS_GUEST_RFLAGS) & RFLAGS_IF || (uint32_t)cpu->gpr[GPR_RCX] != 0 ||

@@ -14,11 +14,11 @@
 
 #define TIMER_MAX 0xffffffffULL
 
-/* Hiding MWAIT does not keep a guest from deep C-states if the processor takes reads of I/O ports
- * as MWAIT. Firmware has set that up and locked it, and AML names the ports. Trapping the read
- * would not help: the guest executes it with interrupts disabled, and interrupts must end the
- * sleep. So a trapped read could only end at once, and the guest would spin. SDM Vol. 4,
- * "MSR_PKG_CST_CONFIG_CONTROL", "MSR_PMG_IO_CAPTURE_BASE". */
+/* Hiding MWAIT does not keep a guest from deep C-states if the processor treats reads of some I/O
+ * ports as MWAIT. Firmware has set up and locked this treatment, and AML names the ports. Trapping
+ * the read would not help, because the guest executes the read with interrupts disabled, but
+ * interrupts must end the sleep. So a trapped read could only end at once, and the guest would
+ * spin. SDM Vol. 4, "MSR_PKG_CST_CONFIG_CONTROL", "MSR_PMG_IO_CAPTURE_BASE". */
 static void log_tick_limit(void)
 {
     uint64_t control, ports;
@@ -38,7 +38,7 @@ void tick_setup(struct cpu *cpu, bool available, uint64_t vmx_misc)
 
     if (ms == 0)
         return;
-    bool first = cpu == processor_cpu(0); /* the others would say the same */
+    bool first = cpu == processor_cpu(0); /* the other processors would log the same */
     if (!available || khz == 0) {
         if (first)
             log_printf("pmuvisor: no tick: %s; how late a lost host NMI is found has no bound\n",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The guest has shut a processor down: reset the machine, as chipsets do.
+ * The guest has shut down a processor, so reset the machine, as chipsets do.
  * SDM Vol. 3, "Other Causes of VM Exits".
  */
 #include "vmx/exit/exit.h"

@@ -69,7 +69,7 @@ bool descriptors_are_loaded(void)
 
     /* The IDT is loaded last, and firmware's IDT does not have our first gate. */
     __asm__ volatile("sidt %0" : "=m"(idtr));
-    /* Every VM exit makes the limit FFFFH (SDM Vol. 3, "Loading Host Segment and Descriptor-Table
+    /* Every VM exit sets the limit to FFFFH (SDM Vol. 3, "Loading Host Segment and Descriptor-Table
      * Registers"). */
     if (idtr.limit < sizeof(((struct tables *)0)->idt) - 1 || idtr.base == 0)
         return false;
@@ -101,7 +101,8 @@ bool descriptors_load(struct cpu *cpu, const char *nmi_entry, struct descriptor_
     t->idt[VECTOR_NMI] = make_gate(nmi_entry, IST_NMI);
     load_tables(t);
     wrmsr(IA32_GS_BASE, (uint64_t)cpu);
-    /* Load the IDT last: an NMI after this needs the TSS for its stack, and GS for struct cpu. */
+    /* Load the IDT last, because from then on an NMI needs the TSS for its stack, and GS for struct
+     * cpu. */
     struct table_register idtr = {sizeof(t->idt) - 1, (uint64_t)t->idt};
     __asm__ volatile("lidt %0" : : "m"(idtr) : "memory");
 

@@ -28,6 +28,6 @@ bool descriptors_load(struct cpu *cpu, const char *nmi_entry, struct descriptor_
 /* Writes a vector's gate to an IDT: an interrupt gate to `target`, on the current stack. */
 void descriptors_set_gate(void *idt, unsigned vector, const char *target);
 
-/* Returns whether descriptors_load() ran on this processor, so that GS leads to its struct. Before
- * that, firmware may have set any GS base. */
+/* Returns whether descriptors_load() has run on this processor, so that GS points to its struct.
+ * Before that, firmware may have set any GS base. */
 bool descriptors_are_loaded(void);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * All processors, and their end: one processor stops the others, wherever they are, and resets the
- * machine. SDM Vol. 3, "Other Causes of VM Exits" (INIT, SIPI); "Restrictions on VMX Operation".
- * ACPI specification, "Reset Register".
+ * The list of all processors, and how they end: one processor stops the others, wherever they are,
+ * and resets the machine. SDM Vol. 3, "Other Causes of VM Exits" (INIT, SIPI); "Restrictions on VMX
+ * Operation". ACPI specification, "Reset Register".
  */
 #include "vmx/root/end.h"
 
@@ -10,8 +10,8 @@
 #include "lib/acpi.h"
 #include "vmx/root/descriptors.h"
 
-#define END_US 1000     /* from INIT or NMI to the end: a deep C-state or an SMI delays it */
-#define LAST_NMI_US 100 /* then a processor that is being started has taken the last NMI */
+#define END_US 1000     /* from INIT or NMI to the end, which a deep C-state or an SMI delays */
+#define LAST_NMI_US 100 /* by then, a processor that is being started has taken the last NMI */
 #define KEYBOARD_COMMAND 0x64
 #define KEYBOARD_PULSE_RESET 0xfe
 #define RESET_WAIT_US 100000
@@ -35,8 +35,9 @@ void end_set_hooks(struct end_hooks h) { hooks = h; }
 
 void end_report(const struct cpu *cpu) { hooks.report(cpu); }
 
-/* Waits until every other processor in the list has ended, at most END_US. With `ask` it first
- * sends each processor that has not ended an NMI, which asks where the processor is and ends it. */
+/* Waits until every other processor in the list has ended, at most END_US. If `ask` is set, it
+ * first sends an NMI to each processor that has not ended. The NMI asks where the processor is, and
+ * ends it. */
 static void wait_for_processor_ends(uint32_t self, bool ask)
 {
     for (uint32_t i = 0; ask && i < processors.count; i++)
@@ -53,13 +54,14 @@ static void wait_for_processor_ends(uint32_t self, bool ask)
     }
 }
 
-/* Stops the other processors, by INIT and NMI. An INIT exits from an active, halted or shut-down
- * guest, whatever the guest blocks. In root mode an INIT stays pending until the next entry. Root
- * mode obeys an NMI unless NMIs are blocked there; in that case its path leads to the unblocking or
- * to the entry. So either the INIT or the NMI ends every processor, with two exceptions: a
- * processor whose local APIC the guest has globally disabled, and a processor that waits for a
- * SIPI, which nobody sends any more. Before the guest starts, all processors are in root mode or
- * not yet in VMX operation, where an INIT would restart them: there the NMI ends them. */
+/* Stops the other processors, by INIT and NMI. An INIT makes an active, halted or shut-down guest
+ * exit, whatever the guest blocks. In root mode an INIT stays pending until the next entry. Root
+ * mode obeys an NMI unless NMIs are blocked there. If they are blocked, root mode is on its way to
+ * unblocking NMIs or to the entry. So either the INIT or the NMI ends every processor, with two
+ * exceptions: a processor whose local APIC the guest has globally disabled, and a processor that
+ * waits for a SIPI, which nobody sends any more. Before the guest starts, each processor is in root
+ * mode, or not yet in VMX operation, where an INIT would restart it. In both cases, the NMI ends
+ * the processor. */
 void processors_stop(void)
 {
     uint32_t nobody = 0,
@@ -67,8 +69,9 @@ void processors_stop(void)
 
     if (__atomic_compare_exchange_n(&processors_stopper, &nobody, self, false, __ATOMIC_ACQ_REL,
                                     __ATOMIC_ACQUIRE)) {
-        /* First the INIT alone, so that a processor in the guest is found where it was, and not in
-         * the guest's NMI handler. The last NMI is for processors that are still being started. */
+        /* Send only the INIT at first, so that a processor in the guest is found where it was, and
+         * not in the guest's NMI handler. The last NMI is for processors that are still being
+         * started. */
         if (processors_running) {
             apic_send_others(ICR_INIT);
             wait_for_processor_ends(self - 1, false);
@@ -89,7 +92,7 @@ void processors_stop(void)
 
 void processor_end(struct cpu *cpu, uint64_t rip, bool in_root)
 {
-    if (!cpu->ended) { /* else it has already been here, and this is one more NMI */
+    if (!cpu->ended) { /* otherwise it has been here before, and this is one more NMI */
         cpu->nmi.backtrace_rip = rip;
         cpu->nmi.backtrace_in_root = in_root;
     }
@@ -99,8 +102,8 @@ void processor_end(struct cpu *cpu, uint64_t rip, bool in_root)
     processors_leave_and_reset(cpu);
 }
 
-/* Every processor does this, for two reasons. VMX operation blocks INIT, and chipsets may reset the
- * machine by INIT. And VMXOFF lets a pending INIT through. */
+/* Every processor runs this, for two reasons. First, VMX operation blocks INIT, but chipsets may
+ * reset the machine by INIT. Second, VMXOFF lets a pending INIT through. */
 void processors_leave_and_reset(struct cpu *cpu)
 {
     leaving = true;
@@ -113,7 +116,8 @@ void processors_leave_and_reset(struct cpu *cpu)
 
 void machine_reset(const struct acpi_facts *acpi)
 {
-    /* A reset register in memory is not mapped here; then the other two ways must do. */
+    /* A reset register in memory is not mapped here. For such a register, the other two ways must
+     * do. */
     if (acpi->reset_supported && acpi->reset_register.space_id == ACPI_SPACE_IO) {
         outb((uint16_t)acpi->reset_register.address, acpi->reset_value);
         delay_us(RESET_WAIT_US);

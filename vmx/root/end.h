@@ -8,37 +8,39 @@
 
 /* The processors under VMX, the bootstrap processor first. Written before the guest starts. */
 extern struct guest_processors processors;
-/* Returns the struct of processor `index` of that list. */
+/* Returns the struct of processor `index` in that list. */
 struct cpu *processor_cpu(uint32_t index);
-/* At the start: adds a processor that is ready. */
+/* Adds a processor that is ready. Called at the start. */
 void processors_add(struct cpu *cpu);
 /* True when the processors may enter the guest. Written once, by processors_enter_guest(). */
 extern volatile bool processors_running;
 
-/* The functions of the layers above that an end needs. The start sets the hooks first of all.
- * Neither hook is called until descriptor tables and processors exist. */
+/* The functions of higher layers that the end of the processors needs. The start sets these hooks
+ * before it does anything else. Neither hook is called before descriptor tables and processors
+ * exist. */
 struct end_hooks {
-    bool (*ask)(struct cpu *target);        /* sends an NMI that makes it report where it is */
+    bool (*ask)(struct cpu *target);        /* sends an NMI that makes `target` report its place */
     void (*report)(const struct cpu *self); /* logs details after the line of a root-mode fault */
 };
 void end_set_hooks(struct end_hooks hooks);
 /* Calls the hook `report`. */
 void end_report(const struct cpu *cpu);
 
-/* Stops all other processors for good, wherever they are. Does not return if another processor was
- * first. */
+/* Stops all other processors for good, wherever they are. Does not return if another processor has
+ * already begun to stop them. */
 void processors_stop(void);
-/* 1 + the APIC ID of the processor that stopped the others; 0: none. NMI context too. */
+/* 1 + the APIC ID of the processor that stopped the others; 0: none. Also used in NMI context. */
 extern volatile uint32_t processors_stopper;
 static inline bool processor_is_stopped(const struct cpu *cpu)
 {
     return processors_stopper != 0 && processors_stopper != cpu->apic_id + 1;
 }
-/* Ends a stopped processor: for ever, or until processors_leave_and_reset(). The processor was at
- * `rip`, in the guest or in root mode; report_stop_locations() logs that. NMI context too. */
+/* Ends a stopped processor, for ever or until processors_leave_and_reset(). The processor was at
+ * `rip`, in the guest or in root mode. report_stop_locations() logs this place. Also used in NMI
+ * context. */
 _Noreturn void processor_end(struct cpu *cpu, uint64_t rip, bool in_root);
-/* All processors, this one too, leave VMX operation and reset the machine. */
+/* Makes all processors, including this one, leave VMX operation and reset the machine. */
 _Noreturn void processors_leave_and_reset(struct cpu *cpu);
-/* Resets the machine as its FADT says, else by the keyboard controller, else by a triple fault.
- * Call it outside VMX operation. */
+/* Resets the machine as its FADT says, otherwise by the keyboard controller, otherwise by a triple
+ * fault. Call it outside VMX operation. */
 _Noreturn void machine_reset(const struct acpi_facts *acpi);

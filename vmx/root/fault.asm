@@ -40,7 +40,7 @@ exception_common:
     mov rbx, rsp                ; survives the call
     and rsp, -16
     call handle_root_exception         ; returns the fix-up's address, or does not return
-    ; Restore the interrupted function's callee-saved registers and stack, and go on at the fix-up.
+    ; Restore the interrupted function's callee-saved registers and stack. Continue at the fix-up.
     mov rcx, [rbx + 20 * 8]     ; exception_frame.rsp
     mov r15, [rbx + 0 * 8]
     mov r14, [rbx + 1 * 8]

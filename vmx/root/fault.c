@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Handles an exception in root mode. The instructions of fault.asm have a fix-up. Any other
- * exception ends the machine, with a report that helps to find out why.
+ * exception ends the machine, with a report that helps to find the cause.
  */
 #include "vmx/root/fault.h"
 
@@ -10,14 +10,14 @@
 
 #define TAIL_BYTES 1024
 #define SECOND_US 1000000
-#define REPORTS_MAX 2 /* a fault during the first report is reported too, a third fault is not */
+#define REPORTS_MAX 2 /* a fault during the first report is reported too, but not a third fault */
 
 extern const char rdmsr_may_fault[], wrmsr_may_fault[], rdpmc_may_fault[], xsetbv_may_fault[];
 extern const char safe_access_faulted[];
 
 uint64_t handle_root_exception(const struct exception_frame *f);
 
-/* fault=reset: counts down, for whoever reads the screen, and resets the machine. */
+/* With fault=reset, counts down for whoever reads the screen, and then resets the machine. */
 static void reset_if_asked(bool say)
 {
     const struct options *o = &this_cpu()->boot->options;
@@ -42,14 +42,14 @@ void hypervisor_fault(const char *format, ...)
     va_end(arguments);
 
     if (descriptors_are_loaded() && this_cpu()->starting) {
-        this_cpu()->starting = false; /* a fault in here ends the machine */
+        this_cpu()->starting = false; /* a fault from here on ends the machine */
         log_printf("pmuvisor: processor %u, being started: %s\n", this_cpu()->apic_id, line);
         processor_end(this_cpu(), 0, true);
     }
     processors_stop();
     framebuffer_restart();
     log_printf("\npmuvisor: %s\n", line);
-    if (descriptors_are_loaded()) /* else it is too early for struct cpu */
+    if (descriptors_are_loaded()) /* otherwise it is too early for struct cpu */
         end_report(this_cpu());
     log_print_tail(TAIL_BYTES);
     if (descriptors_are_loaded())
@@ -97,7 +97,7 @@ static const char *describe_exception(const struct exception_frame *f)
                                     : "";
 }
 
-/* Returns the address at which execution goes on. */
+/* Returns the address at which execution continues. */
 uint64_t handle_root_exception(const struct exception_frame *f)
 {
     static unsigned reports;

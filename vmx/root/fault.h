@@ -9,8 +9,8 @@
 #include <stdint.h>
 
 /* RDMSR, WRMSR, RDPMC and XSETBV with operands that the guest chose. False: the instruction raised
- * #GP, and the guest should get that. The fault ends without an IRET, so NMI blocking stays as it
- * was. */
+ * #GP, and the guest should get this #GP. The fault ends without an IRET, so NMI blocking stays as
+ * it was. */
 bool rdmsr_safe(uint32_t index, uint64_t *value);
 bool wrmsr_safe(uint32_t index, uint64_t value);
 bool rdpmc_safe(uint32_t index, uint64_t *value);

@@ -13,14 +13,14 @@
 #include "vmx/root/end.h"
 #include "vmx/root/fault.h"
 
-#define ENTRY_US 100 /* then a started processor has executed VMLAUNCH, unless an SMI delays it */
-#define READY_US 1000000 /* from a processor's first instruction here to readiness */
+#define ENTRY_US 100     /* by then, a started processor has executed VMLAUNCH, barring an SMI */
+#define READY_US 1000000 /* the time from a processor's first instruction here to readiness */
 
 static const struct start *first_start;
 static uint64_t apic_base_page;
 
-/* Checks what all processors must share: the EPT, the local APIC's page, and what CPUID shows,
- * which the guest reads on the first processor. */
+/* Checks that this processor fits the first one. All processors must share the EPT, the local
+ * APIC's page, and the CPUID features, which the guest reads on the first processor. */
 static bool matches_first_processor(struct start *s, const struct start *first)
 {
     const uint64_t shared = EPT_CAP_PAGE_1G | EPT_CAP_PAGE_2M;
@@ -39,7 +39,7 @@ static bool matches_first_processor(struct start *s, const struct start *first)
 }
 
 /* Both sides report the outcome of a start: the started processor and its starter. The first report
- * wins. Returns whether this one did. */
+ * wins. Returns whether this report won. */
 static bool report_start_outcome(struct start *s, enum start_state state)
 {
     enum start_state starting = STARTING;
@@ -59,7 +59,7 @@ static _Noreturn void run_started_processor(struct start *s)
         if (s->capability.basic != 0 && !processor_vmxon(s))
             refuse(&s->refusal, REFUSE_UNSUPPORTED, "VMXON failed");
         (void)report_start_outcome(s, REFUSED);
-        halt_forever(); /* except for NMIs: the one at the end leads to processor_end() */
+        halt_forever(); /* only NMIs interrupt this; the one at the end leads to processor_end() */
     }
     processor_prepare(s);
     processor_enter_vmx(s, false);
@@ -68,7 +68,7 @@ static _Noreturn void run_started_processor(struct start *s)
         processor_end(s->cpu, 0, true);
     while (!processors_running)
         cpu_relax();
-    write_cr3(read_cr3()); /* flush the TLB: the trampoline's page is no longer mapped */
+    write_cr3(read_cr3()); /* flush the TLB, because the trampoline's page is no longer mapped */
     vmcs_write_32(VMCS_GUEST_ACTIVITY_STATE, ACTIVITY_WAIT_FOR_SIPI);
     vmx_launch();
 }
@@ -94,7 +94,7 @@ static void start_processor(const struct boot_info *bi, uint32_t apic_id)
     if (report_start_outcome(s, LOST)) {
         if (!s->cpu->in_vmx && apic_send(apic_id, ICR_INIT)) {
             delay_us(ENTRY_US);
-            log_break_lock(); /* the INIT stopped it, wherever it was */
+            log_break_lock(); /* the INIT stopped the processor, wherever it was */
         }
         log_printf("pmuvisor: processor %u was lost during its start; it is hidden from the guest, "
                    "which leaves the hypervisor if it starts it\n",
@@ -121,7 +121,7 @@ void processors_start(const struct boot_info *bi, const struct start *first)
             if (bi->acpi.apic_id[i] != first->cpu->apic_id)
                 start_processor(bi, bi->acpi.apic_id[i]);
         host_paging_unmap(root, bi->trampoline.base);
-        memset((void *)bi->trampoline.base, 0, PAGE_SIZE); /* it contains addresses of the pool */
+        memset((void *)bi->trampoline.base, 0, PAGE_SIZE); /* the page contains pool addresses */
     }
     if (bi->acpi.processors > 1)
         log_printf("pmuvisor: %u of %u processors are under VMX%s\n", processors.count,

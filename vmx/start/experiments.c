@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What the linked experiments need of the start, all together: pages, memory that the guest may
- * read, state for each processor, setup. With no experiment linked they need nothing.
+ * Adds up and provides what all linked experiments need from the start: pages, memory that the
+ * guest may read, state for each processor, and setup. With no experiment linked, nothing is
+ * needed.
  */
 #include "experiment.h"
 

@@ -88,7 +88,8 @@ uint64_t hypervisor_pool_size(const struct boot_info *bi)
                      /* a processor that fails to start has still used its pages */
                      (bi->acpi.processors > 1 ? bi->acpi.processors : 1) *
                          (PROCESSOR_PAGES + experiments_place_state() / PAGE_SIZE);
-    /* The hypervisor's own tables map pool and screen in 4 KiB pages, and also image and APIC. */
+    /* The hypervisor's own page tables map the pool and the screen in 4 KiB pages. They also map
+     * the image and the APIC. */
     pages += framebuffer_bytes(&bi->framebuffer) / LARGE_PAGE + pages / PAGES_PER_TABLE + 20;
     return (pages * PAGE_SIZE + LARGE_PAGE - 1) & ~(LARGE_PAGE - 1);
 }
@@ -127,7 +128,7 @@ static uint64_t build_guest_map(const struct boot_info *bi, const struct vmx_cap
     uint64_t root = ept_build(&map.q);
     if (root == 0)
         hypervisor_fault("the page pool is used up by the EPT");
-    /* The guest can read the log, so no address of the hypervisor is ever in it. */
+    /* The guest can read the log, so the log never contains an address of the hypervisor. */
     log_printf("pmuvisor: EPT maps 0x0 to 0x%lx, hidden: image %lu KiB, pool %lu KiB\n",
                ept_reach(&map.q), bi->image.size >> 10, bi->pool.size >> 10);
     vtd_start(&map.vtd, &map.q, root);
@@ -136,7 +137,7 @@ static uint64_t build_guest_map(const struct boot_info *bi, const struct vmx_cap
     return root;
 }
 
-/* Logs what the guest is about to have. */
+/* Logs what the guest is about to get. */
 static void log_start(const struct cpu *cpu)
 {
     mitigations_print(cpu);
@@ -154,7 +155,7 @@ static void log_start(const struct cpu *cpu)
 /* Runs on the hypervisor's own page tables and stack. */
 static _Noreturn void start_guest(struct start *s)
 {
-    wrmsr(IA32_GS_BASE, (uint64_t)s->cpu); /* the way here may have gone through 32-bit code */
+    wrmsr(IA32_GS_BASE, (uint64_t)s->cpu); /* execution may have come here through 32-bit code */
     processor_enter_vmx(s, true);
     s->cpu->gpr[GPR_RSI] = s->guest.rsi;
     log_start(s->cpu);
@@ -171,7 +172,7 @@ void hypervisor_start(const struct boot_info *bi)
     end_set_hooks((struct end_hooks){.ask = nmi_request_backtrace, .report = report_fault});
     page_pool_init(bi->pool);
     log_move(
-        require_pages(page_alloc(LOG_PAGES))); /* first of all, so that it is at POOL_LOG_OFFSET */
+        require_pages(page_alloc(LOG_PAGES))); /* first, so that the log is at POOL_LOG_OFFSET */
     struct start *s = processor_new(bi, apic_id_read(), build_host_paging(bi));
     struct cpu *cpu = s->cpu;
 
@@ -191,8 +192,8 @@ void hypervisor_start(const struct boot_info *bi)
 
     /* From here on only the image, the pool, the APIC and the screen are mapped. */
     wrmsr(IA32_EFER, rdmsr(IA32_EFER) | EFER_NXE);
-    /* Switch the stack first: an NMI in between returns through the stack (nmi/nmi.asm), and the
-     * new tables do not map firmware's stack. */
+    /* Switch the stack before the tables, because an NMI in between returns through the stack
+     * (nmi/nmi.asm), and the new tables do not map firmware's stack. */
     __asm__ volatile("mov %1, %%rsp\n\t"
                      "mov %0, %%cr3\n\t"
                      "xor %%ebp, %%ebp\n\t"

@@ -50,8 +50,8 @@ struct start *processor_new(const struct boot_info *bi, uint32_t apic_id, uint64
     return s;
 }
 
-/* Stops a trace that firmware left running. Root mode must not be traced, and the trace's buffer is
- * now the guest's memory. */
+/* Stops a trace that firmware left running. Root mode must not be traced, and the trace's buffer
+ * now belongs to the guest. */
 static void stop_pt_trace(void)
 {
     uint64_t control;
@@ -137,7 +137,7 @@ void processor_enter_vmx(struct start *s, bool first)
                          was_on ? ": firmware seems to use VMX itself" : "");
     load_vmcs(s->cpu, &s->capability);
     flush_guest_translations(); /* an earlier user of VMX may have left some */
-    /* Not earlier: until here the emulator shows every MSR as present. */
+    /* Do not call this earlier: until here, the emulator shows every MSR as present. */
     if (!pmu_context_setup(s->cpu))
         require_pages(NULL);
     vmcs_setup(s->cpu, &s->capability, &s->controls, &s->tables, first ? &s->guest : NULL);

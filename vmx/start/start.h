@@ -22,14 +22,14 @@ struct start {
     volatile enum start_state { STARTING, REFUSED, READY, LOST } state;
 };
 
-/* The most pages of the pool that one processor needs, besides its struct cpu. */
+/* The largest number of pool pages that one processor needs, besides its struct cpu. */
 #define PROCESSOR_PAGES 48
 
 /* Allocates everything that a processor needs from the pool. The first processor's call comes
  * before the EPT is built. */
 struct start *processor_new(const struct boot_info *bi, uint32_t apic_id, uint64_t host_cr3);
-/* Runs on the processor itself. Loads its descriptor tables, and returns whether it can do all that
- * the options need. False: s->refusal says why not. */
+/* Runs on the processor itself. Loads its descriptor tables, and returns whether the processor can
+ * do everything that the options need. False: s->refusal says why not. */
 bool processor_check(struct start *s);
 /* Runs on the processor itself, with cpu->ept_root set. Prepares the exit handlers' tables. */
 void processor_prepare(struct start *s);
@@ -39,25 +39,26 @@ bool processor_vmxon(struct start *s);
 void processor_enter_vmx(struct start *s, bool first);
 
 /* Starts every other processor that the MADT names, and waits until each is about to enter the
- * guest. Logs those that fail. `first` is ready. Starts one at a time, because of the page pool. */
+ * guest. Logs the processors that fail. `first` is ready. Starts one processor at a time, because
+ * of the page pool. */
 void processors_start(const struct boot_info *bi, const struct start *first);
-/* Lets the processors enter the guest. The trampoline is no longer mapped. */
+/* Lets the processors enter the guest. By then, the trampoline is no longer mapped. */
 void processors_enter_guest(void);
 
-/* Writes the trampoline (apic/trampoline.asm) to a page. It calls entry(s) on the processor's own
- * stack and the hypervisor's page tables. */
+/* Writes the trampoline (apic/trampoline.asm) to a page. The trampoline calls entry(s) on the
+ * processor's own stack and the hypervisor's page tables. */
 void trampoline_write(uint64_t page, const struct start *s, void (*entry)(struct start *s));
 /* Prepares the switch from 5-level paging to entry(s) with 4 levels. The caller then loads CR3 with
  * *cr3, sets RBX to *page, and jumps to the returned address. Logs a line. */
 uint64_t leave_5_level_paging(const struct start *s, void (*entry)(struct start *s), uint64_t *page,
                               uint64_t *cr3);
 
-/* Returns `page`. Faults if it is NULL: the start cannot do without these pages. */
+/* Returns `page`. Faults if it is NULL, because the start cannot do without these pages. */
 void *require_pages(void *page);
 
 /* Writes every field of the current VMCS that PMUvisor uses: controls, host state and guest state.
- * If `guest` is NULL, the guest is as guest_set_init_state() leaves it. Otherwise the guest is as
- * `guest` describes its entry. */
+ * If `guest` is NULL, the guest gets the state that guest_set_init_state() sets. Otherwise the
+ * guest gets the entry state that `guest` describes. */
 void vmcs_setup(struct cpu *cpu, const struct vmx_capability *capability,
                 const struct vmx_controls *controls, const struct descriptor_tables *tables,
                 const struct guest_entry *guest);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The copies of the trampoline. One is in the page below 1 MiB, for processors that start. If
- * firmware runs with 5-level paging, another is in a page of the pool, for the first processor: the
- * hypervisor's tables have 4 levels, and CR4.LA57 cannot change while paging is on.
+ * The copies of the trampoline. One is in the page below 1 MiB, for processors that are being
+ * started. If firmware runs with 5-level paging, another is in a page of the pool, for the first
+ * processor: the hypervisor's tables have 4 levels, and CR4.LA57 cannot change while paging is on.
  * SDM Vol. 3, "4-Level Paging and 5-Level Paging"; "Control Registers" (CR4.LA57).
  */
 #include "vmx/start/start.h"
@@ -11,9 +11,9 @@
 
 struct trampoline_parameters {
     uint64_t cr3;
-    uint64_t stack;    /* its top */
-    uint64_t argument; /* of `entry` */
-    uint64_t entry;    /* what the trampoline calls in 64-bit mode */
+    uint64_t stack;    /* the top of the stack */
+    uint64_t argument; /* passed to `entry` */
+    uint64_t entry;    /* the function that the trampoline calls in 64-bit mode */
 };
 extern const char trampoline_start[], trampoline_leave[], trampoline_parameters[], trampoline_end[];
 

@@ -12,8 +12,8 @@
 #include "console/log.h"
 
 #define INTERVALS_PER_SECOND 100
-#define MEASUREMENTS 5    /* an SMI or an outer hypervisor spoils one, not the median of five */
-#define STUCK_READS 10000 /* unchanged: the timer does not count. A read takes at most 1 us */
+#define MEASUREMENTS 5    /* an SMI or an outer hypervisor spoils one, but not the median of five */
+#define STUCK_READS 10000 /* equal reads show a stuck timer; a read takes at most 1 us */
 #define READS_MAX 1000000
 
 #define PM_TIMER_HZ 3579545
@@ -33,15 +33,16 @@ uint64_t tsc_read_cpuid_khz(struct cpuid_result (*ask)(uint32_t leaf, uint32_t s
     if (last >= *leaf && mhz != 0)
         return mhz * 1000;
     /* VMware defined this leaf, and KVM offers it if the TSC is stable (QEMU, "vmware-cpuid-freq").
-     * A hypervisor that uses its leaves otherwise ends before this one, or has 0 in it. */
+     * If a hypervisor uses its leaves for something else, they end before this one, or this one
+     * contains 0. */
     *leaf = CPUID_LEAF_HYPERVISOR_TSC;
     return ask(1, 0).ecx & CPUID_1_ECX_HYPERVISOR && ask(CPUID_LEAF_HYPERVISOR, 0).eax >= *leaf
                ? ask(*leaf, 0).eax
                : 0;
 }
 
-/* Waits until the clock is `ticks` past *at. Sets *at to the clock's value then, and *tsc to the
- * TSC's. False: the clock does not count. */
+/* Waits until the clock is `ticks` past *at. Sets *at and *tsc to the values that the clock and the
+ * TSC have then. False: the clock does not count. */
 static bool wait_ticks(const struct tsc_clock *c, uint32_t ticks, uint32_t *at, uint64_t *tsc)
 {
     uint32_t start = *at, last = start;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Sets up the VMCS of one processor: zero, then host state, controls, and the guest's state. For
- * the kernel's entry that is the state after an INIT, with changes. SDM Vol. 3, "Virtual Machine
- * Control Structures".
+ * Sets up the VMCS of one processor: first zeros, then host state, controls, and guest state. For
+ * the kernel's entry, the guest state is the state after an INIT, with changes. SDM Vol. 3,
+ * "Virtual Machine Control Structures".
  */
 #include "vmx/start/start.h"
 
@@ -73,7 +73,7 @@ static void set_execution_controls(struct cpu *cpu, const struct vmx_capability 
     /* pmu=off: RDPMC must fault as it does without a PMU. */
     if (!cpu->boot->options.pmu || cpu->boot->options.policy == POLICY_INTERCEPT)
         primary = vmx_adjust_controls(c->allowed[SET_PRIMARY], primary | PRIMARY_RDPMC_EXITING);
-    if (cpu == processor_cpu(0)) /* no INIT and SIPI ever restart it: see sleep.c */
+    if (cpu == processor_cpu(0)) /* INIT and SIPI never restart it: see sleep.c */
         secondary &= ~(uint32_t)SECONDARY_WBINVD_EXITING;
     vmcs_write_32(VMCS_PIN_BASED_CONTROLS, controls->value[SET_PIN]);
     vmcs_write_32(VMCS_PRIMARY_CONTROLS, primary);
@@ -93,7 +93,7 @@ static void set_execution_controls(struct cpu *cpu, const struct vmx_capability 
     cpu->cr.cr4_refused = CR4_HIDDEN | c->cr4_fixed0;
     if (!(controls->value[SET_ENTRY] & ENTRY_LOAD_CET))
         cpu->cr.cr4_refused |= CR4_CET;
-    /* CR0.NE and the other bits that this processor fixes belong to VMX. CR4: see exit.h. */
+    /* CR0.NE and the other bits that this processor fixes belong to VMX. For CR4, see exit.h. */
     vmcs_write_natural(VMCS_CR0_GUEST_HOST_MASK, c->cr0_fixed0 & ~(uint64_t)(CR0_PE | CR0_PG));
 }
 
