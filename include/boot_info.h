@@ -86,7 +86,7 @@ struct boot_info {
 };
 
 #define POOL_ALIGNMENT (2ULL << 20)
-/* The log is the pool's first block. The next start looks for it there (boot/last.c). */
+/* The log follows the pool's first page. The next start looks for it there (boot/last.c). */
 #define POOL_LOG_OFFSET PAGE_SIZE
 
 /* Returns the address of the pool's first page. The hypervisor never uses this page, and like

@@ -18,7 +18,7 @@
 #   make same T="word ..."   the same tests from power-on and forked; what they leave must be equal
 #   make campaign [MINUTES=60]   the test kernel's fuzzers over all options and models
 #   make fuzz [FULL=1]   fuzz targets alone, see tests/fuzz/fuzz.mk
-#   make format      lays out the hypervisor's C by clang-format
+#   make format      lays out C, C++, Python and shell by their formatters
 #   make analyse     cppcheck and clang-tidy alone, see tests/static/test_analyse.py
 #   make lines       counts the hypervisor's lines of code
 #   what experiments have: see experiments/*/experiment.mk

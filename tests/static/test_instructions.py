@@ -28,7 +28,7 @@ BY = {
     "nmi/exit.c": {"inject_nmi"},
     "vmx/exit/init_sipi.c": {"guest_set_init_state", "exit_sipi"},
     "vmx/start/vmcs_setup.c": {"set_linux_entry_state"},
-    "vmx/exit/exit.c": {"wrap_eip", "correct_single_step"},
+    "vmx/exit/exit.c": {"wrap_eip"},
 }
 ROW = re.compile(r"^\| `([\w/]+\.\w+):(\w+)\(\)` \|[^|\n]*\| ([^|\n]+) \|$", re.MULTILINE)
 
@@ -148,7 +148,11 @@ def test_each_check_of_entries_has_tests():
     assert entry_complaints(page, tests - {"entry/pdpte"}) == [
         "PDPTEs with PAE paging: reserved bits: there is no test entry/pdpte"
     ]
-    assert len(entry_complaints(page.replace("**yes**", "perhaps"), tests)) == page.count("**yes**")
+    assert (
+        len(entry_complaints(page.replace("**yes**", "perhaps"), tests))
+        == page.count("**yes**")
+        > 0
+    )
     assert entry_complaints(re.sub(r"^\| GDTR.*\n", "", page, flags=re.MULTILINE), tests) == [
         "Checks on Guest Descriptor-Table Registers: no row"
     ]

@@ -144,7 +144,7 @@ void handle_nmi_work(struct cpu *cpu)
         nmi_bookkeeping(cpu);
 }
 
-/* A function of its own, so that an exit without NMI work keeps nothing on the stack. */
+/* A function of its own, so that an exit without NMI work saves no register. */
 static __attribute__((noinline)) void vmx_exit_with_nmi_work(struct cpu *cpu)
 {
     handle_nmi_work(cpu);

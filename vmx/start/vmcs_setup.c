@@ -70,7 +70,7 @@ static void set_execution_controls(struct cpu *cpu, const struct vmx_capability 
     uint32_t primary = controls->value[SET_PRIMARY];
     uint32_t secondary = controls->value[SET_SECONDARY];
 
-    /* pmu=off: RDPMC must fault as it does without a PMU. */
+    /* With pmu=off, RDPMC must fault as it does without a PMU. policy=intercept traps the PMU. */
     if (!cpu->boot->options.pmu || cpu->boot->options.policy == POLICY_INTERCEPT)
         primary = vmx_adjust_controls(c->allowed[SET_PRIMARY], primary | PRIMARY_RDPMC_EXITING);
     if (cpu == processor_cpu(0)) /* INIT and SIPI never restart it: see sleep.c */
