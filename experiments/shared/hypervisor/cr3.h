@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Makes a load of CR3 exit when the processor switches to a process, once for that process.
+ * Makes a load of CR3 exit when the load switches the processor to another process. After that
+ * exit, the process's own loads do not exit.
  */
 #pragma once
 
 #include "vmx/cpu.h"
 
-/* IA32_VMX_MISC: the number of CR3-target values that the processor supports; and the number used
- * here. SDM Vol. 3, "Miscellaneous Data" in Appendix "VMX Capability Reporting Facility". */
+/* The number of CR3-target values. IA32_VMX_MISC tells how many the processor supports. CR3_TARGETS
+ * is how many the hypervisor uses. SDM Vol. 3, "Miscellaneous Data" in Appendix "VMX Capability
+ * Reporting Facility". */
 #define VMX_MISC_CR3_TARGETS_SHIFT 16
 #define VMX_MISC_CR3_TARGETS BITS(24, 16)
 #define CR3_TARGETS 4
 
-/* The bits of CR3 that Linux changes within one process, to switch between the kernel's page table
- * and that of user space (arch/x86/entry/calling.h, PTI_USER_PGTABLE_AND_PCID_MASK). */
+/* The bits of CR3 that Linux changes within one process to switch between the kernel's page table
+ * and user space's page table (arch/x86/entry/calling.h, PTI_USER_PGTABLE_AND_PCID_MASK). */
 #define CR3_USER_SIDE 0x1800ULL
-/* asm/processor-flags.h, X86_CR3_PCID_NOFLUSH */
+/* X86_CR3_PCID_NOFLUSH in Linux's asm/processor-flags.h */
 #define CR3_NO_FLUSH BIT(63)
 static inline bool trace_is_load_of_cr3(uint64_t qualification)
 {
@@ -23,5 +25,6 @@ static inline bool trace_is_load_of_cr3(uint64_t qualification)
 
     return (qualification & fields) == (3 | CR_ACCESS_MOV_TO << CR_ACCESS_TYPE_SHIFT);
 }
-/* From now on, loads of this process's page tables do not exit, with or without a flush. */
+/* Lets this process's page tables be loaded without an exit from now on, with or without a
+ * flush. */
 void trace_set_cr3_targets(uint64_t value);

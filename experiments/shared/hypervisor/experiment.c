@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Registers the rings: their size, and memory that the guest may read.
+ * Registers the rings: the option for their size, and their memory, which the guest may read.
  */
 #include "experiment.h"
 

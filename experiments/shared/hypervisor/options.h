@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The option of the rings. The rows have the format of boot/option_table.h.
+ * The option for the rings. The row has the format of boot/option_table.h.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The rings' memory: one block of the pool, which the guest sees as reserved memory. The guest's
- * map has the block read-only. So reading costs no exit, and nothing in the guest can forge a
+ * map makes the block read-only. So reading costs no exit, and nothing in the guest can forge a
  * record.
  */
 #include "experiments/shared/hypervisor/ring.h"
@@ -47,7 +47,7 @@ bool ring_setup(struct cpu *cpu)
 
     if (slot >= ring_count(cpu->boot))
         return false;
-    if (ring_options.exits == TRACE_OFF) /* no record of memory crosses the end */
+    if (ring_options.exits == TRACE_OFF) /* a memory record must not cross the ring's end */
         capacity -= capacity % TRACE_MEMORY_FRAMES;
 
     *ring = (struct trace_ring){.level = TRACE_MEMORY,

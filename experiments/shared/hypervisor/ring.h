@@ -10,37 +10,38 @@
 #include "trace_ring.h"
 #include "vmx/cpu.h"
 
-/* What the options ask for. The values of both traces are here, so that each trace knows of the
- * other: there is one ring. */
+/* The values of the options. The values of both traces are here, because a processor has only one
+ * ring and each trace must know of the other. */
 struct ring_options {
     uint32_t exits;  /* TRACE_* of trace_ring.h */
-    uint32_t memory; /* MEMTRACE_* of trace_ring.h: the most that the guest may ask for */
+    uint32_t memory; /* the most that the guest may ask for, as MEMTRACE_* (trace_ring.h) */
     uint32_t mib;    /* size of each processor's ring */
 };
 extern struct ring_options ring_options;
 
-/* The size of the space in struct cpu_trace for the code that fills the ring. */
+/* The size of the space that struct cpu_trace has for the code that fills the ring. */
 #define FILLER_BYTES 1536
 
-/* A processor's state of recording. */
+/* The recording state of one processor. */
 struct cpu_trace {
     struct trace_record *record; /* the next record to write */
     struct trace_record *first;  /* start of the ring's records */
     struct trace_record *end;    /* end of the ring's records */
     struct trace_ring *ring;     /* NULL: nothing is recorded */
-    /* The table of handlers, with a policy's rows and without a trace's rows. */
+    /* The table of handlers with the policy's rows, but without the trace's rows. */
     exit_handler untraced[EXIT_REASON_COUNT + 1];
     /* The handlers under the trace's rows. */
     exit_handler under[EXIT_REASON_COUNT + 1];
-    /* For the code that fills the ring: one place for both saves a load on each exit. */
+    /* Space for the code that fills the ring. Its place next to the ring's state saves a load on
+     * each exit. */
     uint8_t filler[FILLER_BYTES] __attribute__((aligned(64)));
-    uint64_t ticked;     /* TSC when flow's exits last ran a tick */
+    uint64_t ticked;     /* value of the TSC when flow's exits last ran a tick */
     uint64_t tick_ticks; /* TSC ticks from one tick to the next */
 };
 extern uint64_t ring_place;
 static inline struct cpu_trace *trace_of(const struct cpu *cpu)
 {
-    uint64_t place; /* never changes, so the compiler need not load it again */
+    uint64_t place; /* ring_place never changes, so the compiler need not load it again */
     __asm__("mov ring_place(%%rip), %0" : "=r"(place));
     return (struct cpu_trace *)((uintptr_t)cpu + place);
 }
@@ -52,13 +53,14 @@ static inline void trace_remove_rows(struct cpu *cpu)
 }
 
 bool ring_is_wanted(void);
-/* Returns the number of rings, by the number of processors that the firmware lists. */
+/* Returns the number of rings, which depends on the number of processors that the firmware
+ * lists. */
 uint32_t ring_count(const struct boot_info *bi);
 /* ring_readable() returns the bytes of all rings, or 0 if no option asks for a record.
  * ring_reserve() takes the memory for the rings. */
 uint64_t ring_readable(const struct boot_info *bi);
 void ring_reserve(struct range readable);
-/* Runs on the processor itself, after its VMCS is set up, and sets up its ring. False: no ring is
- * left, because the firmware did not list this processor. */
+/* Sets up this processor's ring. Runs on the processor itself, after its VMCS is set up. Returns
+ * false if no ring is left because the firmware did not list this processor. */
 bool ring_setup(struct cpu *cpu);
 uint64_t ring_mib(void); /* MiB of each ring */
