@@ -2,22 +2,22 @@
  *
  * Tells whether the guest counts. A counter has two switches. One is its enable bit in
  * IA32_PERFEVTSELx, or its field of IA32_FIXED_CTR_CTRL. The other is its bit of
- * IA32_PERF_GLOBAL_CTRL. The first switch decides here. Linux sets all bits of GLOBAL_CTRL after
- * each change of its events, even if it has no events left, and clears them during a PMI's handler
- * (arch/x86/events/core.c, x86_pmu_enable()). It sets an enable bit only for a counter that is to
- * count, right before it sets GLOBAL_CTRL. A kernel that keeps its enable bits and switches only
- * GLOBAL_CTRL is noticed at that write.
+ * IA32_PERF_GLOBAL_CTRL. The functions here rely on the first switch. Linux sets all bits of
+ * GLOBAL_CTRL after each change of its events, even if no events are left. It clears these bits
+ * during a PMI's handler (arch/x86/events/core.c, x86_pmu_enable()). In contrast, Linux sets an
+ * enable bit only for a counter that is to count, right before it sets GLOBAL_CTRL. A kernel that
+ * keeps its enable bits and switches only GLOBAL_CTRL is noticed when it writes GLOBAL_CTRL.
  *
- * These functions only read. Nothing counts in root mode, so an NMI changes nothing that they read,
- * except for a freeze, and a freeze changes no bit that they use. SDM Vol. 3, "Architectural
- * Performance Monitoring Version 2", "Version 6".
+ * These functions only read registers. Nothing counts in root mode, so an NMI does not change these
+ * registers. The exception is a freeze, but a freeze changes no bit that these functions use. SDM
+ * Vol. 3, "Architectural Performance Monitoring Version 2", "Version 6".
  */
 #include "experiments/demand/hypervisor/demand.h"
 
-#define LEGACY_SELECTS 10 /* those with an index below 1900H */
+#define LEGACY_SELECTS 10 /* number of event selects with an index below 1900H */
 #define SELECTS_MAX 32
 #define FIXED_FIELD 4
-#define FIXED_ENABLED 3ull /* value of a field: rings 0 and above */
+#define FIXED_ENABLED 3ull /* a field's enable bits: for ring 0, and for the rings above */
 #define ALL_FIXED_ENABLED 0x3333333333333333ull
 
 static bool is_event_select(uint32_t index)

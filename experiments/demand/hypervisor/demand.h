@@ -12,9 +12,9 @@ extern uint32_t second_user;
 
 /* State of each processor. */
 struct cpu_demand {
-    uint8_t *open;          /* MSR bitmap that lets the PMU pass through; NULL: not this policy */
-    bool passes;            /* the PMU passes through now */
-    bool rdpmc_exits;       /* RDPMC always exits: this processor's VMX cannot turn that off */
+    uint8_t *open;          /* MSR bitmap that lets PMU accesses pass; NULL: not this policy */
+    bool passes;            /* PMU accesses pass now */
+    bool rdpmc_exits;       /* this processor's VMX cannot turn RDPMC exiting off */
     unsigned idle;          /* ticks in a row at which nothing counted */
     struct pmu_facts facts; /* the counters that exist */
     exit_handler wrmsr;     /* the handler under demand_wrmsr() */
@@ -25,8 +25,8 @@ struct cpu_demand *demand_of(const struct cpu *cpu);
 
 /* ---- counting.c ---- */
 
-/* Returns whether the guest's write of this value turns a counter on, as far as that counter's own
- * switch tells. */
+/* Returns whether the guest's write of this value turns a counter on, judged by that counter's own
+ * switch. */
 bool demand_enables_counter(const struct cpu *cpu, uint32_t index, uint64_t value);
 /* Returns whether a counter is enabled and GLOBAL_CTRL lets it count. */
 bool demand_is_counting(const struct cpu *cpu);

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * policy=demand: the guest's PMU accesses pass only while the guest counts. At the start each
- * access exits, as with policy=intercept, whose handlers complete the accesses. The write that
- * turns a counter on is not completed: the registers are opened, and the guest executes the write
- * again. Each tick checks whether anything still counts. After IDLE_TICKS ticks in a row at which
- * nothing counted, accesses exit again. Thesis, chapter 6, "Fine-Grained MSR Passthrough". The
- * guest takes its own NMIs all the time, as with msr+nmi, so no NMI changes hands when the
- * registers do.
+ * policy=demand: the guest's PMU accesses pass only while the guest counts. At the start, each
+ * access exits, as with policy=intercept, and that policy's handlers complete the accesses. A write
+ * that turns a counter on is not completed. Instead, its handler opens the registers, and the guest
+ * executes the write again. Each tick checks whether anything still counts. After IDLE_TICKS ticks
+ * in a row at which nothing counted, accesses exit again. Thesis, chapter 6, "Fine-Grained MSR
+ * Passthrough". The guest takes its own NMIs all the time, as with msr+nmi, so opening or closing
+ * the registers does not change who takes an NMI.
  *
- * Two things in the VMCS decide whether accesses pass: the address of the MSR bitmap, of which
- * there are two, and RDPMC exiting. The registers keep their contents. So an NMI may come at any
- * instruction here: before, between and after these writes the guest's next access finds the same
- * value, with or without an exit. The NMI handler itself needs neither of the two. If a guest's NMI
- * comes while root mode examines the guest's write, the entry delivers the NMI before the guest
- * executes the write again. The NMI's handler thus runs before the write, as it does natively for
- * an NMI before the write. SDM Vol. 3, "MSR-Bitmap Address"; "Processor-Based VM-Execution
- * Controls".
+ * Two settings in the VMCS decide whether accesses pass: the address of the MSR bitmap (there are
+ * two bitmaps), and RDPMC exiting. Changing them does not change the PMU's registers. So an NMI may
+ * arrive at any instruction here. Before, between and after the two writes to the VMCS, the guest's
+ * next access finds the same value, with or without an exit. The NMI handler itself needs neither
+ * setting. If an NMI for the guest arrives while root mode examines the guest's write, the entry
+ * delivers the NMI before the guest executes the write again. So the guest's NMI handler runs
+ * before the write, as it does natively if an NMI arrives before the write. SDM Vol. 3, "MSR-Bitmap
+ * Address"; "Processor-Based VM-Execution Controls".
  */
 #include "experiment.h"
 
@@ -28,7 +28,7 @@
 #include "vmx/root/fault.h"
 
 #define IDLE_TICKS 2
-#define PART_WRITE 2048 /* offset of the bitmap's part for writes */
+#define PART_WRITE 2048 /* offset of the part of the bitmap that controls writes */
 
 uint32_t second_user;
 static const struct option_row options[] = {EXPERIMENT_OPTIONS(EXPERIMENT_OPTION)};
@@ -51,7 +51,7 @@ static void set_pmu_passthrough(struct cpu *cpu, bool pass)
         vmcs_set_exiting(PRIMARY_RDPMC_EXITING, !pass);
 }
 
-/* While PMU accesses pass, a write that still exits here is not to the PMU. */
+/* While PMU accesses pass, a write that still exits to this handler is not a write to the PMU. */
 static void demand_wrmsr(struct cpu *cpu)
 {
     struct cpu_demand *d = demand_of(cpu);
@@ -78,9 +78,9 @@ static void demand_tick(struct cpu *cpu)
     d->tick(cpu);
 }
 
-/* Fills the other bitmap. It lets pass what the core makes exit for the PMU, and is the same
- * otherwise. The buffer of architectural PEBS stays trapped: its address has to be checked
- * (vmx/exit/msr.c). */
+/* Fills the open bitmap. It equals the closed bitmap, except that accesses pass if the core makes
+ * them exit for the PMU. Writes of the address of architectural PEBS's buffer stay trapped, because
+ * the address has to be checked (vmx/exit/msr.c). */
 static void make_open_bitmap(const struct cpu *cpu, uint8_t *open)
 {
     const uint8_t *closed = cpu->msr_bitmap;
@@ -117,7 +117,7 @@ static void set_handlers(struct cpu *cpu)
                    "counted; tick=1 to tick=10000 in pmuvisor.cfg is one\n");
 }
 
-/* One bitmap for each processor. */
+/* Returns the number of pages: one bitmap for each processor. */
 static uint64_t count_pages(const struct boot_info *bi, UNUSED uint64_t tables)
 {
     return bi->acpi.processors < PROCESSORS_MAX ? bi->acpi.processors : PROCESSORS_MAX;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * second_user=: at each tick, does the PMU work of a switch to another virtual machine and back. So
- * one guest's boot shows the price of the switch. The second user does nothing with the PMU. The
- * switch is host work (nmi/host_work.c): the guest's NMIs are held during the switch, because the
- * status that reveals a PMI is the second user's. After the guest's registers are back,
- * nmi_release() lets the guest have its NMIs. LVTPC is not touched. Nothing counts in root mode.
- * Thesis, section 3.1.
+ * the boot of a single guest shows what the switch costs. The second user does nothing with the
+ * PMU. The switch is host work (nmi/host_work.c). The guest's NMIs are held during the switch,
+ * because the status that reveals a PMI then belongs to the second user. After the guest's
+ * registers are restored, nmi_release() lets the guest's NMIs through. LVTPC is not touched.
+ * Nothing counts in root mode. Thesis, section 3.1.
  */
 #include "experiments/demand/hypervisor/demand.h"
 
 #include "nmi/nmi.h"
 
-/* Returns whether the registers are the guest's. If so, they hold values that a second user would
- * overwrite. */
+/* Returns whether the PMU's registers belong to the guest. If so, they hold values that a second
+ * user would overwrite. */
 static bool is_pmu_passed_through(const struct cpu *cpu)
 {
     const struct cpu_demand *d = demand_of(cpu);
