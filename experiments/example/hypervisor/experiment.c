@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * policy=status: as msr+nmi, but the guest's accesses to IA32_PERF_GLOBAL_STATUS exit: its reads,
- * and the writes that clear and set its bits. The handlers make the accesses on the hardware, so
- * the guest sees what it would see without the exits. A hypervisor that shares the overflow bits
- * with its guest needs this.
+ * policy=status works like msr+nmi, except that the guest's accesses to IA32_PERF_GLOBAL_STATUS
+ * exit. These are reads of the register, and the writes that clear and set its bits. The handlers
+ * make the accesses on the hardware, so the guest sees what it would see without the exits. A
+ * hypervisor that shares the overflow bits with its guest needs these exits.
  *
- * An NMI may come at any instruction here, a host's or a PMI of the guest. Nothing counts in root
- * mode, so the register holds what the guest's instruction would have found. Each handler accesses
- * the register once: an NMI before that access is an NMI before the guest's instruction, and an NMI
- * after the access is one after the instruction. pmu_pmi_raised() recognizes the guest's PMI by the
- * same bits. Before the write that clears the bits, it finds them, and the guest gets its NMI.
- * After that write, the guest itself has said that it is done with them. Neither write raises a
- * PMI. SDM Vol. 3, "Architectural Performance Monitoring Version 4"; "Performance Monitoring".
+ * An NMI may arrive at any instruction here, either for the host or as a PMI for the guest. Nothing
+ * counts in root mode, so the register holds what the guest's instruction would have found. Each
+ * handler accesses the register once. So an NMI before that access is an NMI before the guest's
+ * instruction, and an NMI after the access is an NMI after the instruction. pmu_pmi_raised()
+ * recognizes the guest's PMI by the same bits. Before the write that clears the bits,
+ * pmu_pmi_raised() finds them, and the guest gets its NMI. By that write, the guest itself says
+ * that it is done with the bits. Neither write raises a PMI. SDM Vol. 3, "Architectural Performance
+ * Monitoring Version 4"; "Performance Monitoring".
  */
 #include "experiment.h"
 
@@ -45,8 +46,8 @@ static void status_rdmsr(struct cpu *cpu)
     skip_instruction(cpu);
 }
 
-/* The processor itself decides which bits are reserved, and whether the second of these MSRs
- * exists: before version 4 it does not. */
+/* The processor itself decides which bits are reserved, and whether IA32_PERF_GLOBAL_STATUS_SET
+ * exists. Before version 4, this MSR does not exist. */
 static void status_wrmsr(struct cpu *cpu)
 {
     uint32_t index = (uint32_t)cpu->gpr[GPR_RCX];
@@ -61,7 +62,7 @@ static void status_wrmsr(struct cpu *cpu)
         inject_gp();
 }
 
-/* With pmu=off the accesses exit, too, and fault: that stays so. */
+/* With pmu=off, the accesses exit anyway, and fault. This policy does not change that. */
 static void set_handlers(struct cpu *cpu)
 {
     struct cpu_status *under = status_of(cpu);
