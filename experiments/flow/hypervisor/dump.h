@@ -7,8 +7,8 @@
 
 #include "vmx/cpu.h"
 
-extern uint32_t dump_records; /* value of the option: the most records per ring; 0: none */
+extern uint32_t dump_records; /* value of trace_dump=: the most records per ring; 0: none */
 
-/* Runs on the processor itself, before its ring is made. Adds the dump's row to the table, under
- * the rows of a level. */
+/* Adds the dump's row to the table, under the rows of a level. Runs on the processor itself, before
+ * its ring is set up. */
 void trace_add_dump_row(struct cpu *cpu);

@@ -2,8 +2,8 @@
  *
  * Records exits. A recording row covers each row of the table of handlers. The recording row begins
  * the record, calls the covered handler, and ends the record. It reads the TSC as early as a row
- * can. Only the code from the exit to the row, and the bookkeeping of NMIs if there is any, run
- * before that.
+ * can. Before that, only the code from the exit to the row runs, and the bookkeeping of NMIs if
+ * there is any.
  */
 #include "experiments/flow/hypervisor/level.h"
 #include "vmx/exit/exit.h"
@@ -33,11 +33,11 @@ static __attribute__((noinline)) void record_exit(struct cpu *cpu, uint64_t reas
     record->root_time = (uint32_t)rdtsc() - (uint32_t)record->tsc;
     record++;
     trace->record = __builtin_expect(record == trace->end, 0) ? trace->first : record;
-    /* After the record: stores become visible in order. */
+    /* The count is stored after the record, because stores become visible in order. */
     __asm__ volatile("incq %0" : "+m"(trace->ring->written) : : "cc", "memory");
 }
 
-/* Returns the value that tells what the exit is about. */
+/* Returns the record's `detail`, which depends on the reason (trace_ring.h). */
 static inline uint32_t read_exit_detail(const struct cpu *cpu, uint32_t reason)
 {
     switch (reason) {

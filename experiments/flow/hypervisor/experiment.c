@@ -12,8 +12,8 @@
 
 static const struct option_row options[] = {EXPERIMENT_OPTIONS(EXPERIMENT_OPTION)};
 
-/* The controls that the trace turns on must be allowed, and the other features that it uses must
- * exist. */
+/* Checks that the processor allows the controls that the trace turns on, and has the other features
+ * that the trace uses. */
 static bool check_features(const struct vmx_capability *c, struct refusal *r)
 {
     static const struct {
@@ -43,7 +43,7 @@ static bool check_features(const struct vmx_capability *c, struct refusal *r)
 
 static bool hides_monitor(void) { return ring_options.exits == TRACE_FLOW; }
 
-/* One IDT for each processor. */
+/* Returns the number of pages: one IDT for each processor. */
 static uint64_t count_pages(const struct boot_info *bi, UNUSED uint64_t tables)
 {
     return ring_options.exits == TRACE_FLOW ? ring_count(bi) : 0;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * trace=flow makes more instructions and events exit, so that the trace shows processes, idle time
- * and interrupts: HLT, loads of CR3, and external interrupts.
+ * With trace=flow, loads of CR3, HLT and external interrupts exit as well, so that the trace shows
+ * processes, idle time and interrupts.
  *
- * The exit does not acknowledge an external interrupt. The local APIC keeps the interrupt, and all
- * that come after it, until the guest can take one: at once, or when the interrupt window opens.
- * Then root mode lets the local APIC deliver the interrupt that is first at that moment, and the
- * entry injects it. The guest would have got the same interrupt at that moment without the exit,
- * and software never holds an interrupt. SDM Vol. 3, "Other Causes of VM Exits"; "VM-Entry Controls
- * for Event Injection"; "Interrupt Acceptance for Fixed Interrupts".
+ * The exit for an external interrupt does not acknowledge the interrupt. The local APIC keeps this
+ * interrupt and all later ones until the guest can take an interrupt, either at once or when the
+ * interrupt window opens. Then root mode lets the local APIC deliver the interrupt that is first at
+ * that moment, and the entry injects that interrupt. Without the exit, the guest would have got the
+ * same interrupt at that moment. Software never holds an interrupt. SDM Vol. 3, "Other Causes of VM
+ * Exits"; "VM-Entry Controls for Event Injection"; "Interrupt Acceptance for Fixed Interrupts".
  */
 #include "experiments/flow/hypervisor/level.h"
 
@@ -27,8 +27,8 @@ static void flow_hlt(struct cpu *cpu)
     vmcs_write_32(VMCS_GUEST_ACTIVITY_STATE, ACTIVITY_HLT);
 }
 
-/* Each exit restarts the preemption timer, and these exits come more often than the tick. So they
- * check here whether a tick is due. */
+/* Each exit restarts the preemption timer, and these exits come more often than the tick. So the
+ * handlers of these exits call this function, which checks whether a tick is due. */
 static void tick_if_due(struct cpu *cpu)
 {
     if (cpu->tick.runs &&
@@ -58,9 +58,10 @@ static bool is_cr3_refused(uint64_t value)
            (wrong != CR3_NO_FLUSH || !(vmcs_read_natural(VMCS_GUEST_CR4) & CR4_PCIDE));
 }
 
-/* The guest executes the MOV again, without an exit: the processor itself flushes what it has to,
- * or refuses the value. If it refuses the value, the record has the CR3 that stays. The guest does
- * not exit either when it switches between the two page tables of its process. */
+/* The guest executes the MOV again, this time without an exit. So the processor itself flushes what
+ * it has to flush, or refuses the value. If the processor refuses the value, the record has the CR3
+ * value that stays in place. Switches between the two page tables of the same process do not exit
+ * either. */
 void flow_cr_access(struct cpu *cpu)
 {
     uint64_t qualification = vmcs_read_natural(VMCS_EXIT_QUALIFICATION);
@@ -86,7 +87,7 @@ static void inject_interrupt(struct cpu *cpu)
     trace_of(cpu)->record->detail = stack_detail() | (information & TRACE_VECTOR);
 }
 
-/* While the guest waits for the interrupt window, only the window exits, not an interrupt. */
+/* While the guest waits for the interrupt window, the window exits and interrupts do not. */
 static void set_interrupt_window_exiting(bool wait)
 {
     uint32_t pin = vmcs_read_32(VMCS_PIN_BASED_CONTROLS);
@@ -144,11 +145,11 @@ void trace_set_flow_controls(bool on)
         trace_set_cr3_targets(vmcs_read_natural(VMCS_GUEST_CR3));
 }
 
-/* A gate may get an exception or an interrupt, and checks which of the two arrived. So the gates of
- * exceptions keep their stacks. On a processor without the machine-check architecture, the gate of
- * #MC would have nothing to check, so #MC keeps its gate. The NMI handler also gets vector 2 of an
- * 8259. That interrupt does not block NMIs, so it must not use the stack that a following NMI
- * uses. */
+/* An exception or an interrupt may arrive at a gate, and the gate's code checks which. Because
+ * exceptions may still arrive, their gates keep their stacks. On a processor without the
+ * machine-check architecture, the new gate of #MC would have nothing to check, so #MC keeps its old
+ * gate. The NMI handler also gets vector 2 from an 8259. That interrupt does not block NMIs, so it
+ * must not use the stack that a following NMI uses. */
 #define GATE_IST BITS(34, 32)
 bool trace_set_flow_gates(void)
 {

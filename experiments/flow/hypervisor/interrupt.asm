@@ -1,15 +1,17 @@
 ; SPDX-License-Identifier: BSD-2-Clause
 ;
-; Root mode takes an interrupt for the guest. Root mode enables interrupts only here. They arrive
-; after the NOP, because STI blocks them for one instruction. An interrupt goes to a gate below,
-; which returns without IRET, because an IRET would unblock NMIs.
+; Root mode takes an interrupt for the guest. Root mode enables interrupts only here. Interrupts
+; arrive after the NOP, because STI blocks them for one instruction. An interrupt goes to a gate
+; below, which returns without IRET, because an IRET would unblock NMIs.
 ;
-; The 8259 may send any vector, including those of exceptions. For an interrupt, IF is set in the
-; interrupted RFLAGS, and there is no error code. But vector 2 is taken for an NMI, which the
-; guest gets. An NMI may come before or after each of these instructions, and returns to it
-; (nmi/nmi.asm). If the NMI handler returns by POPF and RET, the interrupt may come between the two.
-; Then all registers except RSP are unchanged, and RDX holds RSP. SDM Vol. 3, "Maskable Hardware
-; Interrupts"; "Masking Maskable Hardware Interrupts".
+; The 8259 may send any vector, including the vector of an exception. If the event is an interrupt,
+; IF is set in the interrupted RFLAGS, and there is no error code. Vector 2 is different: root mode
+; takes it for an NMI, and the guest gets that NMI.
+;
+; An NMI may arrive before or after each of these instructions, and its handler returns there
+; (nmi/nmi.asm). If the NMI handler returns by POPF and RET, the interrupt may arrive between POPF
+; and RET. Then all registers except RSP are unchanged, and RDX holds the RSP that this function
+; began with. SDM Vol. 3, "Maskable Hardware Interrupts"; "Masking Maskable Hardware Interrupts".
 
 bits 64
 default rel
@@ -31,13 +33,13 @@ trace_take_interrupt:
     cli
     ret
 
-%define STUB_BYTES 16           ; size of one of exception_stubs, vmx/root/fault.asm
+%define STUB_BYTES 16           ; size of one stub in exception_stubs (vmx/root/fault.asm)
 %define INTERRUPTION_VALID (1 << 31)
 %define FRAME_CS 8
-%define FRAME_RFLAGS_IF 17      ; offset of the byte of the interrupted RFLAGS that has IF
+%define FRAME_RFLAGS_IF 17      ; offset of the byte that has IF in the interrupted RFLAGS
 %define IF_OF_BYTE 2
 
-; 8 bytes each: PUSH of a sign-extended byte, and a near jump.
+; Each gate has 8 bytes: a PUSH of a sign-extended byte, and a near jump.
 %assign v 0
 align 8
 global trace_gates
@@ -53,8 +55,9 @@ trace_gates:
 %assign v v+1
 %endrep
 
-; Interrupts are on only in the window. Anything that comes elsewhere is an exception, and goes to
-; its stub with all registers unchanged. With an error code, RIP is where CS would be without.
+; Interrupts are enabled only in the window above. Any event elsewhere is an exception, and goes to
+; its stub with all registers unchanged. If there is an error code, RIP lies where CS would lie
+; without an error code.
 took:
     cmp qword [rsp + 8 + FRAME_CS], ROOT_CS
     jne .exception
@@ -74,8 +77,9 @@ took:
     xchg rax, [rsp]
     ret
 
-; The guest may send this vector, too. MCG_STATUS tells whether it is a machine check. It can be
-; something else only if IF was 1. RDX is preserved; RCX and R8 are the caller's to save.
+; The guest may also send this vector as an interrupt. MCG_STATUS tells whether the event is a
+; machine check. It can be another event only if IF was 1. RDX is preserved. RCX and R8 are
+; caller-saved.
 ; SDM Vol. 3, "IA32_MCG_STATUS MSR".
 interrupt_or_machine_check:
     test byte [rsp + FRAME_RFLAGS_IF], IF_OF_BYTE

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The trace levels, and how the guest changes them. A level consists of rows over the table of
- * handlers and of VMX controls. A level that is off has neither, so no exit tests for it.
+ * The trace levels, and how the guest changes them. A level consists of VMX controls and of rows
+ * over the table of handlers. A level that is off has neither, so no exit has to test whether the
+ * level is on.
  */
 #include "experiments/flow/hypervisor/dump.h"
 #include "experiments/flow/hypervisor/level.h"
@@ -26,7 +27,8 @@ void trace_set_level(struct cpu *cpu, uint32_t level)
     trace_of(cpu)->ring->level = level;
 }
 
-/* Refuses a level above the option's level: only the start can make rings and hide MWAIT. */
+/* Refuses a level above the option's level, because rings can be made and MWAIT can be hidden only
+ * at the start. */
 int64_t trace_call(struct cpu *cpu)
 {
     uint64_t wanted = cpu->gpr[GPR_RBX];

@@ -11,10 +11,11 @@
 #include "vmx/cpu.h"
 #include "vmx/exit/outcome.h"
 
-/* level.c: switches this processor to a TRACE_* level from its next exit on. The exit that asks for
- * the level is recorded if it began under a level. */
+/* level.c: switches this processor to a TRACE_* level from its next exit on. The exit in which the
+ * guest asks for the level is recorded if a level was on when that exit began. */
 void trace_set_level(struct cpu *cpu, uint32_t level);
-/* Runs on the processor itself. Sets up its ring, and the level that the option names. */
+/* Sets up this processor's ring and the level that the option names. Runs on the processor
+ * itself. */
 void trace_setup(struct cpu *cpu, const struct vmx_capability *c);
 int64_t trace_call(struct cpu *cpu); /* HYPERCALL_TRACE */
 
@@ -26,15 +27,15 @@ void trace_add_flow_rows(struct cpu *cpu);
 void trace_exits_rows(struct cpu *cpu);
 void flow_cr_access(struct cpu *cpu); /* one of flow.c's rows */
 
-/* Turns the exits that trace=flow adds on or off. */
+/* Turns on or off the exits that trace=flow adds. */
 void trace_set_flow_controls(bool on);
-/* Installs the gates by which an interrupt in root mode ends trace_take_interrupt() on this
- * processor. False: the page pool is used up. */
+/* Installs this processor's gates. Through these gates, an interrupt in root mode ends
+ * trace_take_interrupt(). Returns false if the page pool is used up. */
 bool trace_set_flow_gates(void);
 
-/* interrupt.asm: lets the local APIC deliver the interrupt that is first in the APIC's order to
- * root mode. Returns the interruption information that injects this interrupt; 0: there is none.
- * Interrupts are off before and after. Nothing executes IRET. */
+/* interrupt.asm: lets the local APIC deliver to root mode the interrupt that is first in the APIC's
+ * order. Returns the interruption information that injects this interrupt, or 0 if there is no
+ * interrupt. Interrupts are disabled before and after the call. Nothing executes IRET. */
 uint32_t trace_take_interrupt(void);
 #define TRACE_GATE_BYTES 8
 extern const char trace_gates[]; /* one gate for each vector */

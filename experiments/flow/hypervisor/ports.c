@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The I/O ports of one device. Root mode executes the guest's IN or OUT, as for any port that exits
- * (vmx/exit/io.c). A string instruction accesses memory with the guest's rights, which only the
- * processor itself does correctly. So the first string instruction opens its port to the guest for
- * the rest of the trace. Ports that the policy watches stay as they are. SDM Vol. 3, "I/O-Bitmap
- * Addresses"; "Exit Qualification for I/O Instructions".
+ * Traces the I/O ports of one device. Root mode executes the guest's IN or OUT, as for any port
+ * that exits (vmx/exit/io.c). A string instruction also accesses memory with the guest's rights,
+ * and only the processor itself does that correctly. So the first string instruction opens its port
+ * to the guest for the rest of the trace. The trace does not change ports that the policy watches.
+ * SDM Vol. 3, "I/O-Bitmap Addresses"; "Exit Qualification for I/O Instructions".
  */
 #include "experiments/flow/hypervisor/ports.h"
 

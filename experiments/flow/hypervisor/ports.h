@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * trace_port= and trace_ports=: the I/O ports of one device exit while the processor traces, so
- * that the trace also records the guest's accesses to them. By default no device's ports exit.
+ * trace_port= and trace_ports=: accesses to the I/O ports of one device exit while the processor
+ * traces, so that the trace also records these accesses. By default, no device's ports exit.
  */
 #pragma once
 
@@ -13,9 +13,9 @@ struct port_options {
 };
 extern struct port_options port_options;
 
-/* Runs on the processor itself, once, before the others. Finds out which of the ports nothing else
- * watches. */
+/* Determines which of the ports nothing else watches. Runs on the processor itself, once, before
+ * trace_set_port_exiting(). */
 void trace_ports_setup(struct cpu *cpu);
-/* Sets or clears the ports' bits in this processor's I/O bitmaps. Sets the row of the table that
- * lies under the trace's row. */
+/* Sets or clears the ports' bits in this processor's I/O bitmaps. Also sets the row of the table of
+ * handlers that lies under the trace's row. */
 void trace_set_port_exiting(struct cpu *cpu, bool on);
