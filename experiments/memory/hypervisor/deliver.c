@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Delivers an exception that exited during a step, so that the guest has not had it yet: the next
- * VM entry injects it. SDM Vol. 3, "Information for VM Exits That Occur During Event Delivery";
- * "Event Injection".
+ * Delivers an exception that exited during a step. The guest has not received this exception yet,
+ * so the next VM entry injects it. SDM Vol. 3, "Information for VM Exits That Occur During Event
+ * Delivery"; "Event Injection".
  */
 #include "experiments/memory/hypervisor/deliver.h"
 
@@ -10,7 +10,7 @@
 #include "vmx/exit/exit.h"
 #include "vmx/exit/outcome.h"
 
-/* The outcome when an exception occurs during the delivery of another event. */
+/* Returns the outcome when an exception occurs during the delivery of another event. */
 static enum delivery_fault classify_delivery_fault(uint32_t vectoring, uint32_t vector)
 {
     enum delivery_fault fault = classify_delivery_gp(vectoring);
@@ -29,7 +29,7 @@ void deliver_exception(struct cpu *cpu)
 
     if (fault == DELIVERY_SHUTDOWN)
         exit_triple_fault(cpu);
-    /* A page fault that exits does not write CR2, and its injection does not either. */
+    /* A page fault that exits does not write CR2, and neither does the injection of that fault. */
     if (vector == VECTOR_PF)
         write_cr2(vmcs_read_natural(VMCS_EXIT_QUALIFICATION));
     if (fault == DELIVERY_DOUBLE_FAULT)

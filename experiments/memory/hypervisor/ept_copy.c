@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Copies the guest's EPT. A copy is either another EPT with fewer rights, or entries of root mode's
- * own page tables, through which root mode reaches the memory that the guest may write. Writes only
- * table pages that the caller has set aside, and does not change the map that is copied.
- * SDM Vol. 3, "The Extended Page Table Mechanism (EPT)".
+ * own page tables, through which root mode reaches the memory that the guest may write. The copy is
+ * written only to table pages that the caller has set aside. The original map does not change. SDM
+ * Vol. 3, "The Extended Page Table Mechanism (EPT)".
  */
 #include "experiments/memory/hypervisor/ept_copy.h"
 
@@ -27,7 +27,8 @@ static uint64_t *new_table(struct ept_copy *c)
     return table;
 }
 
-/* Root mode's tables map only what is `inside`: no devices, and nothing past the end of memory. */
+/* Root mode's tables map a leaf only if it is `inside`. So they map no devices, and nothing past
+ * the end of memory. */
 static uint64_t copy_leaf(const struct ept_copy *c, uint64_t leaf, unsigned level, bool inside)
 {
     if (c->as != EPT_COPY_HOST)

@@ -9,7 +9,7 @@
 
 static const struct option_row options[] = {EXPERIMENT_OPTIONS(EXPERIMENT_OPTION)};
 
-/* Pages for the maps, and one page-modification log per processor. */
+/* Returns the number of pages: those for the maps, and one page-modification log per processor. */
 static uint64_t count_pages(const struct boot_info *bi, uint64_t tables)
 {
     return ring_options.memory == MEMTRACE_OFF ? 0 : memory_map_pages(bi, tables) + ring_count(bi);

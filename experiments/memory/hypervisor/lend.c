@@ -3,11 +3,12 @@
  * Borrows IA32_FIXED_CTR0 from the guest. The counter counts the instructions that the guest
  * retires, because nothing counts in root mode. The guest can see that the counter is counting.
  *
- * A guest that starts to use the lent counter is noticed in two ways. If the guest writes the
- * counter, its value shows it: the loan counts from a value that no guest's count or period
- * reaches. If the guest only turns the counter on, the control field shows it: the loan asks for
- * PMIs, which no guest does without a period. No PMI comes before 3 * 2^46 instructions.
- * SDM Vol. 3, "Architectural Performance Monitoring Version 2".
+ * If a guest starts to use the lent counter, root mode notices that in one of two ways. If the
+ * guest writes the counter, the counter's value shows the use, because the loan counts from a value
+ * that no guest's count or period reaches. If the guest only turns the counter on, the control
+ * field shows the use, because the loan asks for PMIs, which no guest does without a period. The
+ * loan raises no PMI before 3 * 2^46 instructions. SDM Vol. 3, "Architectural Performance
+ * Monitoring Version 2".
  */
 #include "experiments/memory/hypervisor/lend.h"
 
@@ -23,7 +24,7 @@ enum pmu_lent pmu_lend_counter(struct cpu *cpu)
 {
     struct pmu_loan *loan = &memory_of(cpu)->loan;
 
-    /* Version 6 has another name for the counter, and need not have this one. */
+    /* Version 6 has another name for the counter. IA32_FIXED_CTR0 need not exist there. */
     if (!cpu->boot->options.pmu || !(pmu_read_facts().fixed & 1) ||
         !rdmsr_safe(IA32_FIXED_CTR0, &loan->value))
         return PMU_NO_COUNTER;

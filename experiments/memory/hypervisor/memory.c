@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Turns the memory trace on and off, by HYPERCALL_MEMTRACE or memtrace_ms=, with everything that
- * belongs to it: the maps, the rows over the table of handlers, and the lent counter of retired
- * instructions.
+ * Turns the memory trace on and off, for HYPERCALL_MEMTRACE or memtrace_ms=. The trace includes the
+ * maps, the rows over the table of handlers, and the lent counter of retired instructions.
  */
 #include "experiments/memory/hypervisor/memory.h"
 
@@ -30,8 +29,8 @@ static void set_cr3_exiting(bool on)
         trace_set_cr3_targets(vmcs_read_natural(VMCS_GUEST_CR3));
 }
 
-/* Set only while the trace's rows are in the table: without them no handler knows the reason of
- * such an exit. */
+/* Reporting is on only while the trace's rows are in the table. Without these rows, no handler
+ * knows the reason of such an exit. */
 static void set_busy_reporting(const struct cpu *cpu, bool on)
 {
     uint32_t controls = vmcs_read_32(VMCS_EXIT_CONTROLS) & ~(uint32_t)EXIT_SECONDARY_CONTROLS;
@@ -73,7 +72,8 @@ static int64_t start_trace(struct cpu *cpu, uint32_t mode, uint64_t ends)
     m->mode = mode;
     m->ends = ends;
     /* For an instruction that reads and writes, a processor may report only the write. So
-     * MEMTRACE_READS records both, and the reader leaves out instructions that do not read. */
+     * MEMTRACE_READS records reads and writes, and the reader of the ring leaves out instructions
+     * that do not read. */
     m->recorded = mode == MEMTRACE_WRITES ? TRACE_WRITE : TRACE_READ | TRACE_WRITE;
     int64_t result = memory_map_join(cpu);
     if (result != 0) {
@@ -94,8 +94,8 @@ static int64_t start_trace(struct cpu *cpu, uint32_t mode, uint64_t ends)
     return 0;
 }
 
-/* Takes a range of whole pages, at least one, that does not wrap past the last address. False: the
- * range is neither memory nor, with `devices`, anything a device may have. */
+/* Sets the range to trace: whole pages, at least one. Returns false if the range wraps past the
+ * last address, or if it is neither memory nor, with `devices`, anything that a device may have. */
 static bool set_traced_range(struct cpu *cpu, bool devices, uint64_t first, uint64_t bytes,
                              uint64_t cr3)
 {
@@ -117,9 +117,9 @@ static bool set_traced_range(struct cpu *cpu, bool devices, uint64_t first, uint
            (m->cr3 != 0 || devices || m->first < cpu->boot->memory_top);
 }
 
-/* Returns whether the processor may write its own records, of branches (BTS), PEBS or Intel PT. The
- * exit qualification is undefined if it writes them to a closed page. SDM Vol. 3, "Exit
- * Qualification for EPT Violations". */
+/* Returns whether the processor may write records of its own, for branches (BTS), PEBS or Intel PT.
+ * If the processor writes such records to a closed page, the exit qualification is undefined. SDM
+ * Vol. 3, "Exit Qualification for EPT Violations". */
 static bool may_processor_write_records(struct cpu *cpu)
 {
     uint64_t pebs, pt;
@@ -135,8 +135,9 @@ static bool may_processor_write_records(struct cpu *cpu)
     return true;
 }
 
-/* memtrace=all also offers reads and writes, and memtrace=reads also offers writes. Devices are
- * also offered if the maps can deny reads, and pages if the maps can use small pages. */
+/* Returns whether the guest may ask for `mode`. memtrace=all also offers reads and writes, and
+ * memtrace=reads also offers writes. Devices are also offered if the maps can deny reads. Pages are
+ * also offered if the maps can use small pages. */
 static bool is_mode_offered(const struct cpu_memory *m, uint64_t mode)
 {
     bool small = m->most == MEMTRACE_READS || m->most == MEMTRACE_ALL;
@@ -181,9 +182,9 @@ int64_t memory_call(struct cpu *cpu)
 
 /* ---- the rows ---- */
 
-/* The guest executes the MOV again, as with trace=flow. The processor may refuse the value, and
- * only the processor knows. So the map changes when the monitor trap flag reports that the MOV is
- * over, whether it succeeded or not. */
+/* The guest executes the MOV again, as with trace=flow. Only the processor knows whether it will
+ * refuse the value. So the map changes only at the monitor trap flag's exit after the MOV, whether
+ * the MOV succeeded or not. */
 static void memory_cr_access(struct cpu *cpu)
 {
     uint64_t qualification = vmcs_read_natural(VMCS_EXIT_QUALIFICATION);
@@ -204,7 +205,8 @@ static void end_load_of_cr3(struct cpu *cpu)
     vmcs_set_exiting(PRIMARY_MONITOR_TRAP_FLAG, false);
 }
 
-/* The list now holds what is loaded. Any other value exits, even one that was refused before. */
+/* At the end, the list of CR3 targets holds the value that is loaded. A load of any other value
+ * exits, even if that value was refused before. */
 static void memory_monitor_trap(struct cpu *cpu)
 {
     uint64_t cr3 = vmcs_read_natural(VMCS_GUEST_CR3);
@@ -218,8 +220,9 @@ static void memory_monitor_trap(struct cpu *cpu)
     trace_set_cr3_targets(cr3);
 }
 
-/* A processor may wait for a SIPI for ever, so it must not keep the others from using another
- * range. With memtrace_ms= an INIT may be an old one, which exit_init() drops. */
+/* After an INIT, a processor may wait for a SIPI forever, so it must not keep the other processors
+ * from using another range. With memtrace_ms=, the INIT may be an old one, which exit_init()
+ * drops. */
 static void memory_init(struct cpu *cpu)
 {
     if (!cpu->sipi.taken || vmcs_read_natural(VMCS_GUEST_RIP) != 0)
@@ -238,7 +241,7 @@ static void resume_event_or_access(struct cpu *cpu)
         memory_keep_nmi_blocked(cpu, vmcs_read_natural(VMCS_EXIT_QUALIFICATION));
 }
 
-/* With memtrace_ms=: traces until the time is up. After that the guest tries the access again, or
+/* With memtrace_ms=, traces until the time is up. After that, the guest tries the access again, or
  * the event is delivered again. */
 static void handle_timed_violation(struct cpu *cpu)
 {
@@ -253,8 +256,8 @@ static void handle_timed_violation(struct cpu *cpu)
     stop_trace(cpu);
 }
 
-/* The processor's page-modification log is full. The processor repeats the access that it was about
- * to log. */
+/* Empties the processor's full page-modification log. The processor then repeats the access that it
+ * was about to log. */
 static void handle_full_page_log(struct cpu *cpu)
 {
     resume_event_or_access(cpu);
@@ -263,7 +266,8 @@ static void handle_full_page_log(struct cpu *cpu)
         stop_trace(cpu);
 }
 
-/* An exit that left a shadow stack busy was counted past the table. */
+/* If the exit left a shadow stack busy, the exit was counted past the table. Moves that count to
+ * the basic reason. */
 static void exit_past_table(struct cpu *cpu)
 {
     uint64_t basic = vmcs_read_32(VMCS_EXIT_REASON) & ~EXIT_REASON_PREMATURELY_BUSY;
@@ -322,7 +326,7 @@ static bool can_log_pages_safely(const struct vmx_capability *c)
     return !vmx_allows_control(c, SET_ENTRY, ENTRY_LOAD_CET) || can_report_busy(c);
 }
 
-/* Returns what is missing; NULL: nothing. */
+/* Returns what is missing, or NULL if nothing is missing. */
 static const char *find_missing_feature(const struct vmx_capability *c, uint64_t top, bool can_trap)
 {
     if (top > EPT_COPY_HOST_LIMIT)

@@ -3,14 +3,16 @@
  * The memory trace records each access by an EPT violation and a single step.
  *
  * There are three maps of the guest's memory, and no map changes while a processor uses it. The
- * closed map denies what is traced. The instruction that violates the closed map is executed again
- * under the open map, which is the guest's own. Nothing comes before the instruction (blocking by
- * MOV SS), and an exit comes after it (monitor trap flag). The half-open map allows reads, so that
- * the trace also sees the write of an instruction that reads and writes.
+ * closed map denies the traced accesses. An instruction that violates the closed map is executed
+ * again under the open map, which is the guest's own map. No event comes before the instruction,
+ * because MOV SS blocks events. An exit comes after the instruction, because of the monitor trap
+ * flag. The half-open map allows reads, so that the trace also sees the write of an instruction
+ * that reads and writes.
  *
- * Each map is another EPT pointer. So no INVEPT is needed, and a step opens nothing for any other
- * processor. After Schmidt, "Evaluating Techniques for Full System Memory Tracing", section 4.2;
- * SDM Vol. 3, "Monitor Trap Flag"; "Interruptibility State"; "EPT Violations".
+ * Each map has its own EPT pointer. So no INVEPT is needed, and a step on one processor opens
+ * nothing for the other processors. After Schmidt, "Evaluating Techniques for Full System Memory
+ * Tracing", section 4.2; SDM Vol. 3, "Monitor Trap Flag"; "Interruptibility State"; "EPT
+ * Violations".
  */
 #pragma once
 
@@ -26,24 +28,24 @@ struct code_page {
     uint64_t cr3;                   /* the address space */
     uint64_t linear;                /* the page's linear address */
     const volatile uint64_t *entry; /* the entry that maps the page */
-    uint64_t value;                 /* what the entry held when the page was found */
-    const uint8_t *bytes;           /* the code, where root mode has it */
-    uint64_t unused[3];             /* makes the size a power of two: indexing is a shift */
+    uint64_t value;                 /* value of the entry when the page was found */
+    const uint8_t *bytes;           /* the code, at its address in root mode */
+    uint64_t unused[3];             /* makes the size a power of two, so indexing is a shift */
 };
 #define CODE_PAGES 16
 
-/* A processor's state of the memory trace. */
+/* The state of the memory trace on one processor. */
 struct cpu_memory {
     const exit_handler *row; /* handlers for the next exit */
     uint32_t stage;          /* STAGE_* below: what the next exit may be */
     bool plain;              /* memory_exit.c may handle exits by itself */
-    bool by_exits;           /* this step keeps events away by exits, as memtrace_step=exits does */
-    uint64_t closed;         /* EPT pointer of the map that denies what is traced */
-    uint64_t half_open;      /* EPT pointer of the map that denies only writes */
-    uint64_t open;           /* EPT pointer of the guest's own map, which denies nothing */
-    uint32_t primary;        /* primary processor-based controls */
-    uint32_t stepping;       /* the same controls during a step of the fast path */
-    uint32_t exceptions;     /* exception bitmap outside a step, the same as without a trace */
+    bool by_exits;       /* exits keep events away from this step, as with memtrace_step=exits */
+    uint64_t closed;     /* EPT pointer of the map that denies what is traced */
+    uint64_t half_open;  /* EPT pointer of the map that denies only writes */
+    uint64_t open;       /* EPT pointer of the guest's own map, which denies nothing */
+    uint32_t primary;    /* primary processor-based controls */
+    uint32_t stepping;   /* the same controls during a step of the fast path */
+    uint32_t exceptions; /* exception bitmap outside a step, the same as without a trace */
     uint32_t step_exceptions; /* exception bitmap during a step */
     uint32_t mode;            /* current MEMTRACE_* */
     uint32_t most;            /* the most that the guest may ask for, as MEMTRACE_* */
@@ -53,20 +55,20 @@ struct cpu_memory {
     uint64_t recorded;        /* TRACE_READ, TRACE_WRITE: kinds of access to record */
     uint64_t first;           /* start of the range; all memory: 0 */
     uint64_t bytes;           /* length of the range; all memory: ~0 */
-    uint64_t cr3;       /* CR3 whose guest-linear addresses the range has; 0: guest-physical */
-    bool loads_cr3;     /* the guest is executing a MOV to CR3 again: memory.c */
-    uint32_t begun;     /* records whose instruction has not retired yet */
-    uint32_t event;     /* interruption information of the event being delivered again */
-    uint64_t event_gla; /* linear address that the event's delivery accessed */
-    uint64_t event_gpa; /* guest-physical address that the event's delivery accessed */
-    uint64_t walked;    /* address of the entry of the last walk: memory_walk.c */
-    uint64_t walked_at; /* number of EPT violations at that walk */
+    uint64_t cr3;             /* CR3 under which the range is guest-linear; 0: guest-physical */
+    bool loads_cr3;           /* the guest is executing a MOV to CR3 again (memory.c) */
+    uint32_t begun;           /* records whose instruction has not retired yet */
+    uint32_t event;           /* interruption information of the event being delivered again */
+    uint64_t event_gla;       /* linear address that the event's delivery accessed */
+    uint64_t event_gpa;       /* guest-physical address that the event's delivery accessed */
+    uint64_t walked;    /* address of the entry that the last walk was to change (memory_walk.c) */
+    uint64_t walked_at; /* number of EPT violations up to that walk */
     uint64_t rsi;       /* RSI before the step */
     uint64_t ends;      /* TSC at which the trace ends; ~0: when the guest says so */
     uint32_t counter;   /* TRACE_COUNTER_* */
     struct pmu_loan {
         uint64_t value; /* the guest's value of IA32_FIXED_CTR0 */
-        bool enabled;   /* whether IA32_PERF_GLOBAL_CTRL enabled the counter */
+        bool enabled;   /* IA32_PERF_GLOBAL_CTRL enabled the counter */
     } loan;
     struct code_page code[CODE_PAGES];
 };
@@ -85,41 +87,45 @@ extern struct memory_options memory_options;
 
 /* ---- memory.c ---- */
 
-/* Runs on the processor itself. Sets up its ring, offers HYPERCALL_MEMTRACE and starts
- * memtrace_ms=. If something is missing, a log line says what, and the guest runs without the
- * trace. */
+/* Sets up this processor's ring, offers HYPERCALL_MEMTRACE, and starts the trace for memtrace_ms=.
+ * Runs on the processor itself. If something is missing, a log line says what, and the guest runs
+ * without the trace. */
 void memory_setup(struct cpu *cpu, const struct vmx_capability *c);
 int64_t memory_call(struct cpu *cpu); /* HYPERCALL_MEMTRACE */
 
 /* ---- memory_map.c ---- */
 
-/* Returns how many pages of the pool these options need. The guest's own map has `tables` pages. */
+/* Returns the number of pages that these options need from the pool. The guest's own map has
+ * `tables` pages. */
 uint64_t memory_map_pages(const struct boot_info *bi, uint64_t tables);
-/* Takes these pages, once, and gives root mode access to the memory that the guest may write.
- * False: the pool is used up. */
+/* Takes these pages from the pool, once, and gives root mode access to the memory that the guest
+ * may write. Returns false if the pool is used up. */
 bool memory_map_setup(const struct cpu *cpu);
 /* Makes the maps for this processor's mode and range, or joins the processors that already use such
- * maps. Returns 0 and sets the map pointers; HYPERCALL_E_STATE: other processors use other maps;
- * HYPERCALL_E_SUPPORT: the maps need more pages than there are. */
+ * maps. Returns 0 and sets the map pointers. Returns HYPERCALL_E_STATE if other processors use
+ * other maps, or HYPERCALL_E_SUPPORT if the maps need more pages than there are. */
 int64_t memory_map_join(struct cpu *cpu);
 void memory_map_leave(void);
-/* Returns where root mode has memory that the guest may write. NULL: the guest may not write it. */
+/* Returns root mode's address of memory that the guest may write, or NULL if the guest may not
+ * write that memory. */
 void *memory_find_guest(const struct cpu *cpu, uint64_t physical);
-/* Like memory_find_guest(), for memory that is the guest's because it has just accessed it. */
+/* Like memory_find_guest(), for memory that must belong to the guest, because the guest has just
+ * accessed it. */
 static inline void *memory_host_address(uint64_t physical)
 {
     return (void *)(EPT_COPY_HOST_LIMIT + physical);
 }
-/* Makes the closed map allow reads of the page from now on, because page walks read it. False: the
- * map allowed them before. */
+/* Makes the closed map allow reads of the page from now on, because page walks read the page.
+ * Returns false if the map already allowed reads. */
 bool memory_map_allow_read(struct cpu *cpu, uint64_t physical);
 
 /* ---- memory_record.c ---- */
 
-/* Translates as the guest does at this moment. False: there is no translation. Stores the address
- * of the entry that maps the page in `entry`, unless that is NULL. */
+/* Translates a linear address as the guest does at this moment. Returns false if there is no
+ * translation. Stores the address of the entry that maps the page in `entry`, unless `entry` is
+ * NULL. */
 bool memory_translate(struct cpu *cpu, uint64_t linear, uint64_t *physical, uint64_t *entry);
-/* Returns what role the entry at `address` has in the translation of a linear address. */
+/* Returns which role the entry at `address` has in the translation of a linear address. */
 enum memory_entry { ENTRY_OF_ANOTHER, ENTRY_ON_WAY, ENTRY_LAST };
 enum memory_entry memory_entry_of(struct cpu *cpu, uint64_t linear, uint64_t address);
 /* Returns whether the access lies in the range. */
@@ -130,14 +136,14 @@ static inline bool memory_is_traced(const struct cpu *cpu, uint64_t gla, uint64_
 
 /* ---- the exits ---- */
 
-/* What the next exit may be if memory_exit.c can handle it by itself. */
+/* The exit that memory_exit.c can handle by itself if that exit comes next. */
 enum memory_stage {
-    STAGE_WHOLE,   /* any exit: memory_step.c handles it */
+    STAGE_WHOLE,   /* none: memory_step.c handles any exit */
     STAGE_CLOSED,  /* an EPT violation by an instruction's write */
     STAGE_STEPPED, /* the monitor trap flag after that instruction */
 };
-/* memory_exit.c: the rows over the table while something is traced, for EPT violations, for the
- * monitor trap flag, and for all other exits. */
+/* memory_exit.c: the rows that lie over the table while something is traced. One is for EPT
+ * violations, one for the monitor trap flag, and one for all other exits. */
 exit_function memory_exit_write, memory_exit_trap, memory_exit_other;
 /* Call when the trace begins. */
 void memory_exit_setup(struct cpu *cpu);
@@ -157,32 +163,34 @@ static inline bool memory_always_exits(const struct cpu *cpu, uint32_t informati
  * another. */
 void memory_select_map(struct cpu *cpu, uint64_t cr3);
 exit_function memory_violation;
-/* Records an instruction's own access and begins the step, whose exits `row` handles. `flags`:
- * flags of the record beside those of the access. */
+/* Records an instruction's own access and begins the step, whose exits `row` handles. `flags` are
+ * the record's flags in addition to those of the access. */
 void memory_step_instruction(struct cpu *cpu, uint64_t qualification, uint32_t flags, uint64_t gla,
                              uint64_t gpa, const exit_handler *row);
 extern exit_handler memory_step_row[EXIT_REASON_COUNT + 1];
 void memory_step_setup(void); /* call at least once */
 /* memory_begin_step() begins a step under this map, with these handlers for its exits.
- * memory_end_step() ends the step and puts the closed map back. */
+ * memory_end_step() ends the step and restores the closed map. */
 void memory_begin_step(struct cpu *cpu, uint64_t map, const exit_handler *row);
 void memory_end_step(struct cpu *cpu);
 /* Ends the step at the monitor trap flag's exit. A MOV to CR0 or CR3, or a SIPI, may have asked for
  * the same exit. */
 void memory_step_trapped(struct cpu *cpu);
-/* If an IRET had unblocked NMIs and is executed again, keeps NMIs blocked until then. */
+/* If an IRET had unblocked NMIs before it exited, keeps NMIs blocked until the guest executes the
+ * IRET again. */
 static inline void memory_keep_nmi_blocked(const struct cpu *cpu, uint64_t qualification)
 {
     if (qualification & EPT_VIOLATION_NMI_UNBLOCKING)
         vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE, cpu->blocking | BLOCKING_BY_NMI);
 }
 
-/* memory_device.c: the same for a device's registers or memory, with memtrace=devices. */
+/* memory_device.c: like memory_violation(), but for a device's registers or memory, with
+ * memtrace=devices. */
 exit_function memory_device_violation;
 void memory_device_setup(void); /* call at least once */
 
-/* memory_pages.c: the page-modification log. Turns it on, moves its entries to the ring, turns it
- * off. */
+/* memory_pages.c: these functions turn the page-modification log on, move its entries to the ring,
+ * and turn the log off. */
 void memory_pages_start(struct cpu *cpu);
 void memory_pages_flush(struct cpu *cpu);
 void memory_pages_stop(struct cpu *cpu);
@@ -194,11 +202,11 @@ void memory_event_setup(void); /* call at least once */
 /* Delivers again the event whose delivery this exit interrupted. Does what deliver_event_again()
  * does, and also frees a shadow stack that the delivery had switched to. */
 void memory_deliver_event_again(struct cpu *cpu, uint32_t vectoring);
-/* Returns the basic reason of an exit whose reason is past the table because the exit left a shadow
- * stack busy, and frees that stack, except after an exception. Returns EXIT_REASON_COUNT for any
- * other such reason. */
+/* Handles an exit whose reason is past the table. If the cause is that the exit left a shadow stack
+ * busy, returns the basic reason, and frees that stack except after an exception. Returns
+ * EXIT_REASON_COUNT for any other reason past the table. */
 uint64_t memory_handle_busy_exit(struct cpu *cpu, uint64_t reason);
-/* Like exit_reason(). */
+/* Like exit_reason(), but calls memory_handle_busy_exit() for reasons past the table. */
 static inline uint64_t memory_exit_reason(struct cpu *cpu)
 {
     uint64_t reason = vmcs_read_32(VMCS_EXIT_REASON);
@@ -208,8 +216,8 @@ static inline uint64_t memory_exit_reason(struct cpu *cpu)
     return reason;
 }
 /* memory_walk.c: handles a page walk's own access to the guest's memory so that the walk can start
- * again. False: the walk would do the same again. */
+ * again. Returns false if the walk would do the same again. */
 bool memory_walk(struct cpu *cpu, uint64_t qualification, uint64_t gla, uint64_t gpa);
-/* memory_chunk.c: if the instruction that was `stepped` was an iteration of a REP, executes the
+/* memory_chunk.c: if the instruction recorded in `stepped` was an iteration of a REP, executes the
  * following iterations in the same page at once. `rsi` is RSI before the stepped iteration. */
 void memory_do_string(struct cpu *cpu, const struct trace_memory *stepped, uint64_t rsi);

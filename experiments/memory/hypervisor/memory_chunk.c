@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * REP STOS and REP MOVS have so many iterations that root mode executes them itself. The first
- * iteration in a page is stepped, and shows what root mode may do afterwards: the registers tell
- * which instruction it is, and the processor has translated the target's page for a write. An
- * element that crosses a page's end shows nothing about the next page, so it ends the chunk. Root
- * mode looks up the source itself, with the guest's rights. Then it executes all iterations up to a
- * page's end at once, and makes one record of them.
+ * iteration in a page is stepped, and shows what root mode may do afterwards. The registers tell
+ * which instruction it was, and the processor has translated the target's page for a write. An
+ * element that crosses a page's end shows nothing about the next page, so such an element ends the
+ * chunk. Root mode looks up the source itself, with the guest's rights. Then it executes all
+ * iterations up to a page's end at once, and makes one record of them.
  *
- * Root mode never finishes the instruction. When RCX is 0, the guest executes it once more: that
- * accesses nothing, and retires the instruction. So only the guest's counts of accesses differ.
- * SDM Vol. 2, "REP/REPE/REPZ/REPNE/REPNZ"; Vol. 1, "Fast-String Operation".
+ * Root mode never finishes the instruction. When RCX is 0, the guest executes the instruction once
+ * more. That accesses nothing, and retires the instruction. So only the guest's counts of accesses
+ * differ. SDM Vol. 2, "REP/REPE/REPZ/REPNE/REPNZ"; Vol. 1, "Fast-String Operation".
  */
 #include "experiments/memory/hypervisor/memory_record.h"
 
@@ -28,7 +28,8 @@ struct string {
     uint32_t size; /* bytes of an element */
 };
 
-/* Other prefixes change addresses: instructions with such prefixes are left to a step. */
+/* Returns whether the code is REP STOS or REP MOVS. Other prefixes change addresses, so
+ * instructions with other prefixes are stepped. */
 static bool decode_string(const uint8_t *code, struct string *out)
 {
     bool rep = false, narrow = false, wide = false;
@@ -102,7 +103,7 @@ void memory_do_string(struct cpu *cpu, const struct trace_memory *stepped, uint6
         stepped->rip != vmcs_read_natural(VMCS_GUEST_RIP) ||
         !is_next_in_page(target, stepped->gla, s.size) ||
         (s.moves ? !is_next_in_page(source, rsi, s.size) : source != rsi) ||
-        !guest_in_64_bit_mode() || /* the code page may have been found in that mode */
+        !guest_in_64_bit_mode() || /* the code page may have been found in 64-bit mode */
         vmcs_read_natural(VMCS_GUEST_RFLAGS) & RFLAGS_TF ||
         vmcs_read_natural(VMCS_GUEST_DR7) & DR7_ENABLES)
         return;

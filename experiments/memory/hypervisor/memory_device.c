@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * memtrace=devices: records accesses to everything in the guest's map that is not memory: device
- * registers and device memory. Root mode never touches a device, because a read may have a side
- * effect. So a record has no value. Both steps run under the open map. There an instruction
- * accesses the device once, and a REP is stepped from start to end. An access that the guest's own
- * map denies stays denied.
+ * memtrace=devices: records accesses to everything in the guest's map that is not memory. This is
+ * device registers and device memory. Root mode never touches a device, because a read may have a
+ * side effect. So a record has no value. Steps for reads and steps for writes both run under the
+ * open map. Under this map, an instruction accesses the device once, and a REP is stepped from
+ * start to end. An access that the guest's own map denies stays denied.
  */
 #include "experiments/memory/hypervisor/memory_record.h"
 

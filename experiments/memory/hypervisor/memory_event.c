@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Events at closed pages. If the delivery of an event violates the closed map, the event is
- * injected again under the open map, and what the first delivery had already written is written
- * again. The monitor trap flag's exit comes after the delivery, before the handler's first
- * instruction. At that time the whole frame is in memory, and is recorded.
+ * Handles events whose delivery accesses closed pages. If the delivery of an event violates the
+ * closed map, the event is injected again under the open map, and what the first delivery had
+ * already written is written again. The monitor trap flag's exit comes after the delivery, before
+ * the handler's first instruction. At that time the whole frame is in memory, and is recorded.
  *
  * A delivery that switches to a shadow stack marks the stack's token busy, and then pushes. If a
  * push exits, the token stays busy. The second delivery would find it busy and raise #GP, so root
  * mode clears the busy bit. If the processor has "prematurely busy shadow stack", the exit reason
- * says when that is needed. Otherwise the push itself shows it: the push is right below a busy
- * token, and not at the top of the guest's current stack. (Misjudged: a stack that is full to its
- * last word, next to the other stack's token. Not detected: a far CALL from CPL 1 or 2.)
- * SDM Vol. 3, "Shadow-Stack Updates"; "Information for VM Exits That Occur During Event Delivery";
- * "VM-Entry Controls for Event Injection"; "Stack Switching with Stack-Segment Switching in 64-Bit
- * Mode".
+ * says when the bit has to be cleared. Otherwise, the push itself shows that, because it is right
+ * below a busy token and not at the top of the guest's current stack. (This misjudges a stack that
+ * is full to its last word and lies next to the other stack's token. It does not detect a far CALL
+ * from CPL 1 or 2.) SDM Vol. 3, "Shadow-Stack Updates"; "Information for VM Exits That Occur During
+ * Event Delivery"; "VM-Entry Controls for Event Injection"; "Stack Switching with Stack-Segment
+ * Switching in 64-Bit Mode".
  */
 #include "experiments/memory/hypervisor/memory_record.h"
 
@@ -35,7 +35,8 @@ static void free_shadow_stack(struct cpu *cpu, uint64_t push)
     }
 }
 
-/* Without a switch, the pushes go to the words below the guest's SSP. */
+/* Returns whether the delivery switched to another shadow stack. Without a switch, the pushes go to
+ * the words below the guest's SSP. */
 static bool has_switched(uint64_t push)
 {
     uint64_t last = (SHADOW_WORDS - 1) * WORD;
@@ -44,7 +45,7 @@ static bool has_switched(uint64_t push)
            (vmcs_read_natural(VMCS_GUEST_SSP) & ~(WORD - 1ULL)) - WORD - push > last;
 }
 
-/* A page fault in a push leaves the stack busy natively, too. */
+/* Natively, a page fault in a push leaves the stack busy as well. */
 uint64_t memory_handle_busy_exit(struct cpu *cpu, uint64_t reason)
 {
     uint64_t basic = reason & ~EXIT_REASON_PREMATURELY_BUSY;
@@ -86,7 +87,7 @@ static void record_frame(struct cpu *cpu)
     uint64_t rsp = vmcs_read_natural(VMCS_GUEST_RSP);
     uint32_t bytes = FRAME_WORDS * WORD;
 
-    /* Root mode may read nothing of a device, so no frame is recorded. */
+    /* Root mode must not read from a device, so no frame is recorded. */
     if (memory_of(cpu)->mode == MEMTRACE_READS || memory_of(cpu)->mode == MEMTRACE_DEVICES)
         return;
     if (memory_of(cpu)->event & INTERRUPTION_ERROR_CODE)
@@ -100,7 +101,7 @@ static void record_frame(struct cpu *cpu)
         memory_record_publish(cpu);
         return;
     }
-    /* The processor pushes downwards: the part above a page's end was pushed first. */
+    /* The processor pushes downwards, so the part above a page's end was pushed first. */
     uint32_t left = (uint32_t)(PAGE_SIZE - rsp % PAGE_SIZE);
     if (left < bytes) {
         record_piece(cpu, rsp + left, bytes - left);

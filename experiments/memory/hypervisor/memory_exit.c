@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The fast path: the two exits of a traced write, which are the violation and the end of its step.
- * Nearly all exits of the trace are of these two kinds, so each instruction counts here. These
- * functions call nothing, and do not check VMREAD and VMWRITE, because the fields have been
- * accessed before. If anything is unusual, they do nothing, and memory_step.c handles the exit: it
- * can do everything that is done here, and the rest.
+ * The fast path handles the two exits of a traced write: the violation, and the end of the write's
+ * step. Nearly all exits of the trace are of these two kinds, so each instruction counts here.
+ * These functions call no other function. They do not check VMREAD and VMWRITE, because the fields
+ * have been accessed before. If anything is unusual, they do nothing, and memory_step.c handles the
+ * exit. memory_step.c can do everything that the fast path does, and the rest.
  */
 #include "experiments/memory/hypervisor/memory_record.h"
 
@@ -26,8 +26,9 @@ static inline void write_field(uint32_t encoding, uint64_t value)
     __asm__ volatile("vmwrite %1, %0" : : "r"((uint64_t)encoding), "r"(value) : "cc", "memory");
 }
 
-/* The byte 0F comes first or after a prefix. Nearly no write has it. The assembly compares the
- * second byte in its register, for which a compiler emits a copy and a shift. */
+/* Returns whether the byte 0F comes first or after a prefix. Hardly any write has this byte. The
+ * assembly compares the second byte in its register. For that, a compiler would emit a copy and a
+ * shift. */
 static inline bool has_escape(uint64_t code)
 {
     bool second;
@@ -37,9 +38,9 @@ static inline bool has_escape(uint64_t code)
 }
 
 /* Begins the step of a write that needs nothing from memory_step.c. The write violates the closed
- * map, which allows reads and execution of the page: so the page is memory, and in the range.
- * False: this is another exit, and nothing is done. The record's place may have been written to by
- * then, but it is not part of any record yet. */
+ * map, and that map allows reads and execution of the page. So the page is memory, and lies in the
+ * range. Returns false, and does nothing, if this is another exit. The record's place in the ring
+ * may have been written by then, but that place is not part of any record yet. */
 static inline bool begin_write_step(struct cpu *cpu)
 {
     struct cpu_memory *m = memory_of(cpu);
@@ -91,15 +92,16 @@ static inline void end_write_step(struct cpu *cpu)
     trace->record = (struct trace_record *)(record + 1);
     if (__builtin_expect(trace->record == trace->end, 0))
         trace->record = trace->first;
-    /* After the record: stores become visible in order. */
+    /* The count is stored after the record, because stores become visible in order. */
     __asm__ volatile("addq %1, %0"
                      : "+m"(trace->ring->written)
                      : "i"(TRACE_MEMORY_FRAMES)
                      : "cc", "memory");
 }
 
-/* The fast path is not for a processor whose NMIs are trapped, because its controls change from
- * exit to exit. Nor is it for traces that need more checks than begin_write_step() makes. */
+/* The fast path is not for a processor whose NMIs are trapped, because the controls of such a
+ * processor change from exit to exit. Nor is it for traces that need more checks than
+ * begin_write_step() makes. */
 void memory_exit_setup(struct cpu *cpu)
 {
     struct cpu_memory *m = memory_of(cpu);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The maps of the memory trace. They are copies of the guest's own map that deny accesses, and root
- * mode's own view of the guest's memory. All use pages of the pool that are set aside at the start.
- * A map denies write-back memory or, with MEMTRACE_DEVICES, everything else.
+ * mode's own view of the guest's memory. All of them use pool pages that are set aside at the
+ * start. A copy denies accesses to write-back memory or, with MEMTRACE_DEVICES, to everything else.
  */
 #include "experiments/memory/hypervisor/memory.h"
 
@@ -10,7 +10,8 @@
 #include "mm/paging.h"
 
 #define LEVEL_1G 3
-/* The most bytes to map in small pages: writing the tables for them takes about a second. */
+/* The largest number of bytes to map in small pages. Writing the tables for that number takes about
+ * a second. */
 #define SMALL_MOST (256ULL << 30)
 
 static struct {
@@ -31,8 +32,9 @@ static bool denies_reads(uint32_t mode)
 {
     return mode != MEMTRACE_WRITES && mode != MEMTRACE_PAGES;
 }
-/* Small pages are needed because page walks read memory, so its pages open one by one, and because
- * a page-modification log has single pages. */
+/* Returns whether the maps need small pages. One reason is that page walks read memory, so its
+ * pages have to open one by one. The other reason is that a page-modification log lists single
+ * pages. */
 static bool needs_small_pages(uint32_t mode)
 {
     return mode == MEMTRACE_READS || mode == MEMTRACE_ALL || mode == MEMTRACE_PAGES;
@@ -83,7 +85,7 @@ static uint64_t make_map(const struct cpu *cpu, uint64_t deny, enum ept_copy_as 
                          .first = linear ? 0 : m->first,
                          .last = linear ? ~0ULL : m->first + (m->bytes - 1)};
 
-    /* Past the end of memory, MTRRs may say write-back for nothing. */
+    /* Past the end of memory, MTRRs may say write-back where there is nothing. */
     if (!devices && c.last >= cpu->boot->memory_top)
         c.last = cpu->boot->memory_top - 1;
     uint64_t root = ept_copy(cpu->ept_root, &c);
@@ -154,7 +156,7 @@ void *memory_find_guest(const struct cpu *cpu, uint64_t physical)
 {
     uint64_t bytes;
 
-    /* Above all memory, MTRRs may say write-back for a device. */
+    /* Above the end of memory, MTRRs may say write-back for a device. */
     if (physical >= cpu->boot->memory_top ||
         !ept_is_memory(ept_lookup(cpu->ept_root, physical, &bytes)))
         return NULL;

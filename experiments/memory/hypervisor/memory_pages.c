@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * memtrace=pages: records which pages are written, each page once, by the processor's
- * page-modification log. The trace's map is a copy in small pages whose dirty flags are clear. The
- * processor logs a page when it sets the page's dirty flag, and exits when its log is full, every
- * 512 pages. The log does not say who wrote, where in the page, or when. Page walks count as writes
- * to the tables that they read. SDM Vol. 3, "Accessed and Dirty Flags for EPT"; "Page-Modification
- * Logging".
+ * memtrace=pages: records which pages are written, from the processor's page-modification log. Each
+ * page is recorded once. The trace's map is a copy in small pages whose dirty flags are clear. The
+ * processor logs a page when it sets the page's dirty flag, and exits when its log is full, that
+ * is, after every 512 pages. The log does not say who wrote, where in the page, or when. Page walks
+ * count as writes to the tables that they read. SDM Vol. 3, "Accessed and Dirty Flags for EPT";
+ * "Page-Modification Logging".
  */
 #include "experiments/memory/hypervisor/memory_record.h"
 
-#define LAST 511 /* index of the log's first entry: the processor fills the log downwards */
+#define LAST 511 /* index of the log's first entry; the processor fills the log downwards */
 #define LOGGED (LAST + 1)
 
 static void restart_log(void) { vmcs_write_raw(VMCS_GUEST_PML_INDEX, LAST); }

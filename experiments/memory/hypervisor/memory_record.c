@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The parts of a record that are not at hand: translations by the guest's own tables, code, and the
- * header of an XSAVE area.
+ * Looks up the parts of a record that are not at hand: translations by the guest's own tables,
+ * code, and the header of an XSAVE area.
  */
 #include "experiments/memory/hypervisor/memory_record.h"
 
 #include "mm/guest_walk.h"
 #include "mm/paging.h"
 
-/* ---- where the guest's addresses lie. Only the guest's memory is read for this: the guest can
- * read the ring, which must never reveal root mode's memory. ---- */
+/* ---- where the guest's addresses lie. These functions read only the guest's memory. The guest can
+ * read the ring, and the ring must never reveal root mode's memory. ---- */
 
 struct tables {
     const struct cpu *cpu;
     uint64_t last;       /* address of the entry read last */
     uint64_t looked_for; /* address of an entry to look for */
     bool met;            /* the walk has read the entry looked for */
-    uint64_t entry;      /* value of the entry read last, read once */
-    uint64_t all;        /* bits that all entries have */
+    uint64_t entry;      /* value of the entry read last, which is read only once */
+    uint64_t all;        /* bits that are set in all entries */
 };
 
 static const void *table_entry(void *context, uint64_t address)
@@ -67,8 +67,8 @@ enum memory_entry memory_entry_of(struct cpu *cpu, uint64_t linear, uint64_t add
                                               : ENTRY_ON_WAY;
 }
 
-/* Leaves two cases to the processor: a page walk that would set a bit, and protection keys. SDM
- * Vol. 3, "Determination of Access Rights". */
+/* Returns NULL in two cases that are left to the processor: a page walk that would set a bit, and
+ * protection keys. SDM Vol. 3, "Determination of Access Rights". */
 const void *memory_find_readable(struct cpu *cpu, uint64_t linear)
 {
     struct tables tables = {0};
@@ -118,9 +118,9 @@ unsigned memory_read_code_across_pages(struct cpu *cpu, uint64_t cr3, uint64_t r
     return count;
 }
 
-/* Records what the area's header says after the instruction. XSAVEC may begin after the area's
- * first bytes, but within the first 64, and an area is aligned to 64 bytes. SDM Vol. 1, "XSAVE
- * Area", "XSAVE Header". */
+/* Records what the area's header says after the instruction. XSAVEC may begin to write after the
+ * area's first bytes, but within the first 64 bytes. An area is aligned to 64 bytes. SDM Vol. 1,
+ * "XSAVE Area", "XSAVE Header". */
 #define XSAVE_ALIGNMENT 64
 #define XSTATE_BV 512
 #define XCOMP_BV 520

@@ -13,11 +13,12 @@
 
 #define CODE_BYTES 15 /* SDM Vol. 2, "Instruction Format": the longest instruction */
 
-/* Returns the memory that the guest reads at this address, with the guest's tables and rights of
- * this moment, valid up to the page's end. NULL: the guest may not read it, or only the processor
- * can tell. */
+/* Returns root mode's address of the memory that the guest reads at `linear`, with the guest's
+ * tables and rights of this moment. The result is valid up to the page's end. Returns NULL if the
+ * guest may not read the memory, or if only the processor can tell. */
 const void *memory_find_readable(struct cpu *cpu, uint64_t linear);
-/* Finds the page of code. False: the page is not mapped, or is not the guest's memory. */
+/* Finds the page of code. Returns false if the page is not mapped, or is not in the guest's
+ * memory. */
 bool memory_find_code(struct cpu *cpu, uint64_t cr3, uint64_t linear, struct code_page *page);
 /* Reads code that continues in another page. Returns how many bytes of the code are known. */
 unsigned memory_read_code_across_pages(struct cpu *cpu, uint64_t cr3, uint64_t rip, uint8_t *code);
@@ -25,7 +26,8 @@ unsigned memory_read_code_across_pages(struct cpu *cpu, uint64_t cr3, uint64_t r
 void memory_finish_end_of_page(struct trace_memory *record);
 void memory_finish_xstate(struct cpu *cpu, struct trace_memory *record);
 
-/* Returns whether this is an instruction's write to a page that the closed map of writes denies. */
+/* Returns whether this is an instruction's write to a page where the closed map denies only
+ * writes. */
 static inline bool memory_is_plain_write(uint64_t qualification)
 {
     const uint64_t always = EPT_VIOLATION_TRANSLATED | EPT_VIOLATION_WRITE;
@@ -48,7 +50,8 @@ static inline struct code_page *memory_code_slot(struct cpu *cpu, uint64_t cr3, 
     return &memory_of(cpu)->code[(linear ^ cr3) / PAGE_SIZE % CODE_PAGES];
 }
 
-/* False also if the guest has changed the entry that maps the page: then find the page again. */
+/* Returns whether `page` is known to hold this code. Returns false also if the guest has changed
+ * the entry that maps the page. Then the page has to be found again. */
 static inline bool memory_is_code_known(const struct code_page *page, uint64_t cr3, uint64_t linear)
 {
     return page->cr3 == cr3 && page->linear == linear && *page->entry == page->value;
@@ -82,8 +85,8 @@ static inline unsigned memory_read_code(struct cpu *cpu, uint64_t cr3, uint64_t 
     return CODE_BYTES;
 }
 
-/* The parts of a record. Bytes 22 and 23 of each frame say which frame it is. They are the highest
- * bytes of a word that is written before them. */
+/* These functions write the parts of a record. Bytes 22 and 23 of each frame say which frame it is.
+ * They are the highest bytes of a word, and are written after that word. */
 static inline void memory_record_mark(void *frame, uint32_t reason, uint32_t more)
 {
     ((uint16_t *)frame)[11] = (uint16_t)(reason | more << 8);
@@ -123,7 +126,7 @@ static inline void memory_record_time(struct trace_memory *record, bool counts)
     half[13] = (high & (uint32_t)(PMU_LENT_COUNT >> 32)) | (TRACE_REASON_MORE | 1u << 8) << 16;
 }
 
-/* Begins a record of the access at the next place in the ring. */
+/* Begins the access's record, at the next place in the ring. */
 static inline struct trace_memory *memory_record_begin(struct cpu *cpu, uint32_t flags,
                                                        uint64_t gla, uint64_t gpa)
 {
@@ -142,7 +145,7 @@ static inline struct trace_memory *memory_record_begin(struct cpu *cpu, uint32_t
 
 /* FXSAVE, FXRSTOR, XSAVE, XRSTOR and XSAVEOPT are 0F AE. XRSTORS, XSAVEC and XSAVES are 0F C7. Both
  * may follow a REX prefix. Other instructions with these opcodes have one operand of a known size,
- * and the reader sees which instruction it is. SDM Vol. 2, "Opcode Map". */
+ * and the ring's reader sees which instruction it is. SDM Vol. 2, "Opcode Map". */
 static inline bool memory_is_xstate(uint64_t code)
 {
     if ((code & 0xf0) == 0x40)
@@ -164,8 +167,8 @@ static inline void memory_record_finish(struct cpu *cpu, struct trace_memory *re
         memory_finish_xstate(cpu, record);
 }
 
-/* Publishes all records that were begun, because their accesses have happened. Their values are
- * what memory holds now, and readers see the records from now on. */
+/* Publishes all records that were begun, because their accesses have happened. The records get the
+ * values that memory holds now. Readers see the records from now on. */
 static inline void memory_record_publish(struct cpu *cpu)
 {
     struct cpu_trace *trace = trace_of(cpu);
@@ -178,7 +181,7 @@ static inline void memory_record_publish(struct cpu *cpu)
         trace->record += TRACE_MEMORY_FRAMES;
         if (__builtin_expect(trace->record == trace->end, 0))
             trace->record = trace->first;
-        /* After the record: stores become visible in order. */
+        /* The count is stored after the record, because stores become visible in order. */
         __atomic_store_n(&trace->ring->written, trace->ring->written + TRACE_MEMORY_FRAMES,
                          __ATOMIC_RELEASE);
     }

@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The step: one instruction under the open map.
+ * Steps one instruction under the open map.
  *
- * Nothing comes between the entry and the instruction: blocking by MOV SS holds back interrupts,
- * NMIs and debug exceptions. After the instruction, the monitor trap flag's exit comes before all
- * of these. Something else may end the step in place of the instruction: an exception, an exit that
- * the instruction causes itself, or the preemption timer. Then the access did not happen. The
- * record is dropped and the closed map is back, so that the instruction violates it again when the
- * guest tries the instruction again. An INIT may come after the instruction: RIP tells.
+ * No event comes between the entry and the instruction, because blocking by MOV SS holds back
+ * interrupts, NMIs and debug exceptions. After the instruction, the monitor trap flag's exit comes
+ * before all of these events. Something else may end the step in place of the instruction: an
+ * exception, an exit that the instruction causes itself, or the preemption timer. Then the access
+ * did not happen. Root mode drops the record and restores the closed map. When the guest tries the
+ * instruction again, the instruction violates the closed map again. An INIT may also come after the
+ * instruction. RIP tells whether it did.
  *
- * The SDM says that MOV SS blocks all of these, but for some it says "may". memtrace_step=exits is
- * the other way, for a processor that does not block them. It makes interrupts and NMIs exit for
- * the length of a step: they end the step, and come after the exit, under the closed map. Two kinds
- * of instruction are always stepped this way. One is an instruction that does not write: it may be
- * a load of SS, whose own blocking would be lost after a MOV SS ("only the first" is certain to
- * block). The other is an instruction that the guest itself single-steps: that step stays pending
- * with the other waiting events, as the processor has it. SDM Vol. 3, "Monitor Trap Flag"; "Masking
- * Exceptions and Interrupts When Switching Stacks"; "Checks on Guest Non-Register State".
+ * According to the SDM, MOV SS blocks all of these events, but for some of them the SDM says "may".
+ * memtrace_step=exits is for a processor that does not block them. It makes interrupts and NMIs
+ * exit during a step. Such an event ends the step, and comes after the exit, under the closed map.
+ * Two kinds of instruction are always stepped this way. The first kind is an instruction that does
+ * not write, because it may be a load of SS. The load's own blocking would be lost after a MOV SS
+ * ("only the first" is certain to block). The second kind is an instruction that the guest itself
+ * single-steps. The guest's step stays pending with the other waiting events, as the processor has
+ * it. SDM Vol. 3, "Monitor Trap Flag"; "Masking Exceptions and Interrupts When Switching Stacks";
+ * "Checks on Guest Non-Register State".
  */
 #include "experiments/memory/hypervisor/memory_record.h"
 
@@ -27,7 +29,8 @@
 
 exit_handler memory_step_row[EXIT_REASON_COUNT + 1];
 
-/* The controls change only if NMIs are trapped, except for the flag that each step sets. */
+/* Returns the primary controls outside a step. These controls change only if NMIs are trapped. The
+ * exception is the monitor trap flag, which each step sets. */
 static uint32_t step_controls(const struct cpu *cpu)
 {
     if (__builtin_expect(cpu->nmi.passthrough, 1))
@@ -48,9 +51,10 @@ void memory_select_map(struct cpu *cpu, uint64_t cr3)
 
 /* ---- the step's end ---- */
 
-/* Makes each event exit that can come at the next instruction. A blocked event would exit, too, and
- * for ever. If NMIs are trapped, they exit anyway. With virtual NMIs, an IRET unblocks NMIs as it
- * does without. SDM Vol. 3, "Interruptibility State"; "Event Blocking". */
+/* Makes each event exit that can come at the next instruction. Leaves out blocked events, because
+ * they would exit as well, again and again. If NMIs are trapped, they exit anyway. With virtual
+ * NMIs, an IRET unblocks NMIs just as it does without virtual NMIs. SDM Vol. 3, "Interruptibility
+ * State"; "Event Blocking". */
 static void set_event_exiting(const struct cpu *cpu, bool on)
 {
     uint32_t pin = vmcs_read_32(VMCS_PIN_BASED_CONTROLS);
@@ -107,7 +111,7 @@ static void abandon_step(struct cpu *cpu)
         memory_record_publish(cpu);
         return;
     }
-    /* Blocking by MOV SS may stay: the guest tries the instruction again. */
+    /* Blocking by MOV SS may stay, because the guest tries the instruction again. */
     memory_of(cpu)->begun = 0;
 }
 
@@ -116,9 +120,9 @@ static void step_other(struct cpu *cpu)
     uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
 
     abandon_step(cpu);
-    /* The access was the processor's own, by PEBS, while the guest was in HLT. That state does not
-     * allow blocking by MOV SS (SDM Vol. 3, "Checks on Guest Non-Register State"). HLT ends early,
-     * and the next instruction is stepped. */
+    /* The processor itself made the access, for PEBS, while the guest was in HLT. The entry failed
+     * because HLT does not allow blocking by MOV SS (SDM Vol. 3, "Checks on Guest Non-Register
+     * State"). So HLT ends early, and the next instruction is stepped. */
     if (reason & EXIT_REASON_ENTRY_FAILURE && vmcs_read_32(VMCS_GUEST_ACTIVITY_STATE) != 0) {
         vmcs_write_32(VMCS_GUEST_ACTIVITY_STATE, 0);
         return;
@@ -126,8 +130,8 @@ static void step_other(struct cpu *cpu)
     trace_of(cpu)->under[memory_exit_reason(cpu)](cpu);
 }
 
-/* memtrace_step=exits: the local APIC keeps an interrupt. An NMI is sent again, as nmi/nmi.c does
- * with an NMI that root mode took. */
+/* With memtrace_step=exits, the local APIC keeps an interrupt that ends a step. An NMI that ends a
+ * step is sent again, just as nmi/nmi.c sends an NMI again that root mode took. */
 
 static void step_nmi(struct cpu *cpu)
 {
@@ -153,7 +157,7 @@ static void step_exception(struct cpu *cpu)
     }
 }
 
-/* ---- its beginning ---- */
+/* ---- the step's beginning ---- */
 
 /* `qualification` says whether an IRET had unblocked NMIs before it violated the map. */
 static void block_events(struct cpu *cpu, uint64_t qualification)
@@ -162,7 +166,8 @@ static void block_events(struct cpu *cpu, uint64_t qualification)
 
     if (memory_of(cpu)->by_exits) {
         memory_keep_nmi_blocked(cpu, qualification);
-        /* The exit may have saved no single step. An entry that fails for it ends the step. */
+        /* The exit may not have saved a pending single step. If the entry fails because of that,
+         * the step ends. */
         if (cpu->blocking & BLOCKING_BY_STI_OR_MOV_SS)
             pend_step_in_shadow();
         set_event_exiting(cpu, true);
@@ -186,8 +191,8 @@ void memory_begin_step(struct cpu *cpu, uint64_t map, const exit_handler *row)
 _Static_assert(TRACE_READ == EPT_VIOLATION_READ && TRACE_WRITE == EPT_VIOLATION_WRITE, "they are");
 
 /* The half-open map allows reads, so a violation here is the write of the same instruction. Any
- * other violation ends the step and is handled as if there had been no step: it comes from an
- * event's delivery, or from a store that the processor makes of its own accord. */
+ * other violation comes from an event's delivery, or from a store that the processor makes of its
+ * own accord. Such a violation ends the step, and is handled as if there had been no step. */
 static void step_violation(struct cpu *cpu)
 {
     uint64_t qualification = vmcs_read_natural(VMCS_EXIT_QUALIFICATION);

@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A page walk's accesses to the guest's tables. The instruction has not accessed anything yet, so
- * it is not stepped. Root mode sets the accessed or dirty bit, as the processor was about to do.
- * The walk then starts again and finds the bit set.
+ * Handles a page walk's accesses to the guest's tables. The instruction itself has not accessed
+ * anything yet, so the instruction is not stepped. Root mode sets the accessed or dirty bit, as the
+ * processor was about to do. The walk then starts again and finds the bit set.
  *
- * Nothing tells which of the two bits the walk wants. If A is clear, root mode sets A. If A is set,
- * root mode leaves the entry alone once, because another processor may just have set A. If the walk
- * returns to the same entry, it wants D. If a walk reads a page that may not be read, the page is
- * opened for reads for good, and a record says so: after that no read of the page is seen.
- * SDM Vol. 3, "Accessed and Dirty Flags"; "Exit Qualification for EPT Violations".
+ * Nothing tells whether the walk wants the accessed bit (A) or the dirty bit (D). If A is clear,
+ * root mode sets A. If A is set, root mode leaves the entry alone once, because another processor
+ * may just have set A. If the walk returns to the same entry, the walk wants D. If a walk reads a
+ * page that may not be read, the page is opened for reads for good. A record says so, because after
+ * that no read of the page is seen. SDM Vol. 3, "Accessed and Dirty Flags"; "Exit Qualification for
+ * EPT Violations".
  */
 #include "experiments/memory/hypervisor/memory_record.h"
 
 #include "mm/paging.h"
 
-/* Whether this processor was just here for the same entry, which had A set then. One violation may
- * lie between the two visits: that of the instruction's read, which is done again as well. */
+/* Returns whether this processor was just here for the same entry, which already had A set. One
+ * violation may lie between the two visits. It comes from the instruction's read, which is done
+ * again as well. */
 static bool is_repeated_walk(struct cpu *cpu, uint64_t address)
 {
     struct cpu_memory *m = memory_of(cpu);
@@ -27,8 +29,8 @@ static bool is_repeated_walk(struct cpu *cpu, uint64_t address)
     return back;
 }
 
-/* D exists only in the entry that maps the page, and is set only if the page may be written.
- * SDM Vol. 3, "Determination of Access Rights". */
+/* Returns whether the walk may want D. D exists only in the entry that maps the page, and is set
+ * only if the page may be written. SDM Vol. 3, "Determination of Access Rights". */
 static bool may_be_dirty(uint64_t entry, enum memory_entry place)
 {
     return !(entry & PTE_D) && place == ENTRY_LAST &&
@@ -65,7 +67,7 @@ bool memory_walk(struct cpu *cpu, uint64_t qualification, uint64_t gla, uint64_t
     }
     if (!__atomic_compare_exchange_n(entry, &was, now, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED) ||
         memory_of(cpu)->mode == MEMTRACE_READS || memory_of(cpu)->cr3 != 0)
-        return true; /* for a linear range: an entry's linear address is not known */
+        return true; /* no record for a linear range: an entry's linear address is not known */
     record_walk(cpu, TRACE_WRITE, gla, address);
     return true;
 }

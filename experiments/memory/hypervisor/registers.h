@@ -9,14 +9,15 @@
 
 #include "bits.h"
 
-/* IA32_VMX_EPT_VPID_CAP, and the exit qualification of an EPT violation */
+/* Bits of IA32_VMX_EPT_VPID_CAP, of the EPT pointer, and of an EPT violation's exit
+ * qualification */
 #define EPT_CAP_EXECUTE_ONLY BIT(0)
 #define EPT_CAP_ACCESSED_DIRTY BIT(21)
 #define EPTP_ACCESSED_DIRTY BIT(6)
 #define EPT_VIOLATION_READ BIT(0)
 #define EPT_VIOLATION_PAGE BITS(5, 3) /* the page's rights: EPT_READ and so on, shifted */
 #define EPT_VIOLATION_PAGE_SHIFT 3
-#define EPT_VIOLATION_NMI_UNBLOCKING BIT(12) /* an IRET has unblocked NMIs, and is undone */
+#define EPT_VIOLATION_NMI_UNBLOCKING BIT(12) /* an IRET had unblocked NMIs before it was undone */
 
 /* Page-modification logging. For VMCS fields see vmx/vmcs_fields.h. */
 #define SECONDARY_ENABLE_PML BIT(17)

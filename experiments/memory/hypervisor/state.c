@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The values of the options.
+ * The values of the memory trace's options.
  */
 #include "experiments/memory/hypervisor/memory.h"
 
