@@ -21,8 +21,8 @@
 #define EXIT_ATTEMPTS 8
 #define MAP_SPARE 64 /* descriptors by which the memory map may still grow */
 /* The preferred lowest address of the pool. The log in the pool has to outlive a reset. So the pool
- * lies above the place to which firmware unpacks itself and kernels. It also lies below the top
- * quarter of memory, which GRUB takes first. */
+ * lies above the memory to which firmware unpacks itself, and to which it unpacks kernels. The pool
+ * also lies below the top quarter of memory, which GRUB takes first. */
 #define POOL_PREFERRED_MIN (192 * MIB)
 #define TRAMPOLINE_LIMIT 0xa0000 /* video memory and firmware lie above */
 

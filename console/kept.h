@@ -28,7 +28,8 @@ void kept_append(struct log_ring *ring, const char *text, size_t length);
 void kept_end(struct log_ring *ring);
 
 /* Tells what lies in memory at `at`, which is page-aligned: no ring, a ring as it was written, or a
- * damaged ring. A damaged ring was changed since, or a reset interrupted a write to it. */
+ * damaged ring. A ring is damaged if something changed it after the last write, or if a reset
+ * interrupted a write. */
 enum kept { KEPT_NONE, KEPT_DAMAGED, KEPT_WHOLE };
 enum kept kept_check(const struct log_ring *at);
 /* Returns the text in two pieces, the older piece first. The first piece is empty while the ring is

@@ -68,7 +68,7 @@ extern const struct experiment *const __stop_experiments[] __attribute__((weak))
          at < __stop_experiments && (e = *at, true); at++)
 /* NOLINTEND(bugprone-macro-parentheses) */
 
-/* Links the struct experiment `of`. */
+/* Adds `of`, a struct experiment, to the list of linked experiments. */
 #define EXPERIMENT(of)                                                                             \
     static const struct experiment *const linked_##of                                              \
         __attribute__((used, section("experiments"))) = &(of)

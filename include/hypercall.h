@@ -41,8 +41,8 @@
  * -> RAX = PMIs that the host took, RBX = branches that the host's counter counted */
 #define HYPERCALL_HOST_WORK 18
 #define HOST_WORK_AT_TICK 1 /* RDX: at the next tick, RAX = 0; the log gets the result */
-/* RDX: now, with branch records on -> RCX = the number of records at the end that came from the
- * work itself */
+/* RDX: run the work now, with branch records on -> RCX = the number of records that come from the
+ * work itself, counted when the work ends */
 #define HOST_WORK_RECORDS 2
 /* 19 to 30 are for experiments and for the test build (tests/hooks/hooks.h). */
 #define HYPERCALL_E_PERMISSION (-1L) /* CPL is not 0, and user_hypercalls=0 */

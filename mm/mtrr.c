@@ -97,7 +97,7 @@ static bool variable_type(const struct mtrr_state *m, uint64_t base, uint64_t fr
     enum memory_type all = replace_reserved_type(m->default_type &
                                                  MTRR_TYPE); /* if no pair matches */
     bool any_matches_all = false, matters = false;
-    uint64_t undecided = 0; /* free bits checked by the pairs that match some addresses */
+    uint64_t undecided = 0; /* bits of `free` in the masks of pairs that match some addresses */
     uint32_t some = 0;      /* types of those pairs, as bits */
 
     for (uint32_t i = 0; i < m->variable_count; i++) {

@@ -104,8 +104,8 @@ bool vtd_find_units(uint64_t rsdp, enum x2apic_use x2apic, uint64_t top, struct 
 
 /* ---- tables ---- */
 
-/* Stores the EPT's request in *own, without the page sizes that a unit lacks. Returns true if *own
- * is the same request. */
+/* Copies the EPT's request `q` to *own, without the page sizes that a unit lacks. Returns true if
+ * *own equals `q`. */
 static bool limit_page_sizes(const struct vtd_plan *plan, const struct ept_request *q,
                              struct ept_request *own)
 {
@@ -155,7 +155,7 @@ static bool issue_command(uint64_t unit, uint32_t bit, bool on, bool done)
     return wait_for_register(unit + VTD_GSTS, bit, done ? bit : 0);
 }
 
-/* Uses the queue, which all units have. Invalidation by registers ends with version 5. */
+/* Uses the queue, which all units have. Version 5 is the last with invalidation by registers. */
 static bool invalidate_caches(uint64_t unit, uint64_t *queue, uint64_t cap)
 {
     uint64_t status = (uint64_t)(uintptr_t)&queue[QUEUE_STATUS_WORD];

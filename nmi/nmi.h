@@ -106,9 +106,9 @@ void exit_nmi_window(struct cpu *cpu);
 /* Chooses what an exit checks. The choice depends on the options and on NMI passthrough. */
 void nmi_bookkeeping_setup(struct cpu *cpu);
 
-/* The one test after every exit, before the exit's handler. Returns true if root mode must be
- * unblocked (cpu->blocking), or if nmi_bookkeeping() may have something to do. Options mask what
- * nmi_bookkeeping() does. */
+/* Every exit makes this one test before its handler runs. Returns true if root mode must be
+ * unblocked (cpu->blocking), or if nmi_bookkeeping() may have something to do. This test ignores
+ * the mask by which options limit what nmi_bookkeeping() does (notes_mask). */
 static inline bool nmi_has_exit_work(const struct cpu *cpu)
 {
     const struct cpu_nmi *nmi = &cpu->nmi;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The word that both contexts share: cpu->nmi.notes. Each processor has its own word, with
+ * The word that both contexts share: cpu->nmi.notes. Each processor has its own word, which records
  * everything that is under way. The processor's NMI handler and its exits change the word, and so
  * do other processors. So each change is one atomic operation, and nobody writes back a value read
  * earlier.
@@ -10,7 +10,7 @@
  *              in software, during host work                 cpu->nmi.held
  *              in software, while NMIs exit (exit.c)         cpu->nmi.due
  *   host NMI   asked for, not answered yet                   ASKED (SENDING: maybe not sent yet)
- *              answered, its own NMI maybe with the guest    OWED
+ *              answered, but its NMI may be with the guest   OWED
  */
 #pragma once
 

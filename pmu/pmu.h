@@ -48,10 +48,10 @@ void pmu_trap_setup(struct cpu *cpu, bool arch_lbr);
 /* Returns whether pmu_trap_setup() made accesses to this index exit, even if this processor lacks
  * the register. */
 bool pmu_is_trapped(const struct cpu *cpu, uint32_t index);
-/* Lists the indices that hold one user's state on a processor with these counters, each register
- * once, and returns their number. The registers that counting needs come first. Without `whole`,
- * lists only these. A register that no CPUID bit reports may be missing, so the caller has to probe
- * it. */
+/* Lists the registers that hold the state of one user of the PMU, on a processor with these
+ * counters. Each register's index is in the list once. Returns the number of registers. The
+ * registers that counting needs come first. Without `whole`, lists only the registers that counting
+ * needs. A register that no CPUID bit reports may be missing, so the caller has to probe it. */
 unsigned pmu_list_msrs(const struct pmu_facts *facts, bool whole, uint32_t list[PMU_CONTEXT_MAX]);
 
 /* ---- pmu_switch.c ---- */

@@ -172,7 +172,7 @@ bool pmu_is_denied_to_user(uint32_t counter)
 }
 
 /* With policy=intercept the guest's accesses to the PMU exit, and root mode performs them on the
- * hardware. This is the least that any trap-and-emulate does. The counters do not count in root
+ * hardware. Any trap-and-emulate does at least this much. The counters do not count in root
  * mode, so they hold what the guest's instruction would have found. GLOBAL_CTRL is 0 in root mode,
  * and the guest's value lives in the VMCS or in the MSR list. SDM Vol. 3, "Performance
  * Monitoring". */

@@ -13,13 +13,13 @@
 #include "x86.h"
 
 enum need {
-    REQUIRED,        /* refused without it */
+    REQUIRED,        /* without this control, the start is refused */
     OPTIONAL,        /* on if the processor has this control */
     FOR_PMU,         /* on if the processor has this control, but only with pmu=on */
     FOR_NMI_EXITING, /* used while NMIs are trapped; policies msr and intercept need it */
-    TO_STEP,         /* refused without it; on while the guest executes one instruction */
+    TO_STEP,         /* required, and on while the guest executes one instruction */
     FOR_PT,          /* on with pt=on if the processor has all of these */
-    FORBIDDEN,       /* refused if it cannot be 0 */
+    FORBIDDEN,       /* if this control cannot be 0, the start is refused */
 };
 
 struct control_row {

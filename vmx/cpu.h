@@ -140,7 +140,7 @@ struct cpu_cr {
 /* The guest's wait for a SIPI, see vmx/exit/init_sipi.c. */
 struct cpu_sipi {
     uint64_t rtit_ctl; /* the guest's IA32_RTIT_CTL during the wait */
-    bool taken;        /* a SIPI ended the wait, and no guest instruction ran since */
+    bool taken;        /* a SIPI ended the wait, and no guest instruction has run since then */
 };
 
 /* The hypervisor's tick, see vmx/exit/tick.c. */
@@ -199,7 +199,7 @@ struct cpu {
     uint32_t apic_id;
     bool in_vmx;   /* the processor is in VMX operation */
     bool starting; /* another processor is starting this one, so a fault ends only this one */
-    bool ended;    /* another processor stopped this one, and reads its place (backtrace_rip) */
+    bool ended;    /* another processor stopped this one, and reads backtrace_rip to tell where */
     uint64_t ept_root;
     uint64_t host_cr3;
     void *vmxon_region;

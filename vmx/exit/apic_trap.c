@@ -132,9 +132,10 @@ bool apic_trap_access(struct cpu *cpu, uint64_t address, uint64_t qualification)
     uint64_t rip = vmcs_read_natural(VMCS_GUEST_RIP);
     struct instruction instruction;
 
-    /* No instruction made the access if it is a walk of the guest's page tables, an event's
-     * delivery through the guest's IDT and stack, or a record that the processor stores on its own.
-     * Nor is code fetched from registers. */
+    /* Return false if no instruction made the access. The access is then a walk of the guest's page
+     * tables, an event's delivery through the guest's IDT and stack, or a record that the processor
+     * stores on its own. Also return false for a fetch, because no code is fetched from
+     * registers. */
     if ((qualification & (EPT_VIOLATION_LINEAR_VALID | EPT_VIOLATION_TRANSLATED)) !=
             (EPT_VIOLATION_LINEAR_VALID | EPT_VIOLATION_TRANSLATED) ||
         qualification & (EPT_VIOLATION_FETCH | EPT_VIOLATION_ASYNCHRONOUS) ||

@@ -224,7 +224,7 @@ void cpuid_setup(struct cpu *cpu, const uint32_t *controls)
     for (const struct cpuid_row *row = rows; row < rows + LENGTH_OF(rows); row++)
         if (applies[row->when])
             hide(cpu, row);
-    /* Firmware can limit CPUID to leaves that have nothing hidden. The guest may lift the limit,
+    /* Firmware can limit CPUID to leaves in which nothing is hidden. The guest may lift the limit,
      * and then the other leaves exist. */
     if (highest >= CPUID_LEAF_EXTENDED && highest < PLACE_LAST_BASIC)
         cpu->cpuid.highest = highest;

@@ -17,8 +17,8 @@ exit_function exit_cr_access, exit_monitor_trap, exit_xsetbv; /* cr.c */
 exit_function exit_rdpmc, exit_rdmsr, exit_wrmsr;             /* msr.c */
 exit_function exit_init, exit_sipi;                           /* init_sipi.c */
 exit_function exit_wbinvd, exit_mwait;                        /* sleep.c */
-/* exit.c: a reason without a handler is fatal, unless the entry failed for a state that root mode
- * can correct. */
+/* exit.c: a reason without a handler is fatal, unless the entry failed because of a state that root
+ * mode can correct. */
 exit_function exit_unexpected;
 
 /* Copies the table of handlers to struct cpu and fills its gaps with exit_unexpected(). */

@@ -33,8 +33,8 @@ uint64_t tsc_read_cpuid_khz(struct cpuid_result (*ask)(uint32_t leaf, uint32_t s
     if (last >= *leaf && mhz != 0)
         return mhz * 1000;
     /* VMware defined this leaf, and KVM offers it if the TSC is stable (QEMU, "vmware-cpuid-freq").
-     * If a hypervisor uses its leaves for something else, they end before this one, or this one
-     * contains 0. */
+     * If a hypervisor uses its leaves for something else, its leaves end before this leaf, or this
+     * leaf contains 0. */
     *leaf = CPUID_LEAF_HYPERVISOR_TSC;
     return ask(1, 0).ecx & CPUID_1_ECX_HYPERVISOR && ask(CPUID_LEAF_HYPERVISOR, 0).eax >= *leaf
                ? ask(*leaf, 0).eax
