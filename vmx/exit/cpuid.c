@@ -144,12 +144,14 @@ void cpuid_log_unknown(void)
     const char *words = "CPUID has bits that this version does not know:", *end = "";
 
     for (const struct cpuid_row *row = rows; row < rows + LENGTH_OF(rows); row++) {
+        if (row->when != NEVER || row->leaf > cpuid(0, 0).eax)
+            continue;
         struct cpuid_result r = cpuid(row->leaf, row->subleaf);
         const uint32_t found[] = {r.eax, r.ebx, r.ecx, r.edx};
 
         for (unsigned reg = 0; reg < LENGTH_OF(found); reg++) {
             uint32_t unknown = found[reg] & ~known_bits(row, reg);
-            if (row->when != NEVER || row->leaf > cpuid(0, 0).eax || unknown == 0)
+            if (unknown == 0)
                 continue;
             log_printf("%s 0x%x.%u:E%cX 0x%x", words, row->leaf, row->subleaf, "ABCD"[reg],
                        unknown);
