@@ -30,6 +30,7 @@ void __wrap_vmx_capability_read(struct vmx_capability *c)
 {
     *c = (struct vmx_capability){.basic = (uint64_t)VMX_BASIC_MEMORY_TYPE_WB
                                           << VMX_BASIC_MEMORY_TYPE_SHIFT,
+                                 .misc = VMX_MISC_ACTIVITY_WAIT_FOR_SIPI,
                                  .ept_vpid = ~0ULL,
                                  .cr0_fixed1 = ~0ULL,
                                  .physical_address_bits = 40,
