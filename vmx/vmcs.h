@@ -21,36 +21,45 @@ enum vmcs_natural { VMCS_FIELDS_NATURAL(VMCS_ENUMERATOR) };
 /* Stops with a line that names the field and the VM-instruction error. Once setup has accessed a
  * field, a VMREAD or VMWRITE of that field cannot fail: a call of this function is a defect. */
 _Noreturn void vmcs_access_failed(uint32_t encoding, bool write);
+/* The jump to vmcs_access_failed(), hidden from the compiler. For a call that it sees, the compiler
+ * would set up a frame, to align the stack, in each function that reads a field. The encoding is
+ * still in its register, because a VMREAD that fails writes no register. */
+#define OR_VMCS_ACCESS_FAILED(encoding, write)                                                     \
+    "\n\tjbe 1f\n"                                                                                 \
+    "\t.pushsection .text.unlikely, \"ax\", @progbits\n"                                           \
+    "1:\tmov %k[" #encoding "], %%edi\n"                                                           \
+    "\tmov $" #write ", %%esi\n"                                                                   \
+    "\tand $-16, %%rsp\n"                                                                          \
+    "\tcall vmcs_access_failed\n"                                                                  \
+    "\t.popsection"
 
 static inline uint64_t vmcs_read_raw(uint32_t encoding)
 {
     uint64_t value;
-    bool failed;
-
-    __asm__ volatile("vmread %[encoding], %[value]"
-                     : [value] "=r"(value), "=@ccbe"(failed)
-                     : [encoding] "r"((uint64_t)encoding));
-    if (failed)
-        vmcs_access_failed(encoding, false);
+    __asm__ volatile("vmread %[encoding], %[value]" OR_VMCS_ACCESS_FAILED(encoding, 0)
+                     : [value] "=r"(value)
+                     : [encoding] "r"((uint64_t)encoding)
+                     : "cc");
     return value;
 }
 
 static inline void vmcs_write_raw(uint32_t encoding, uint64_t value)
 {
-    bool failed;
-
-    __asm__ volatile("vmwrite %[value], %[encoding]"
-                     : "=@ccbe"(failed)
+    __asm__ volatile("vmwrite %[value], %[encoding]" OR_VMCS_ACCESS_FAILED(encoding, 1)
+                     :
                      : [encoding] "r"((uint64_t)encoding), [value] "r"(value)
-                     : "memory");
-    if (failed)
-        vmcs_access_failed(encoding, true);
+                     : "cc", "memory");
 }
 
 #define VMCS_ACCESSORS(suffix, type)                                                               \
     static inline type vmcs_read_##suffix(enum vmcs_##suffix field)                                \
     {                                                                                              \
-        return (type)vmcs_read_raw(field);                                                         \
+        uint64_t value = vmcs_read_raw(field);                                                     \
+                                                                                                   \
+        /* VMREAD clears the bits above a field ("VMREAD"), so the cast cuts nothing off. */       \
+        if (value != (type)value)                                                                  \
+            __builtin_unreachable();                                                               \
+        return (type)value;                                                                        \
     }                                                                                              \
     static inline void vmcs_write_##suffix(enum vmcs_##suffix field, type value)                   \
     {                                                                                              \

@@ -22,7 +22,7 @@ SWITCH_PMIS = 9999  # of 10,000 switches
 # From the branch that overflows to the middle of the CPUID exit after it.
 SKID = "pmi_skid 30\n"
 
-EAGER_COST = (11, 1)  # root instructions and VMREADs that bookkeeping adds to an exit
+EAGER_COST = (8, 1)  # root instructions and VMREADs that bookkeeping adds to an exit
 LAZY_COST = (4, 0)
 
 PREEMPTION_TIMER = "52"

@@ -25,11 +25,15 @@ exit_function exit_unexpected;
 void exit_setup(struct cpu *cpu);
 /* Returns the index of this exit's reason in struct cpu's tables. Reasons past the tables get the
  * last index. */
-static inline uint32_t exit_reason(void)
+static inline uint64_t exit_reason(void)
 {
-    uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
+    uint64_t reason = vmcs_read_32(VMCS_EXIT_REASON);
 
-    return reason < EXIT_REASON_COUNT ? reason : EXIT_REASON_COUNT;
+    if (__builtin_expect(reason >= EXIT_REASON_COUNT, 0)) {
+        reason = EXIT_REASON_COUNT;
+        __asm__("" : "+r"(reason)); /* makes gcc emit a jump, not a conditional move */
+    }
+    return reason;
 }
 /* entry.asm calls vmx_exit() after every exit, on this processor's root stack. vmx_exit() does the
  * NMI bookkeeping, counts the exit, and calls the handler. The call of the handler comes last, so
@@ -38,7 +42,7 @@ void vmx_exit(struct cpu *cpu);
 /* The last part of vmx_exit(). */
 static inline void count_and_handle(struct cpu *cpu)
 {
-    uint32_t reason = exit_reason();
+    uint64_t reason = exit_reason();
 
     cpu->exits[reason]++;
     cpu->handlers[reason](cpu);
