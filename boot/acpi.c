@@ -62,7 +62,7 @@ static void read_fadt(const struct acpi_fadt *fadt, struct acpi_facts *facts)
 
 /* ---- checks of the tables ---- */
 
-static void check_table(const char *name, const struct acpi_header *table)
+static void warn_of_damaged_table(const char *name, const struct acpi_header *table)
 {
     if (table->length < sizeof(*table) || table->length > ACPI_TABLE_MAX)
         log_printf(
@@ -76,33 +76,33 @@ static void check_table(const char *name, const struct acpi_header *table)
 }
 
 /* Checks a list and those of its tables that the hypervisor uses. */
-static void check_list(const char *name, const struct acpi_list *list)
+static void warn_of_damaged_list(const char *name, const struct acpi_list *list)
 {
     static const char used[][5] = {"APIC", "DMAR", "FACP", "SPCR", "SSDT"};
 
-    check_table(name, list->table);
+    warn_of_damaged_table(name, list->table);
     for (uint32_t i = 0; i < list->count; i++) {
-        const struct acpi_header *table = (const struct acpi_header *)(uintptr_t)acpi_list_get(list,
-                                                                                               i);
+        const struct acpi_header *table = (const struct acpi_header *)(uintptr_t)
+            acpi_get_table_address(list, i);
         if ((uintptr_t)table >= ACPI_ADDRESS_END)
             continue;
         for (unsigned k = 0; table != NULL && k < LENGTH_OF(used); k++)
             if (memcmp(table->signature, used[k], sizeof(table->signature)) == 0)
-                check_table(used[k], table);
+                warn_of_damaged_table(used[k], table);
     }
 }
 
-void acpi_check(uint64_t rsdp)
+void acpi_warn_of_damage(uint64_t rsdp)
 {
     struct acpi_list list;
     const struct acpi_header *dsdt = acpi_find_dsdt(rsdp);
 
     if (acpi_read_xsdt(rsdp, &list))
-        check_list("XSDT", &list);
+        warn_of_damaged_list("XSDT", &list);
     else if (acpi_read_rsdt(rsdp, &list))
-        check_list("RSDT", &list);
+        warn_of_damaged_list("RSDT", &list);
     if (dsdt != NULL)
-        check_table("DSDT", dsdt);
+        warn_of_damaged_table("DSDT", dsdt);
 }
 
 /* ---- the console ---- */

@@ -11,6 +11,6 @@
  * *divisor gets the divisor of the line's rate, or 0 to keep the rate that firmware set. */
 const struct acpi_spcr *acpi_find_spcr(uint64_t rsdp, uint16_t *port, uint16_t *divisor);
 /* Logs a line for each table that the hypervisor uses and whose length or checksum is wrong. */
-void acpi_check(uint64_t rsdp);
+void acpi_warn_of_damage(uint64_t rsdp);
 /* Fills *facts from the tables at rsdp (0: none found). */
 void acpi_facts_read(uint64_t rsdp, struct acpi_facts *facts);

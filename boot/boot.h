@@ -48,10 +48,10 @@ bool memory_allocate(struct range *out, EFI_MEMORY_TYPE type, const struct need 
 void memory_free_all(void);
 /* Returns the first address of `size` bytes of free memory that is_it() accepts, or 0 if there is
  * none. Tries only addresses that lie `offset` above a multiple of `step`, and only memory below 4
- * GiB. The memory stays allocated until memory_give_back(). */
+ * GiB. The memory stays allocated until memory_free(). */
 uint64_t memory_find(uint64_t step, uint64_t offset, uint64_t size,
                      bool (*is_it)(uint64_t address));
-void memory_give_back(uint64_t address, uint64_t size);
+void memory_free(uint64_t address, uint64_t size);
 /* Returns the end of the memory in the memory map, devices excluded, or 0 if there is no map. */
 uint64_t memory_top(void);
 /* Allocates the buffer for the final memory map, with room for `spare` more descriptors. */
@@ -91,7 +91,7 @@ bool platform_console_uses_port(uint16_t port);
 /* Called when this start is refused: writes its log to a file beside the image. Needs boot
  * services. If the last run left a log, the file holds that log, and the log of this start is not
  * written. */
-void save_refused_log(void);
+void save_refused_start_log(void);
 /* If the last run did not end as its guest asked, writes the log that the run left to a file beside
  * the image, and logs a line about it. Call this function before this start allocates the memory
  * that holds the old log. */
@@ -100,7 +100,7 @@ void save_last_log(void);
 /* ---- screen.c ---- */
 
 /* If there is a screen, waits for a key, at most `seconds` seconds. */
-void screen_wait(uint32_t seconds);
+void screen_wait_for_key(uint32_t seconds);
 
 /* The log sink that writes to the firmware's text console. */
 void screen_sink(const char *text, size_t length);

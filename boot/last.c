@@ -12,7 +12,7 @@
 #include "console/log.h"
 
 #define FILE_NAME "pmuvisor.log"
-static bool is_kept_log(uint64_t address)
+static bool has_kept_log(uint64_t address)
 {
     return kept_check((const struct log_ring *)(uintptr_t)address) != KEPT_NONE;
 }
@@ -38,7 +38,7 @@ static bool crashed; /* the last run left a log */
 void save_last_log(void)
 {
     struct log_ring *ring = (struct log_ring *)(uintptr_t)memory_find(
-        POOL_ALIGNMENT, POOL_LOG_OFFSET, sizeof(*ring), is_kept_log);
+        POOL_ALIGNMENT, POOL_LOG_OFFSET, sizeof(*ring), has_kept_log);
 
     crashed = ring != NULL;
     if (!crashed)
@@ -53,10 +53,10 @@ void save_last_log(void)
                        ": free some space on the volume of pmuvisor.efi\n");
     if (saved)
         kept_end(ring);
-    memory_give_back((uintptr_t)ring, sizeof(*ring));
+    memory_free((uintptr_t)ring, sizeof(*ring));
 }
 
-void save_refused_log(void)
+void save_refused_start_log(void)
 {
     if (!crashed && !write_log_file(log_get_ring(), ""))
         log_printf("what was said here cannot be written to " FILE_NAME "\n");

@@ -185,7 +185,7 @@ static bool load_files(struct boot_info *bi, struct linux_image *image, struct r
 /* ---- facts ---- */
 
 /* Collects facts about firmware and the machine. Refuses nothing. */
-static void collect_facts(struct boot_info *bi)
+static void collect_platform_facts(struct boot_info *bi)
 {
     bi->image = (struct range){
         .base = (uintptr_t)firmware.loaded->ImageBase,
@@ -193,7 +193,7 @@ static void collect_facts(struct boot_info *bi)
     };
     bi->memory_top = memory_top();
     acpi_facts_read(platform_find_rsdp(), &bi->acpi);
-    acpi_check(bi->acpi.rsdp);
+    acpi_warn_of_damage(bi->acpi.rsdp);
     platform_find_framebuffer(&bi->framebuffer);
     screen_read_glyphs(&glyphs);
     uint32_t processors = bi->acpi.processors > 0 ? bi->acpi.processors : 1; /* no MADT: only one */
@@ -246,9 +246,9 @@ static bool prepare_start(struct boot_info *bi, struct refusal *r)
 
     if (!load_files(bi, &image, r))
         return false;
-    collect_facts(bi);
-    cpuid_log_unknown();
-    return hypervisor_check(bi, &bi->settings, r) && allocate_memory(bi, &image, r);
+    collect_platform_facts(bi);
+    cpuid_log_unknown_bits();
+    return hypervisor_check_requirements(bi, &bi->settings, r) && allocate_memory(bi, &image, r);
 }
 
 /* After the first call of ExitBootServices, firmware's console may be gone. So the caller has
@@ -292,8 +292,8 @@ static EFI_STATUS refuse_start(const struct boot_info *bi, const struct refusal 
         serial_start(console_port(bi->options.console));
     log_printf("PMUvisor refuses to start: %s\n", r->line);
     if (!late) {
-        save_refused_log();
-        screen_wait(bi->options.wait_s);
+        save_refused_start_log();
+        screen_wait_for_key(bi->options.wait_s);
     }
     return return_to_firmware(status_of[r->kind], late);
 }

@@ -32,7 +32,7 @@ EFI_STATUS memory_map_get(struct efi_map *map, uint64_t capacity, UINTN *key)
 }
 
 /* Gets the current size of the map in bytes, and the size of one descriptor. */
-static bool map_size(UINTN *size, UINTN *stride)
+static bool get_memory_map_size(UINTN *size, UINTN *stride)
 {
     UINTN key;
     UINT32 version;
@@ -47,7 +47,8 @@ static bool copy_memory_map(struct efi_map *map)
 {
     UINTN size, stride, key;
 
-    for (int attempt = 0; attempt < SNAPSHOT_TRIES && map_size(&size, &stride); attempt++) {
+    for (int attempt = 0; attempt < SNAPSHOT_TRIES && get_memory_map_size(&size, &stride);
+         attempt++) {
         size += SNAPSHOT_SPARE * stride;
         if (EFI_ERROR(firmware.services->AllocatePool(EfiLoaderData, size, &map->entries)))
             return false;
@@ -94,7 +95,7 @@ static struct survey survey_memory_map(const struct need *n)
 
 /* Allocates the memory at `address`, and keeps it if is_it() accepts the address. Allocates first,
  * because firmware may guard unallocated memory. */
-static bool allocate_if(uint64_t address, uint64_t size, bool (*is_it)(uint64_t address))
+static bool allocate_if_accepted(uint64_t address, uint64_t size, bool (*is_it)(uint64_t address))
 {
     EFI_PHYSICAL_ADDRESS at = address;
 
@@ -103,11 +104,11 @@ static bool allocate_if(uint64_t address, uint64_t size, bool (*is_it)(uint64_t 
         return false;
     if (is_it(address))
         return true;
-    memory_give_back(address, size);
+    memory_free(address, size);
     return false;
 }
 
-void memory_give_back(uint64_t address, uint64_t size)
+void memory_free(uint64_t address, uint64_t size)
 {
     firmware.services->FreePages(address, EFI_SIZE_TO_PAGES(size));
 }
@@ -127,7 +128,7 @@ uint64_t memory_find(uint64_t step, uint64_t offset, uint64_t size, bool (*is_it
         if (d->Type != EfiConventionalMemory)
             continue;
         for (; found == 0 && address + size <= end && address + size <= BELOW_4G; address += step)
-            found = allocate_if(address, size, is_it) ? address : 0;
+            found = allocate_if_accepted(address, size, is_it) ? address : 0;
     }
     firmware.services->FreePool(map.entries);
     return found;
@@ -141,7 +142,7 @@ bool memory_map_reserve(struct efi_map *map, uint64_t *capacity, uint64_t spare,
     UINTN size = 0, stride = 0;
     struct range buffer = {0};
 
-    if (map_size(&size, &stride))
+    if (get_memory_map_size(&size, &stride))
         need.size = size + spare * stride;
     if (!memory_allocate(&buffer, EfiLoaderData, &need, PLACE_ANY, r))
         return false;
@@ -156,7 +157,8 @@ bool memory_map_reserve(struct efi_map *map, uint64_t *capacity, uint64_t spare,
 /* Lets firmware choose the place, because a map may list memory as free that firmware does not
  * give. EDK II has bins, each for certain memory types. It lists such memory if a free block
  * reaches from one bin into the next. */
-static EFI_STATUS take_any(EFI_MEMORY_TYPE type, const struct need *n, EFI_PHYSICAL_ADDRESS *at)
+static EFI_STATUS allocate_anywhere(EFI_MEMORY_TYPE type, const struct need *n,
+                                    EFI_PHYSICAL_ADDRESS *at)
 {
     *at = n->limit - 1;
     EFI_STATUS status = firmware.services->AllocatePages(AllocateMaxAddress, type,
@@ -164,12 +166,13 @@ static EFI_STATUS take_any(EFI_MEMORY_TYPE type, const struct need *n, EFI_PHYSI
 
     if (EFI_ERROR(status) || *at >= n->least)
         return status;
-    memory_give_back(*at, n->size);
+    memory_free(*at, n->size);
     return EFI_NOT_FOUND;
 }
 
 /* Tries one aligned place after another, until firmware gives one. */
-static EFI_STATUS take_lowest(EFI_MEMORY_TYPE type, const struct need *n, EFI_PHYSICAL_ADDRESS *at)
+static EFI_STATUS allocate_at_lowest_address(EFI_MEMORY_TYPE type, const struct need *n,
+                                             EFI_PHYSICAL_ADDRESS *at)
 {
     EFI_STATUS status = EFI_NOT_FOUND;
 
@@ -208,7 +211,8 @@ bool memory_allocate(struct range *out, EFI_MEMORY_TYPE type, const struct need 
 
     if (allocated == ALLOCATIONS_MAX)
         return refuse_allocation(n, EFI_OUT_OF_RESOURCES, r);
-    EFI_STATUS status = place == PLACE_ANY ? take_any(type, n, &at) : take_lowest(type, n, &at);
+    EFI_STATUS status = place == PLACE_ANY ? allocate_anywhere(type, n, &at)
+                                           : allocate_at_lowest_address(type, n, &at);
     if (EFI_ERROR(status))
         return refuse_allocation(n, status, r);
     *out = (struct range){at, EFI_SIZE_TO_PAGES(n->size) * PAGE_SIZE};
@@ -220,6 +224,6 @@ void memory_free_all(void)
 {
     while (allocated > 0) {
         allocated--;
-        memory_give_back(allocations[allocated].base, allocations[allocated].size);
+        memory_free(allocations[allocated].base, allocations[allocated].size);
     }
 }

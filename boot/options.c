@@ -72,8 +72,8 @@ static const struct option_choice *find_choice(const struct option_row *option, 
     return NULL;
 }
 
-static bool read_names(const struct parser *p, const struct option_row *option, struct text value,
-                       uint32_t *out)
+static bool parse_choices(const struct parser *p, const struct option_row *option,
+                          struct text value, uint32_t *out)
 {
     for (uint64_t at = 0, end; at <= value.length; at = end + 1) {
         for (end = at; end < value.length; end++)
@@ -117,7 +117,7 @@ static bool set_option(const struct parser *p, const struct option_row *option, 
     if (option->kind != TEXT && option->kind != REST) {
         bool digits = option->kind == NUMBER || (option->kind == PORT && value.length > 1 &&
                                                  memcmp(value.start, "0x", 2) == 0);
-        if (!(digits ? read_number : read_names)(p, option, value, &number))
+        if (!(digits ? read_number : parse_choices)(p, option, value, &number))
             return false;
         memcpy(field, &number, option->size); /* little-endian: the low bytes come first */
         return true;

@@ -30,7 +30,7 @@ void screen_sink(const char *text, size_t length)
 
 #define SECOND 10000000 /* in units of 100 ns */
 
-void screen_wait(uint32_t seconds)
+void screen_wait_for_key(uint32_t seconds)
 {
     SIMPLE_INPUT_INTERFACE *in = firmware.system->ConIn;
     EFI_EVENT events[2];

@@ -15,7 +15,7 @@ static const char magic[LOG_MAGIC_BYTES] = "PMUvisor's log";
 
 static uint64_t ring_offset(uint64_t position) { return position & (LOG_SIZE - 1); }
 
-static uint64_t checksum_weight(uint64_t place, char c) { return (place + 1) * (unsigned char)c; }
+static uint64_t weigh_byte(uint64_t place, char c) { return (place + 1) * (unsigned char)c; }
 
 static void flush_cache_line(const void *line)
 {
@@ -38,8 +38,7 @@ void kept_append(struct log_ring *ring, const char *text, size_t length)
 
     for (size_t i = 0; i < length; i++) {
         uint64_t at = ring_offset(ring->end++);
-        ring->sum += checksum_weight(at, text[i]) - checksum_weight(at, ring->text[at]) +
-                     BYTE_LOGGED;
+        ring->sum += weigh_byte(at, text[i]) - weigh_byte(at, ring->text[at]) + BYTE_LOGGED;
         ring->text[at] = text[i];
     }
     if (ring->magic[0] != 0)
@@ -66,7 +65,7 @@ enum kept kept_check(const struct log_ring *at)
     if (memcmp(at->magic, magic, sizeof(magic)) != 0)
         return KEPT_NONE;
     for (uint64_t i = 0; i < LOG_SIZE; i++)
-        sum += checksum_weight(i, at->text[i]);
+        sum += weigh_byte(i, at->text[i]);
     return sum == at->sum ? KEPT_WHOLE : KEPT_DAMAGED;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The log: a ring of the last LOG_SIZE bytes and the sinks that show it. One processor logs at a
- * time. Touches only its own ring, which log_move() moves to where the next start finds the ring
- * (console/kept.c).
+ * time. Touches only its own ring, which log_move_ring() moves to where the next start finds the
+ * ring (console/kept.c).
  */
 #include "console/log.h"
 
@@ -31,7 +31,7 @@ static void unlock(void) { __atomic_clear(&locked, __ATOMIC_RELEASE); }
 
 void log_break_lock(void) { unlock(); }
 
-void log_take_over(void) { __atomic_store_n(&taken_over, true, __ATOMIC_RELAXED); }
+void log_ignore_lock(void) { __atomic_store_n(&taken_over, true, __ATOMIC_RELAXED); }
 
 void log_add_sink(log_sink sink)
 {
@@ -87,7 +87,7 @@ void log_print_tail(uint64_t size)
     log_printf("\n---- end of the log ----\n");
 }
 
-void log_move(struct log_ring *to)
+void log_move_ring(struct log_ring *to)
 {
     kept_start(to, ring);
     ring = to;

@@ -21,7 +21,7 @@ void log_remove_sink(log_sink sink);
 
 /* Ignores the lock from now on. For the processor that has stopped all others, because one of them
  * may have been logging. */
-void log_take_over(void);
+void log_ignore_lock(void);
 /* Releases the lock of a processor that was stopped for good and may have been logging. Must not be
  * called while another processor is logging. */
 void log_break_lock(void);
@@ -38,7 +38,7 @@ size_t log_read(uint64_t *position, char *out, size_t size);
 /* Moves the ring and its contents to `to`, which is page-aligned memory of the hypervisor. A start
  * after a reset finds the ring there (console/kept.h). */
 struct log_ring;
-void log_move(struct log_ring *to);
+void log_move_ring(struct log_ring *to);
 /* Returns the ring's current place, for code that writes the log to a file (kept_get_text()). */
 const struct log_ring *log_get_ring(void);
 /* Call when the run ends as the guest asked. No later start then takes this log for a crash log. */

@@ -82,7 +82,7 @@ static void redirect_reset_register(struct acpi_fadt *fadt, uint64_t doorbell)
 /* Points every entry for a table with this signature to `new`, or removes the entry if `new` is 0.
  * Returns false if the writes did not take effect, because tables can lie in write-protected
  * memory. */
-static bool edit_list(const struct acpi_list *list, const char *signature, uint64_t new)
+static bool replace_list_entries(const struct acpi_list *list, const char *signature, uint64_t new)
 {
     uint32_t kept = 0;
     bool done = true;
@@ -90,13 +90,13 @@ static bool edit_list(const struct acpi_list *list, const char *signature, uint6
     if (list->entry_size < sizeof(uint64_t) && new > UINT32_MAX)
         return false;
     for (uint32_t i = 0; i < list->count; i++) {
-        uint64_t address = acpi_list_get(list, i);
+        uint64_t address = acpi_get_table_address(list, i);
         if (acpi_validate_table(address, signature, 0) != NULL)
             address = new;
         if (address == 0)
             continue;
-        acpi_list_set(list, kept, address);
-        done &= acpi_list_get(list, kept++) == address;
+        acpi_set_table_address(list, kept, address);
+        done &= acpi_get_table_address(list, kept++) == address;
     }
     list->table->length = (uint32_t)sizeof(*list->table) + kept * list->entry_size;
     acpi_set_checksum(list->table);
@@ -104,27 +104,27 @@ static bool edit_list(const struct acpi_list *list, const char *signature, uint6
            list->table->length == (uint32_t)sizeof(*list->table) + kept * list->entry_size;
 }
 
-static bool edit_lists(uint64_t rsdp, const char *signature, uint64_t new)
+static bool replace_entries_of_lists(uint64_t rsdp, const char *signature, uint64_t new)
 {
     struct acpi_list list;
     bool done = true;
 
     if (acpi_read_xsdt(rsdp, &list))
-        done &= edit_list(&list, signature, new);
+        done &= replace_list_entries(&list, signature, new);
     if (acpi_read_rsdt(rsdp, &list))
-        done &= edit_list(&list, signature, new);
+        done &= replace_list_entries(&list, signature, new);
     return done;
 }
 
 bool guest_acpi_hide(uint64_t rsdp, const char *signature)
 {
-    return edit_lists(rsdp, signature, 0);
+    return replace_entries_of_lists(rsdp, signature, 0);
 }
 
 static bool replace_table(uint64_t rsdp, struct acpi_header *new)
 {
     acpi_set_checksum(new);
-    return edit_lists(rsdp, new->signature, (uintptr_t)new);
+    return replace_entries_of_lists(rsdp, new->signature, (uintptr_t)new);
 }
 
 struct guest_acpi_result guest_acpi_edit(uint64_t rsdp, const struct guest_processors *kept,

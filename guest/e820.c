@@ -53,7 +53,7 @@ static struct range descriptor_range(const struct efi_descriptor *d)
     return (struct range){d->base, (d->pages < most ? d->pages : most) * PAGE_SIZE};
 }
 
-static bool is_usable(uint32_t efi_type)
+static bool is_usable_efi_type(uint32_t efi_type)
 {
     return (efi_type >= EFI_LOADER_CODE && efi_type <= EFI_BOOT_SERVICES_DATA) ||
            efi_type == EFI_CONVENTIONAL;
@@ -66,7 +66,7 @@ static uint32_t e820_type(const struct efi_descriptor *d)
                                     [EFI_ACPI_NVS] = E820_NVS,
                                     [EFI_PERSISTENT] = E820_PMEM};
 
-    if (is_usable(d->type))
+    if (is_usable_efi_type(d->type))
         return d->attribute & EFI_ATTRIBUTE_SPECIFIC_PURPOSE ? E820_SOFT_RESERVED : E820_RAM;
     /* reserved memory, runtime services, MMIO and unknown types are reserved */
     return d->type < sizeof(types) && types[d->type] != 0 ? types[d->type] : E820_RESERVED;
@@ -78,7 +78,7 @@ static bool range_contains(struct range r, uint64_t address)
 }
 
 /* Moves *next down to the first border of `r` above `position`. */
-static void lower_to_border(struct range r, uint64_t position, uint64_t *next)
+static void lower_to_range_boundary(struct range r, uint64_t position, uint64_t *next)
 {
     if (r.size == 0)
         return;
@@ -97,7 +97,7 @@ static uint32_t e820_type_at(const struct efi_map *map, const struct e820_overla
 
     *next = UINT64_MAX;
     for (uint64_t i = 0; i < overlay_count; i++) {
-        lower_to_border(overlays[i].range, position, next);
+        lower_to_range_boundary(overlays[i].range, position, next);
         if (range_contains(overlays[i].range, position) && !overlaid) {
             type = overlays[i].type;
             overlaid = true;
@@ -106,7 +106,7 @@ static uint32_t e820_type_at(const struct efi_map *map, const struct e820_overla
     for (uint64_t i = 0; i < descriptor_count(map); i++) {
         const struct efi_descriptor *d = descriptor_at(map, i);
         struct range r = descriptor_range(d);
-        lower_to_border(r, position, next);
+        lower_to_range_boundary(r, position, next);
         if (!overlaid && range_contains(r, position) && (type == NOTHING || type == E820_RAM))
             type = e820_type(d);
     }
@@ -142,7 +142,7 @@ void efi_map_hide(struct efi_map *map, const struct range *ranges, uint64_t coun
         for (uint64_t k = 0; k < count; k++) {
             bool touches = ranges[k].base < r.base + r.size &&
                            r.base < ranges[k].base + ranges[k].size;
-            if (touches && is_usable(d->type))
+            if (touches && is_usable_efi_type(d->type))
                 d->type = EFI_RESERVED;
         }
     }

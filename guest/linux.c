@@ -68,7 +68,7 @@ uint64_t linux_setup_size(const struct options *o, uint64_t rsdp, uint64_t map_d
     return plan_setup_layout(o, rsdp, map_descriptors).size;
 }
 
-static void *setup_address(const struct boot_info *bi, uint64_t offset)
+static void *get_setup_pointer(const struct boot_info *bi, uint64_t offset)
 {
     return (void *)(uintptr_t)(bi->guest_setup.base + offset);
 }
@@ -88,12 +88,13 @@ static void copy_header(struct boot_params *bp, const uint8_t *file)
     bp->hdr.type_of_loader = LOADER_UNDEFINED;
 }
 
-static void set_addresses(struct boot_params *bp, const struct boot_info *bi,
-                          const struct setup_layout *l)
+static void set_boot_parameter_addresses(struct boot_params *bp, const struct boot_info *bi,
+                                         const struct setup_layout *l)
 {
     uint64_t command_line = bi->guest_setup.base + l->command_line;
 
-    memcpy(setup_address(bi, l->command_line), bi->options.append, strlen(bi->options.append) + 1);
+    memcpy(get_setup_pointer(bi, l->command_line), bi->options.append,
+           strlen(bi->options.append) + 1);
     bp->hdr.cmd_line_ptr = (uint32_t)command_line;
     bp->ext_cmd_line_ptr = (uint32_t)(command_line >> 32);
     if (bi->initrd.size != 0) {
@@ -169,7 +170,7 @@ static bool set_e820_table(struct boot_params *bp, const struct boot_info *bi,
         {bi->pool, E820_RESERVED},
         {{bi->guest_setup.base + l->acpi, l->acpi_size}, E820_ACPI},
     };
-    struct setup_data *extra = setup_address(bi, l->e820_extra);
+    struct setup_data *extra = get_setup_pointer(bi, l->e820_extra);
     struct boot_e820_entry *table = (struct boot_e820_entry *)extra->data;
     uint64_t room = (bi->guest_setup.size - l->e820_extra - sizeof(*extra)) / sizeof(*table);
 
@@ -216,7 +217,7 @@ static bool edit_acpi(const struct boot_info *bi, const struct setup_layout *l,
                       const struct guest_processors *processors, struct refusal *r)
 {
     struct guest_acpi_result done = guest_acpi_edit(bi->acpi.rsdp, processors, reset_doorbell(bi),
-                                                    setup_address(bi, l->acpi), l->acpi_size);
+                                                    get_setup_pointer(bi, l->acpi), l->acpi_size);
 
     if (!done.processors_limited && bi->acpi.processors > processors->count)
         return refuse(r, REFUSE_UNSUPPORTED,
@@ -248,12 +249,12 @@ bool linux_load(const struct boot_info *bi, const struct guest_processors *proce
                       "0x%lx and 0x%lx; report this as a bug of PMUvisor",
                       bi->guest_setup.size, bi->guest_kernel.size, l.size, image.init_size);
 
-    memset(setup_address(bi, 0), 0, bi->guest_setup.size);
+    memset(get_setup_pointer(bi, 0), 0, bi->guest_setup.size);
     memcpy((void *)(uintptr_t)bi->guest_kernel.base, file + image.setup_size, image.kernel_size);
 
-    struct boot_params *bp = setup_address(bi, l.boot_params);
+    struct boot_params *bp = get_setup_pointer(bi, l.boot_params);
     copy_header(bp, file);
-    set_addresses(bp, bi, &l);
+    set_boot_parameter_addresses(bp, bi, &l);
     set_efi_info(bp, &bi->map);
     set_screen_info(&bp->screen_info, &bi->framebuffer);
     if (!set_e820_table(bp, bi, &l, &e820_entries))
@@ -265,8 +266,8 @@ bool linux_load(const struct boot_info *bi, const struct guest_processors *proce
     if (!edit_acpi(bi, &l, processors, r))
         return false;
 
-    build_page_tables(setup_address(bi, l.page_tables));
-    build_gdt(setup_address(bi, l.gdt));
+    build_page_tables(get_setup_pointer(bi, l.page_tables));
+    build_gdt(get_setup_pointer(bi, l.gdt));
     *entry = (struct guest_entry){
         .rip = bi->guest_kernel.base + ENTRY_64_OFFSET,
         .rsi = (uintptr_t)bp,

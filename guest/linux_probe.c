@@ -23,7 +23,7 @@
 
 _Static_assert(HEADER_OFFSET == 0x1f1, "boot protocol: the header is at 0x1f1");
 
-static bool check_size(uint64_t size, const char *name, struct refusal *r)
+static bool check_file_size(uint64_t size, const char *name, struct refusal *r)
 {
     if (size == 0)
         return refuse(r, REFUSE_BAD_FILE,
@@ -99,7 +99,7 @@ bool linux_probe(const void *file, uint64_t size, const char *name, struct linux
 {
     struct setup_header h;
 
-    if (!check_size(size, name, r))
+    if (!check_file_size(size, name, r))
         return false;
     memcpy(&h, (const uint8_t *)file + HEADER_OFFSET, sizeof(h));
     if (!check_image_kind(&h, name, r))

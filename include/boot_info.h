@@ -81,8 +81,9 @@ struct boot_info {
     struct efi_map map;
     struct framebuffer framebuffer; /* base 0: none */
     struct acpi_facts acpi;
-    struct settings settings; /* the values that apply here; valid after hypervisor_check() */
-    uint64_t memory_top;      /* end of the memory in the memory map, without devices */
+    struct settings
+        settings; /* the values that apply here; valid after hypervisor_check_requirements() */
+    uint64_t memory_top; /* end of the memory in the memory map, without devices */
 };
 
 #define POOL_ALIGNMENT (2ULL << 20)

@@ -48,7 +48,7 @@ static const struct acpi_rsdp *check_rsdp(uint64_t address)
                : NULL;
 }
 
-static bool read_list(uint64_t address, uint32_t entry_size, struct acpi_list *list)
+static bool read_table_list(uint64_t address, uint32_t entry_size, struct acpi_list *list)
 {
     list->table = acpi_validate_table(address, NULL, 0);
     if (list->table == NULL)
@@ -62,14 +62,15 @@ bool acpi_read_xsdt(uint64_t rsdp_address, struct acpi_list *list)
 {
     const struct acpi_rsdp *rsdp = check_rsdp(rsdp_address);
 
-    return rsdp != NULL && rsdp->revision >= 2 && read_list(rsdp->xsdt, sizeof(uint64_t), list);
+    return rsdp != NULL && rsdp->revision >= 2 &&
+           read_table_list(rsdp->xsdt, sizeof(uint64_t), list);
 }
 
 bool acpi_read_rsdt(uint64_t rsdp_address, struct acpi_list *list)
 {
     const struct acpi_rsdp *rsdp = check_rsdp(rsdp_address);
 
-    return rsdp != NULL && read_list(rsdp->rsdt, sizeof(uint32_t), list);
+    return rsdp != NULL && read_table_list(rsdp->rsdt, sizeof(uint32_t), list);
 }
 
 /* XSDT entries are only 4-byte aligned, so they are copied and never dereferenced. */
@@ -78,14 +79,14 @@ static uint8_t *list_entry_at(const struct acpi_list *list, uint32_t index)
     return (uint8_t *)(list->table + 1) + (uint64_t)index * list->entry_size;
 }
 
-uint64_t acpi_list_get(const struct acpi_list *list, uint32_t index)
+uint64_t acpi_get_table_address(const struct acpi_list *list, uint32_t index)
 {
     uint64_t address = 0;
     memcpy(&address, list_entry_at(list, index), list->entry_size);
     return address;
 }
 
-void acpi_list_set(const struct acpi_list *list, uint32_t index, uint64_t address)
+void acpi_set_table_address(const struct acpi_list *list, uint32_t index, uint64_t address)
 {
     memcpy(list_entry_at(list, index), &address, list->entry_size);
 }
@@ -97,7 +98,8 @@ struct acpi_header *acpi_find_table(uint64_t rsdp, const char *signature, uint64
     if (!acpi_read_xsdt(rsdp, &list) && !acpi_read_rsdt(rsdp, &list))
         return NULL;
     for (uint32_t i = 0; i < list.count; i++) {
-        struct acpi_header *table = acpi_validate_table(acpi_list_get(&list, i), signature, least);
+        struct acpi_header *table = acpi_validate_table(acpi_get_table_address(&list, i), signature,
+                                                        least);
         if (table != NULL)
             return table;
     }

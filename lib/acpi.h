@@ -217,9 +217,9 @@ struct acpi_header *acpi_validate_table(uint64_t address, const char *signature,
 /* Each reads one of the lists that the RSDP names. Returns false if that list does not exist. */
 bool acpi_read_xsdt(uint64_t rsdp, struct acpi_list *list);
 bool acpi_read_rsdt(uint64_t rsdp, struct acpi_list *list);
-uint64_t acpi_list_get(const struct acpi_list *list, uint32_t index);
+uint64_t acpi_get_table_address(const struct acpi_list *list, uint32_t index);
 /* Overwrites one entry. The caller has to seal the list afterwards. */
-void acpi_list_set(const struct acpi_list *list, uint32_t index, uint64_t address);
+void acpi_set_table_address(const struct acpi_list *list, uint32_t index, uint64_t address);
 /* Returns the first table with this signature in the XSDT, or in the RSDT if there is no XSDT.
  * Returns NULL if there is no such table. */
 struct acpi_header *acpi_find_table(uint64_t rsdp, const char *signature, uint64_t least);

@@ -62,5 +62,5 @@ void acpi_read_sleep_states(uint64_t rsdp, struct acpi_facts *facts)
     if (!acpi_read_xsdt(rsdp, &list) && !acpi_read_rsdt(rsdp, &list))
         return;
     for (uint32_t i = 0; i < list.count; i++)
-        scan_sleep_objects(acpi_validate_table(acpi_list_get(&list, i), "SSDT", 0), facts);
+        scan_sleep_objects(acpi_validate_table(acpi_get_table_address(&list, i), "SSDT", 0), facts);
 }

@@ -10,7 +10,7 @@
 #include "bits.h"
 #include "lib/acpi.h"
 
-static bool add_unit(struct dmar *d, const struct dmar_drhd *unit)
+static bool add_remapping_unit(struct dmar *d, const struct dmar_drhd *unit)
 {
     if (d->unit_count == DMAR_UNITS_MAX || unit->registers == 0 ||
         unit->registers % PAGE_SIZE != 0 || (unit->registers & NO_ADDRESS) != 0)
@@ -43,7 +43,7 @@ bool dmar_read(const void *table, struct dmar *d)
         if (left < sizeof(*s) || s->length < sizeof(*s) || s->length > left)
             return false;
         if (s->type == DMAR_DRHD) {
-            if (s->length < sizeof(struct dmar_drhd) || !add_unit(d, (const void *)next))
+            if (s->length < sizeof(struct dmar_drhd) || !add_remapping_unit(d, (const void *)next))
                 return false;
         } else if (s->type == DMAR_RMRR) {
             if (s->length < sizeof(struct dmar_rmrr) || !add_reserved_region(d, (const void *)next))

@@ -51,7 +51,7 @@ static enum overlap range_overlap(const struct range *range, uint64_t base, uint
 
 /* Returns how much of [base, base+size) is hidden. A page that is partly hidden counts as
  * hidden. */
-static enum overlap hidden_overlap(const struct walk *w, uint64_t base, uint64_t size)
+static enum overlap get_overlap_with_hidden(const struct walk *w, uint64_t base, uint64_t size)
 {
     enum overlap overlap = OVERLAP_NONE;
 
@@ -94,7 +94,7 @@ static bool fill_table(struct walk *w, uint64_t *table, unsigned level, uint64_t
         uint64_t size = span < w->reach - address ? span : w->reach - address;
         enum overlap readable = w->count_only ? OVERLAP_NONE
                                               : range_overlap(&w->q->readable, address, size);
-        enum overlap hidden = readable == OVERLAP_NONE  ? hidden_overlap(w, address, size)
+        enum overlap hidden = readable == OVERLAP_NONE  ? get_overlap_with_hidden(w, address, size)
                               : readable == OVERLAP_ALL ? OVERLAP_NONE
                                                         : OVERLAP_SOME;
         bool one_type;
@@ -125,7 +125,7 @@ static bool fill_table(struct walk *w, uint64_t *table, unsigned level, uint64_t
     return true;
 }
 
-uint64_t ept_reach(const struct ept_request *q)
+uint64_t ept_get_address_limit(const struct ept_request *q)
 {
     uint32_t bits = q->address_bits < EPT_ADDRESS_BITS ? q->address_bits : EPT_ADDRESS_BITS;
     uint64_t limit = 1ULL << bits;
@@ -140,7 +140,7 @@ uint64_t ept_reach(const struct ept_request *q)
 
 uint64_t ept_build(const struct ept_request *q)
 {
-    struct walk w = {.q = q, .reach = ept_reach(q)};
+    struct walk w = {.q = q, .reach = ept_get_address_limit(q)};
     uint64_t *root;
 
     if (!new_table(&w, &root) || !fill_table(&w, root, TABLE_LEVELS, 0, false, MEMORY_UC))
@@ -154,7 +154,7 @@ uint64_t ept_build(const struct ept_request *q)
  * pages between its ends need no more tables. */
 uint64_t ept_pages_needed(const struct ept_request *q)
 {
-    struct walk w = {.q = q, .reach = ept_reach(q), .count_only = true};
+    struct walk w = {.q = q, .reach = ept_get_address_limit(q), .count_only = true};
     uint64_t *root;
     uint64_t tables_per_end = 1 + (q->page_2m ? 1 : TABLE_ENTRIES);
 

@@ -81,7 +81,7 @@ struct ept_request {
  * PML4 table, or 0 when pages run out. */
 uint64_t ept_build(const struct ept_request *q);
 /* Returns the end of the addresses that ept_build() maps for this request. */
-uint64_t ept_reach(const struct ept_request *q);
+uint64_t ept_get_address_limit(const struct ept_request *q);
 /* Looks up one address. Returns the leaf entry and stores the size of its page in bytes, or returns
  * 0 if the address is not mapped. For tests, for the report of a guest's stray access, and for
  * checks of an address that the guest chose. */

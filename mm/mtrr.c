@@ -52,7 +52,7 @@ void mtrr_read(struct mtrr_state *m)
 }
 
 /* Returns UC for a reserved encoding, which no MTRR can hold: UC is never wrong, only slow. */
-static enum memory_type replace_reserved_type(uint64_t encoding)
+static enum memory_type decode_memory_type(uint64_t encoding)
 {
     bool reserved = encoding > MEMORY_WB || encoding == 2 || encoding == 3;
 
@@ -73,7 +73,7 @@ static enum memory_type combine_types(enum memory_type a, enum memory_type b)
 /* Adds one more part of a range. Returns false if its type differs from that of the earlier
  * parts. */
 #define NOTHING_SEEN (-1)
-static bool check_same_type(int *so_far, enum memory_type type)
+static bool merge_uniform_type(int *so_far, enum memory_type type)
 {
     if (*so_far == NOTHING_SEEN)
         *so_far = (int)type;
@@ -92,17 +92,16 @@ static uint64_t address_mask(const struct mtrr_state *m)
  * addresses of the set, none, or some. If a pair that matches some addresses can change the type,
  * the set is halved at an address bit of such a pair. So the work depends on the number of pairs,
  * not on the size of the set. A mask with holes, which the SDM allows, needs no special care. */
-static bool variable_type(const struct mtrr_state *m, uint64_t base, uint64_t free, int *answer)
+static bool get_variable_type(const struct mtrr_state *m, uint64_t base, uint64_t free, int *answer)
 {
-    enum memory_type all = replace_reserved_type(m->default_type &
-                                                 MTRR_TYPE); /* if no pair matches */
+    enum memory_type all = decode_memory_type(m->default_type & MTRR_TYPE); /* if no pair matches */
     bool any_matches_all = false, matters = false;
     uint64_t undecided = 0; /* bits of `free` in the masks of pairs that match some addresses */
     uint32_t some = 0;      /* types of those pairs, as bits */
 
     for (uint32_t i = 0; i < m->variable_count; i++) {
         uint64_t mask = m->variable[i].mask & address_mask(m) & MTRR_ADDRESS;
-        enum memory_type type = replace_reserved_type(m->variable[i].base & MTRR_TYPE);
+        enum memory_type type = decode_memory_type(m->variable[i].base & MTRR_TYPE);
 
         if (!(m->variable[i].mask & MTRR_PHYSMASK_V) ||
             ((base ^ m->variable[i].base) & mask & ~free) != 0)
@@ -119,17 +118,17 @@ static bool variable_type(const struct mtrr_state *m, uint64_t base, uint64_t fr
         if (some & 1u << type && (any_matches_all ? combine_types(all, type) : type) != all)
             matters = true;
     if (!matters)
-        return check_same_type(answer, all);
+        return merge_uniform_type(answer, all);
 
     uint64_t bit = 1ULL << (63 - __builtin_clzll(undecided));
 
-    return variable_type(m, base, free & ~bit, answer) &&
-           variable_type(m, base | bit, free & ~bit, answer);
+    return get_variable_type(m, base, free & ~bit, answer) &&
+           get_variable_type(m, base | bit, free & ~bit, answer);
 }
 
 /* Returns the type of one address below FIXED_END. Stores the end of the address's fixed range in
  * *end. */
-static enum memory_type fixed_type(const struct mtrr_state *m, uint64_t address, uint64_t *end)
+static enum memory_type get_fixed_type(const struct mtrr_state *m, uint64_t address, uint64_t *end)
 {
     const struct fixed_group *group = fixed_groups;
 
@@ -137,7 +136,7 @@ static enum memory_type fixed_type(const struct mtrr_state *m, uint64_t address,
         group++;
     uint64_t n = (address - group->start) / group->unit;
     *end = group->start + (n + 1) * group->unit;
-    return replace_reserved_type(
+    return decode_memory_type(
         m->fixed[group->first + n / TYPES_OF_REGISTER] >> n % TYPES_OF_REGISTER * 8 & MTRR_TYPE);
 }
 
@@ -170,12 +169,12 @@ bool mtrr_lookup_type(const struct mtrr_state *m, uint64_t base, uint64_t size,
     /* Enabled fixed ranges hide the variable ones. */
     bool fixed = m->capability & MTRRCAP_FIX && m->default_type & MTRR_DEF_TYPE_FE;
     while (fixed && address < end && address < FIXED_END)
-        if (!check_same_type(&answer, fixed_type(m, address, &address)))
+        if (!merge_uniform_type(&answer, get_fixed_type(m, address, &address)))
             return false;
     while (address < end) {
         uint64_t block = aligned_block_size(address, end);
 
-        if (!variable_type(m, address, block - 1, &answer))
+        if (!get_variable_type(m, address, block - 1, &answer))
             return false;
         address += block;
     }

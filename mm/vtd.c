@@ -216,7 +216,7 @@ static const char *start_unit(uint64_t unit, uint64_t root, uint64_t *queue)
 
 /* ---- all units ---- */
 
-static void report_reserved(const struct dmar *d, const struct ept_request *q)
+static void warn_of_hidden_reserved_memory(const struct dmar *d, const struct ept_request *q)
 {
     for (uint32_t i = 0; i < d->reserved_count; i++)
         for (uint32_t j = 0; j < q->hidden_count; j++)
@@ -228,7 +228,7 @@ static void report_reserved(const struct dmar *d, const struct ept_request *q)
 }
 
 /* Returns false with the reason in *r. */
-static bool start_units(const struct vtd_plan *plan, uint64_t map, struct refusal *r)
+static bool start_remapping_units(const struct vtd_plan *plan, uint64_t map, struct refusal *r)
 {
     uint64_t *root = page_alloc(TABLE_PAGES);
 
@@ -257,12 +257,12 @@ bool vtd_start(const struct vtd_plan *plan, const struct ept_request *q, uint64_
     bool shared = limit_page_sizes(plan, q, &own);
 
     if (plan->dmar.unit_count == 0 ||
-        !start_units(plan, shared ? ept_root : ept_build(&own), &why)) {
+        !start_remapping_units(plan, shared ? ept_root : ept_build(&own), &why)) {
         log_printf("pmuvisor: DMA is not contained: %s\n", why.line);
         return false;
     }
     log_printf("pmuvisor: DMA contained by %u VT-d units, %u levels, %s\n", plan->dmar.unit_count,
                table_levels(plan), shared ? "the EPT's tables" : "own tables");
-    report_reserved(&plan->dmar, q);
+    warn_of_hidden_reserved_memory(&plan->dmar, q);
     return true;
 }

@@ -38,7 +38,7 @@ void nmi_bookkeeping_setup(struct cpu *cpu)
  *
  * An NMI may arrive between any two lines here. If its handler forwards it, the handler sets FRESH.
  * The exchange then fails, and the loop sees FRESH. */
-static void clear_finished_notes(struct cpu *cpu)
+static void clear_settled_notes(struct cpu *cpu)
 {
     uint32_t *notes = &cpu->nmi.notes;
     bool guest_is_done = !(cpu->blocking & BLOCKING_BY_NMI) && !cpu->nmi.due;
@@ -69,7 +69,7 @@ bool nmi_request_backtrace(struct cpu *target)
     return sent;
 }
 
-int64_t nmi_claim_returned(struct cpu *cpu)
+int64_t nmi_claim_unknown(struct cpu *cpu)
 {
     unsigned claimed = nmi_claim(cpu, FOUND_RETURNED, vmcs_read_natural(VMCS_GUEST_RIP), false);
 
@@ -90,7 +90,7 @@ static void log_backtrace(struct cpu *cpu)
                nmi->backtrace_rip - (nmi->backtrace_in_root ? cpu->boot->image.base : 0));
 }
 
-void nmi_bookkeeping(struct cpu *cpu)
+void nmi_process_notes(struct cpu *cpu)
 {
     struct cpu_nmi *nmi = &cpu->nmi;
 
@@ -105,7 +105,7 @@ void nmi_bookkeeping(struct cpu *cpu)
         if (nmi->notes & nmi->notes_mask & NOTES_ASKED)
             (void)nmi_claim(cpu, FOUND_LATE, vmcs_read_natural(VMCS_GUEST_RIP), false);
         if (nmi->notes & (NOTE_FORWARDED | NOTE_OWED))
-            clear_finished_notes(cpu);
+            clear_settled_notes(cpu);
     }
     /* An INIT exit has no time to log (vmx/exit/init_sipi.c). */
     if (nmi->notes & NOTE_LOG && reason != EXIT_REASON_INIT_SIGNAL)

@@ -52,7 +52,7 @@ bool nmi_set_passthrough(struct cpu *cpu, bool on)
     if (on && nmi->due) {
         /* The virtual NMI becomes a real one again: root mode takes it and forwards it (nmi.c). */
         nmi->due = false;
-        vmcs_set_exiting(PRIMARY_NMI_WINDOW_EXITING, false);
+        vmcs_set_primary_controls(PRIMARY_NMI_WINDOW_EXITING, false);
         (void)nmi_forward(cpu);
     }
     return true;
@@ -61,7 +61,7 @@ bool nmi_set_passthrough(struct cpu *cpu, bool on)
 void nmi_discard_due(struct cpu *cpu)
 {
     if (cpu->nmi.due)
-        vmcs_set_exiting(PRIMARY_NMI_WINDOW_EXITING, false);
+        vmcs_set_primary_controls(PRIMARY_NMI_WINDOW_EXITING, false);
     cpu->nmi.due = false;
 }
 
@@ -75,13 +75,13 @@ void exit_nmi(struct cpu *cpu)
     cpu->nmi.exits++;
     /* A host source may have raised this NMI, and a guest's NMI may have merged with it. */
     if (nmi_claim(cpu, FOUND_IN_ROOT, vmcs_read_natural(VMCS_GUEST_RIP), false) != 0 &&
-        !nmi_has_merged_guest(cpu)) {
+        !nmi_may_include_guest_nmi(cpu)) {
         nmi_unblock();
         return;
     }
     if (cpu->blocking & (BLOCKING_BY_NMI | BLOCKING_BY_MOV_SS | BLOCKING_BY_STI)) {
         cpu->nmi.due = true; /* an NMI that is already due merges with this one */
-        vmcs_set_exiting(PRIMARY_NMI_WINDOW_EXITING, true);
+        vmcs_set_primary_controls(PRIMARY_NMI_WINDOW_EXITING, true);
     } else {
         inject_nmi(cpu);
     }
@@ -91,7 +91,7 @@ void exit_nmi(struct cpu *cpu)
 
 void exit_nmi_window(struct cpu *cpu)
 {
-    vmcs_set_exiting(PRIMARY_NMI_WINDOW_EXITING, false);
+    vmcs_set_primary_controls(PRIMARY_NMI_WINDOW_EXITING, false);
     if (cpu->nmi.due) {
         cpu->nmi.due = false;
         /* The window may open after STI, where some processors do not accept an injection. */

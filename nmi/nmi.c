@@ -3,7 +3,7 @@
  * An NMI in root mode. The host's sources are asked first. An NMI that none of them claims is the
  * guest's: a PMI whose delivery took longer than the guest kept the processor (skid), or any other
  * NMI that arrived during an exit. If a source claims the NMI, a guest's NMI may have merged with
- * it (nmi_has_merged_guest() has the evidence).
+ * it (nmi_may_include_guest_nmi() has the evidence).
  *
  * The guest's NMI is sent again, to this processor itself, while this very handler keeps NMIs
  * blocked. So the hardware holds the NMI pending. The handler leaves without IRET, so the NMI stays
@@ -58,7 +58,7 @@ static bool is_on_nmi_stack(const struct cpu *cpu, uint64_t rsp)
 
 /* In doubt, returns true, so the guest may get an NMI that nobody raised. nmi.h names the two cases
  * in which this function returns false and an NMI is lost. */
-bool nmi_has_merged_guest(const struct cpu *cpu)
+bool nmi_may_include_guest_nmi(const struct cpu *cpu)
 {
     return __atomic_load_n(&cpu->nmi.notes, __ATOMIC_RELAXED) & NOTE_FORWARDED ||
            pmu_pmi_raised(cpu);
@@ -97,7 +97,7 @@ enum nmi_return nmi_root(const struct nmi_frame *interrupted)
     unsigned claimed = nmi_claim(cpu, FOUND_IN_ROOT, interrupted->rip, true);
     /* During host work the host has the PMU, which then says nothing about the guest. nmi_hold()
      * has already let forwarded NMIs arrive. */
-    if (claimed != 0 && (cpu->pmu.host_work != NULL || !nmi_has_merged_guest(cpu)))
+    if (claimed != 0 && (cpu->pmu.host_work != NULL || !nmi_may_include_guest_nmi(cpu)))
         return back;
     /* Before the guest's first instruction, the NMI cannot be for the guest. If it stayed pending,
      * it would hit a guest without an IDT. Natively it would have hit firmware. */

@@ -53,7 +53,7 @@ enum nmi_return nmi_root(const struct nmi_frame *interrupted);
  * The answer is false, and an NMI is lost, in two cases. In the first case, an NMI for the guest
  * that is no PMI merges with a host NMI. In the second case, an NMI for the guest that was sent
  * again is still on its way (x2APIC) at the second exit after the send. */
-bool nmi_has_merged_guest(const struct cpu *cpu);
+bool nmi_may_include_guest_nmi(const struct cpu *cpu);
 
 /* Sends an NMI for the guest to this processor itself, so that hardware holds the NMI for the
  * guest. Sets the notes of such an NMI. Returns false if the local APIC could not send. Then the
@@ -107,8 +107,8 @@ void exit_nmi_window(struct cpu *cpu);
 void nmi_bookkeeping_setup(struct cpu *cpu);
 
 /* Every exit makes this one test before its handler runs. Returns true if root mode must be
- * unblocked (cpu->blocking), or if nmi_bookkeeping() may have something to do. This test ignores
- * the mask by which options limit what nmi_bookkeeping() does (notes_mask). */
+ * unblocked (cpu->blocking), or if nmi_process_notes() may have something to do. This test ignores
+ * the mask by which options limit what nmi_process_notes() does (notes_mask). */
 static inline bool nmi_has_exit_work(const struct cpu *cpu)
 {
     const struct cpu_nmi *nmi = &cpu->nmi;
@@ -118,11 +118,11 @@ static inline bool nmi_has_exit_work(const struct cpu *cpu)
 
 /* Called when notes are set. Answers requests whose NMI the guest took, clears notes that are over,
  * and logs. If the options say so, root mode has been unblocked before. */
-void nmi_bookkeeping(struct cpu *cpu);
+void nmi_process_notes(struct cpu *cpu);
 
 /* Called when the guest hands back an NMI that none of its handlers claims. Answers the host's
  * waiting requests. Returns 0 if this NMI cannot have been a host NMI. */
-int64_t nmi_claim_returned(struct cpu *cpu);
+int64_t nmi_claim_unknown(struct cpu *cpu);
 
 /* Called before and after host work, which takes its own NMIs. During host work, the guest's NMIs
  * wait in software, and root mode is not blocked. nmi_release() makes the waiting NMI pending in

@@ -47,14 +47,15 @@ bool platform_nmi_pending(const struct cpu *cpu)
 }
 
 /* SERR and IOCHK stay up until they are acknowledged. */
-static bool platform_claim(struct cpu *cpu, UNUSED enum nmi_found found)
+static bool claim_platform_nmi(struct cpu *cpu, UNUSED enum nmi_found found)
 {
     return platform_nmi_pending(cpu);
 }
 
 /* Chipset data books, "NMI Status and Control Register": writing 1 to the disable bit clears the
  * source, and writing 0 enables it again. */
-static void platform_handle(UNUSED struct cpu *cpu, UNUSED uint64_t rip, UNUSED bool in_root)
+static void acknowledge_platform_nmi(UNUSED struct cpu *cpu, UNUSED uint64_t rip,
+                                     UNUSED bool in_root)
 {
     uint8_t kept = (uint8_t)(inb(NMI_STATUS_PORT) & NMI_STATUS_GUEST);
 
@@ -110,7 +111,7 @@ static const struct {
 } sources[SOURCE_COUNT] = {
     [SOURCE_HOST_PMI] = {"host PMI", host_work_pmi_claim, host_work_pmi_handle},
     [SOURCE_BACKTRACE] = {"backtrace request", backtrace_claim, backtrace_handle},
-    [SOURCE_PLATFORM] = {"platform", platform_claim, platform_handle},
+    [SOURCE_PLATFORM] = {"platform", claim_platform_nmi, acknowledge_platform_nmi},
 };
 
 const char *nmi_source_name(enum nmi_source source) { return sources[source].name; }
@@ -132,7 +133,7 @@ unsigned nmi_claim(struct cpu *cpu, enum nmi_found found, uint64_t rip, bool in_
             break;
         /* The source's own NMI may still arrive, because another NMI may have been taken for it.
          * Nobody claims that late NMI, so the guest gets it and may hand it back
-         * (nmi_claim_returned()). An exit clears OWED when the guest is outside its NMI handler and
+         * (nmi_claim_unknown()). An exit clears OWED when the guest is outside its NMI handler and
          * nobody is sending. */
         __atomic_fetch_or(&cpu->nmi.notes, NOTE_OWED, __ATOMIC_RELAXED);
     }

@@ -65,7 +65,7 @@ bool pmu_access_register(struct cpu *cpu, uint32_t index, uint64_t *value, bool 
 
 /* Returns whether RDPMC above CPL 0 reads 0 with this ECX. Call this only for an ECX with which
  * RDPMC does not fault. */
-bool pmu_is_denied_to_user(uint32_t counter);
+bool pmu_is_rdpmc_user_disabled(uint32_t counter);
 
 /* Read and write the guest's IA32_PERF_GLOBAL_CTRL, for an exit's handler. */
 uint64_t pmu_get_global_ctrl(const struct cpu *cpu);

@@ -101,18 +101,19 @@ void pmu_trap_setup(struct cpu *cpu, bool arch_lbr)
         msr_bitmap_set(cpu->msr_bitmap, blocks[i].first, blocks[i].last, true, true);
 }
 
-static enum names register_names_of(const struct pmu_facts *facts)
+static enum names get_register_naming(const struct pmu_facts *facts)
 {
     if (facts->version >= PMU_VERSION_NAMES)
         return FROM_6;
     return facts->capabilities & PERF_CAP_FW_WRITE ? UP_TO_5_FULL : UP_TO_5_SHORT;
 }
 
-static bool is_user_state(const struct pmu_facts *facts, const struct block *block, uint32_t index)
+static bool is_counter_register_present(const struct pmu_facts *facts, const struct block *block,
+                                        uint32_t index)
 {
     uint32_t n = (index - block->first) / block->step;
 
-    if (block->counters == NONE || !(block->names & register_names_of(facts)))
+    if (block->counters == NONE || !(block->names & get_register_naming(facts)))
         return false;
     return block->counters == ALL ||
            (block->counters == GENERAL ? facts->general : facts->fixed) >> n & 1;
@@ -124,8 +125,8 @@ unsigned pmu_list_msrs(const struct pmu_facts *facts, bool whole, uint32_t list[
 
     for (unsigned i = 0; i < LENGTH_OF(blocks); i++)
         for (uint32_t index = blocks[i].first; index <= blocks[i].last; index++)
-            if ((whole || blocks[i].purpose == COUNT) && is_user_state(facts, &blocks[i], index) &&
-                count < PMU_CONTEXT_MAX)
+            if ((whole || blocks[i].purpose == COUNT) &&
+                is_counter_register_present(facts, &blocks[i], index) && count < PMU_CONTEXT_MAX)
                 list[count++] = index;
     return count;
 }

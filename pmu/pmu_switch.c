@@ -55,8 +55,8 @@ static uint64_t probe_global_ctrl_bits(const struct cpu_pmu *pmu)
     return bits;
 }
 
-static void set_list_entry(struct cpu *cpu, enum pmu_list_entry entry, uint32_t index,
-                           uint64_t host)
+static void set_msr_list_entry(struct cpu *cpu, enum pmu_list_entry entry, uint32_t index,
+                               uint64_t host)
 {
     cpu->pmu.guest_list[entry] = (struct msr_entry){index, 0, rdmsr(index)};
     cpu->pmu.host_list[entry] = (struct msr_entry){index, 0, host};
@@ -91,8 +91,8 @@ void pmu_setup(struct cpu *cpu)
     if (cpu->boot->options.policy == POLICY_INTERCEPT)
         pmu->global_ctrl_valid = probe_global_ctrl_bits(pmu);
     if (pmu->pebs_switched)
-        set_list_entry(cpu, PMU_LIST_PEBS_ENABLE, IA32_PEBS_ENABLE, NO_PEBS);
-    set_list_entry(cpu, PMU_LIST_GLOBAL_CTRL, IA32_PERF_GLOBAL_CTRL, NOTHING_COUNTS);
+        set_msr_list_entry(cpu, PMU_LIST_PEBS_ENABLE, IA32_PEBS_ENABLE, NO_PEBS);
+    set_msr_list_entry(cpu, PMU_LIST_GLOBAL_CTRL, IA32_PERF_GLOBAL_CTRL, NOTHING_COUNTS);
     pmu->global_ctrl_loaded = pmu->guest_list[PMU_LIST_GLOBAL_CTRL].value;
     if (pmu->global_ctrl == GLOBAL_CTRL_LISTS)
         return;
@@ -160,7 +160,7 @@ static bool is_pebs_buffer_allowed(const struct cpu *cpu, uint64_t value)
 /* The bit is bit 37 of a general counter's event select, or bit 33 of a fixed counter's field
  * (Linux, commit "perf/x86/intel: Add support for rdpmc user disable feature"). Before version 6,
  * both bits are reserved. */
-bool pmu_is_denied_to_user(uint32_t counter)
+bool pmu_is_rdpmc_user_disabled(uint32_t counter)
 {
     uint32_t n = (uint16_t)counter;
 

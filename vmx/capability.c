@@ -93,7 +93,8 @@ bool vmx_is_available(struct refusal *r)
     return true;
 }
 
-bool hypervisor_check(const struct boot_info *bi, struct settings *s, struct refusal *r)
+bool hypervisor_check_requirements(const struct boot_info *bi, struct settings *s,
+                                   struct refusal *r)
 {
     const struct options *o = &bi->options;
     struct vmx_capability capability;

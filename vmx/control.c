@@ -125,7 +125,7 @@ bool has_global_ctrl_erratum(uint32_t signature)
     return false;
 }
 
-static bool is_row_available(const struct vmx_capability *c, const struct control_row *row)
+static bool is_control_available(const struct vmx_capability *c, const struct control_row *row)
 {
     enum control_set other = row->set == SET_EXIT ? SET_ENTRY : SET_EXIT;
 
@@ -150,12 +150,12 @@ static bool can_expose_pt(const struct vmx_capability *c, const struct options *
     return whole;
 }
 
-static bool is_row_wanted(const struct vmx_capability *c, const struct options *o,
-                          const struct control_row *row)
+static bool is_control_wanted(const struct vmx_capability *c, const struct options *o,
+                              const struct control_row *row)
 {
     return row->need == REQUIRED || (row->need == FOR_PT && can_expose_pt(c, o)) ||
            ((row->need == OPTIONAL || (row->need == FOR_PMU && o->pmu)) &&
-            is_row_available(c, row));
+            is_control_available(c, row));
 }
 
 bool vmx_require_control(const struct vmx_capability *c, enum control_set set, uint32_t bit,
@@ -189,7 +189,7 @@ bool vmx_controls_choose(const struct vmx_capability *c, const struct options *o
                           "VMX control \"%s\" cannot be turned off (%s bit %u must be 1); PMUvisor "
                           "needs it off: use a processor, or an outer hypervisor, that allows it",
                           row->name, set_msr[row->set], (unsigned)__builtin_ctz(row->bit));
-        if (is_row_wanted(c, o, row))
+        if (is_control_wanted(c, o, row))
             want[row->set] |= row->bit;
     }
     for (unsigned set = 0; set < SET_COUNT; set++) {
@@ -254,8 +254,8 @@ void vmx_capability_print(const struct vmx_capability *c, const struct options *
         for (unsigned i = 0, first = 1; i < LENGTH_OF(rows); i++) {
             if (rows[i].need != need)
                 continue;
-            bool used = need >= FOR_NMI_EXITING ? is_row_available(c, &rows[i])
-                                                : is_row_wanted(c, o, &rows[i]);
+            bool used = need >= FOR_NMI_EXITING ? is_control_available(c, &rows[i])
+                                                : is_control_wanted(c, o, &rows[i]);
             log_printf("%s %s%s", first ? "" : ",", rows[i].name, used ? "" : " (no)");
             first = 0;
         }

@@ -54,7 +54,7 @@ static bool is_ignored_prefix(uint8_t byte)
            byte == PREFIX_ADDRESS_SIZE || byte == PREFIX_LOCK;
 }
 
-static bool decode_form(struct cursor *c, struct instruction *out)
+static bool decode_opcode_and_modrm(struct cursor *c, struct instruction *out)
 {
     uint8_t opcode = 0, rex;
     bool short_address = false;
@@ -94,7 +94,7 @@ bool decode_instruction(const uint8_t *bytes, unsigned count, struct instruction
     struct cursor c = {.bytes = bytes, .count = count};
 
     *out = (struct instruction){0};
-    bool known = decode_form(&c, out);
+    bool known = decode_opcode_and_modrm(&c, out);
     out->length = (uint8_t)c.at;
     return known && c.at <= count;
 }

@@ -9,12 +9,13 @@
 
 /* Logs one line that names the CPUID bits of this processor that this version does not know, if
  * there are any (vmx/exit/cpuid.c). */
-void cpuid_log_unknown(void);
+void cpuid_log_unknown_bits(void);
 
 /* Checks that this processor has everything that the options need. Runs under firmware, and changes
  * no state. Logs one list of the capabilities found, and sets *s to the settings that apply on this
  * machine. False: *r says what is missing. */
-bool hypervisor_check(const struct boot_info *bi, struct settings *s, struct refusal *r);
+bool hypervisor_check_requirements(const struct boot_info *bi, struct settings *s,
+                                   struct refusal *r);
 
 /* Returns the size in bytes that the pool must have on this machine, for the settings, processors
  * and memory in *bi. The size is a multiple of 2 MiB. */

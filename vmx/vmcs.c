@@ -30,15 +30,16 @@ static const char *vmcs_field_name(uint32_t encoding)
     return "unnamed field";
 }
 
-void vmcs_zero(uint16_t encoding)
+void vmcs_zero_field(uint16_t encoding)
 {
     __asm__ volatile("vmwrite %1, %0" : : "r"((uint64_t)encoding), "r"(0ULL) : "cc", "memory");
 }
 
-void vmcs_zero_all(void)
+void vmcs_zero_fields(void)
 {
     for (unsigned i = 0; i < LENGTH_OF(fields); i++)
-        vmcs_zero(fields[i].encoding); /* a read-only field refuses this, and nothing changes */
+        vmcs_zero_field(
+            fields[i].encoding); /* a read-only field refuses this, and nothing changes */
 }
 
 void vmcs_write_segment(enum segment s, uint16_t selector, uint64_t base, uint32_t limit,
@@ -50,7 +51,7 @@ void vmcs_write_segment(enum segment s, uint16_t selector, uint64_t base, uint32
     vmcs_write_32(SEGMENT_FIELD(VMCS_GUEST_ES_ACCESS_RIGHTS, s), rights);
 }
 
-void vmcs_set_exiting(uint32_t control, bool on)
+void vmcs_set_primary_controls(uint32_t control, bool on)
 {
     uint32_t primary = vmcs_read_32(VMCS_PRIMARY_CONTROLS) & ~control;
 

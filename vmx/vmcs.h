@@ -72,9 +72,9 @@ VMCS_ACCESSORS(natural, uint64_t)
 #undef VMCS_ACCESSORS
 
 /* Writes 0 to a field. If the processor lacks the field, the write fails and changes nothing. */
-void vmcs_zero(uint16_t encoding);
-/* Writes 0 to every field that vmcs_fields.h names, as vmcs_zero() does. */
-void vmcs_zero_all(void);
+void vmcs_zero_field(uint16_t encoding);
+/* Writes 0 to every field that vmcs_fields.h names, as vmcs_zero_field() does. */
+void vmcs_zero_fields(void);
 
 /* The guest's segment registers, in the order of their fields. */
 enum segment {
@@ -93,7 +93,7 @@ void vmcs_write_segment(enum segment s, uint16_t selector, uint64_t base, uint32
                         uint32_t rights);
 
 /* Sets or clears primary controls, from the next entry on. A control that VMX lacks stays 0. */
-void vmcs_set_exiting(uint32_t control, bool on);
+void vmcs_set_primary_controls(uint32_t control, bool on);
 
 /* Drops all of the guest's translations on this processor, which must be in VMX operation. */
 void flush_guest_translations(void);

@@ -75,7 +75,7 @@ uint64_t acpi_make(const struct machine *m)
             if (is_dsdt)
                 dsdt = (uintptr_t)copy;
             else
-                acpi_list_set(&list, listed++, (uintptr_t)copy);
+                acpi_set_table_address(&list, listed++, (uintptr_t)copy);
         }
     memcpy(xsdt->signature, "XSDT", sizeof(xsdt->signature));
     xsdt->length = (uint32_t)(sizeof(*xsdt) + listed * sizeof(uint64_t));

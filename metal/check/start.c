@@ -69,7 +69,7 @@ bool apic_start_processor(uint32_t apic_id, UNUSED uint64_t page, const volatile
     if (p == NULL)
         return false;
     hardware_is(machine, p);
-    bool fits = processor_check(s) && matches_first_processor(s, first_start);
+    bool fits = processor_choose_controls(s) && matches_first_processor(s, first_start);
     s->arrived = true;
     s->state = fits ? READY : REFUSED;
     hardware_is(machine, boot_processor(machine));
@@ -159,11 +159,11 @@ static bool prepare_start(struct boot_info *bi, const char *config, const char *
                                            .height = machine->screen.height,
                                            .pixels_per_line = machine->screen.pixels_per_line};
     acpi_facts_read(acpi_make(machine), &bi->acpi);
-    acpi_check(bi->acpi.rsdp);
+    acpi_warn_of_damage(bi->acpi.rsdp);
     if (!machine->tables_complete && find_table(machine, "APIC") == NULL)
         list_processors(&bi->acpi);
-    cpuid_log_unknown();
-    if (!hypervisor_check(bi, &bi->settings, &r))
+    cpuid_log_unknown_bits();
+    if (!hypervisor_check_requirements(bi, &bi->settings, &r))
         return refused(&r);
     uint64_t size = hypervisor_pool_size(bi), room = room_for_pool();
     if (machine->memory_count > 0 && size > room) {
@@ -191,14 +191,14 @@ static void start(struct boot_info *bi)
     struct start *s = processor_new(bi, apic_id_read(), host_paging_new());
     struct cpu *cpu = s->cpu;
 
-    if (!processor_check(s)) {
+    if (!processor_choose_controls(s)) {
         refused(&s->refusal);
         return;
     }
     cpu->ept_root = build_guest_map(bi, &s->capability);
     if (bi->options.tick_ms != 0)
         cpu->tsc_khz = tsc_khz(bi->acpi.pm_timer);
-    processor_prepare(s);
+    processor_set_up_exits(s);
     processors_start(bi, s);
     if (!check_guest(bi, &processors, &r)) {
         refused(&r);

@@ -201,7 +201,7 @@ def test_sweep_fails_without_sources(lab):
 # How the hypervisor may be set up so that its exit path is another one: as in kernel.py. Inside the
 # handler, unblock=lazy has a test of its own above. With a trapped APIC the guest's own NMI was
 # sent by root mode, and counts as under way until an exit outside the handler: the host's may have
-# merged with it, so the guest is given one more (nmi_has_merged_guest() says why).
+# merged with it, so the guest is given one more (nmi_may_include_guest_nmi() says why).
 INSIDE_IS_DIFFERENT = ("unblock-lazy", "apic-trap")
 
 

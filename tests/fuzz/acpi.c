@@ -201,8 +201,8 @@ static void check_hide(uint64_t rsdp)
     for (int rsdt = 0; rsdt < 2; rsdt++) {
         if (rsdt ? acpi_read_rsdt(rsdp, &list) : acpi_read_xsdt(rsdp, &list))
             for (uint32_t i = 0; i < list.count; i++)
-                CHECK(acpi_validate_table(acpi_list_get(&list, i), "DMAR", 0) == NULL, "entry %u",
-                      i);
+                CHECK(acpi_validate_table(acpi_get_table_address(&list, i), "DMAR", 0) == NULL,
+                      "entry %u", i);
     }
 }
 

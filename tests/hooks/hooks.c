@@ -44,7 +44,7 @@ static struct cpu *named(struct cpu *cpu, uint64_t number)
 {
     if (number == 0)
         return cpu;
-    return number <= processors.count ? processor_cpu((uint32_t)number - 1) : NULL;
+    return number <= processors.count ? get_cpu_by_index((uint32_t)number - 1) : NULL;
 }
 
 static int64_t test_backtrace(struct cpu *cpu)

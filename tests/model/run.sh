@@ -157,9 +157,9 @@ fi
 # ---- one line of the hypervisor changed ----
 f=nmi/nmi.c
 changed 'a guest PMI that merged with a host NMI is not looked for' nmi_why '' $f \
-    's/!nmi_has_merged_guest(cpu)/true/'
+    's/!nmi_may_include_guest_nmi(cpu)/true/'
 changed 'what a host source claims is the guest'"'"'s as well' doubt '-DNO_PMU' $f \
-    's/!nmi_has_merged_guest(cpu)/false/'
+    's/!nmi_may_include_guest_nmi(cpu)/false/'
 changed 'what nobody claims is dropped' nmi_why '' $f \
     's/return nmi_forward(cpu) ? NMI_RETURN_BLOCKED : back;/return back;/'
 changed 'an NMI during host work blocks it' 'blocked' '-DWORK' $f 's/if (nmi->hold)/if (false)/'
@@ -198,10 +198,10 @@ changed 'the host'"'"'s NMI is forgotten while it is being sent' returned '' $f 
     's/guest_is_done && !(now & NOTES_SENDING)/guest_is_done/'
 changed 'the host'"'"'s NMI is forgotten while the guest is in its handler' returned '' $f \
     's/bool guest_is_done = .*/bool guest_is_done = true;/'
-changed 'nothing is struck out' quiet '-DNO_HOST' $f 's/^ *clear_finished_notes(cpu);/;/'
+changed 'nothing is struck out' quiet '-DNO_HOST' $f 's/^ *clear_settled_notes(cpu);/;/'
 changed 'hypercall 15 looks too early at what is owed' returned \
     '-DGUEST_IPI -DKNOWN_ONLY -DNO_PMU' $f \
-    '/^int64_t nmi_claim_returned/,/^}/{
+    '/^int64_t nmi_claim_unknown/,/^}/{
         s/unsigned claimed/uint32_t notes = cpu->nmi.notes; unsigned claimed/
         s/__atomic_load_n(&cpu->nmi.notes, __ATOMIC_RELAXED)/notes/
     }'
@@ -221,12 +221,12 @@ changed 'what was held is dropped' held_why '-DWORK -DNO_HOST' $f \
 
 f=nmi/exit.c
 changed 'an NMI exit does not look for a merged PMI' exit_why '-DTRAPPED' $f \
-    's/!nmi_has_merged_guest(cpu)/true/'
+    's/!nmi_may_include_guest_nmi(cpu)/true/'
 changed 'an NMI is injected into a guest that blocks' bit3 '-DTRAPPED -DNO_HOST' $f \
     's/if (cpu->blocking & (BLOCKING_BY_NMI.*/if (false) {/'
 changed 'a virtual NMI is not noted' exit_why '-DTRAPPED -DNO_HOST' $f 's/cpu->nmi.due = true;.*/;/'
 changed 'no window is asked for' window '-DTRAPPED -DNO_HOST' $f \
-    's/vmcs_set_exiting(PRIMARY_NMI_WINDOW_EXITING, true);//'
+    's/vmcs_set_primary_controls(PRIMARY_NMI_WINDOW_EXITING, true);//'
 changed 'a window leaves the NMI due' window '-DTRAPPED -DNO_HOST' $f \
     '/^void exit_nmi_window/,/^}/s/cpu->nmi.due = false;//'
 changed 'what is due is dropped at a switch' due_why '-DSWITCH -DNO_HOST' $f \

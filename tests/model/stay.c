@@ -12,7 +12,7 @@ struct host_work the_work;
 void stay(void);
 
 static void other(UNUSED struct cpu *cpu) {}
-static void returned(struct cpu *cpu) { machine.returned = (int32_t)nmi_claim_returned(cpu); }
+static void returned(struct cpu *cpu) { machine.returned = (int32_t)nmi_claim_unknown(cpu); }
 static void switched(struct cpu *cpu) { (void)nmi_set_passthrough(cpu, !cpu->nmi.passthrough); }
 
 /* Its branches are the model's, which follow the start of the counter; the C code has one to

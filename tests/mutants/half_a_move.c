@@ -9,6 +9,6 @@ void __wrap_exit_monitor_trap(struct cpu *cpu);
 
 void __wrap_exit_monitor_trap(struct cpu *cpu)
 {
-    vmcs_set_exiting(PRIMARY_MONITOR_TRAP_FLAG, false);
+    vmcs_set_primary_controls(PRIMARY_MONITOR_TRAP_FLAG, false);
     cpu->sipi.taken = false;
 }

@@ -8,14 +8,14 @@
 #define LOOPS 1
 #define FAULTS 2
 
-void __real_processor_prepare(struct start *s);
-void __wrap_processor_prepare(struct start *s);
+void __real_processor_set_up_exits(struct start *s);
+void __wrap_processor_set_up_exits(struct start *s);
 
-void __wrap_processor_prepare(struct start *s)
+void __wrap_processor_set_up_exits(struct start *s)
 {
     while (s->cpu->apic_id == LOOPS)
         cpu_relax();
     if (s->cpu->apic_id == FAULTS)
         __asm__ volatile("ud2");
-    __real_processor_prepare(s);
+    __real_processor_set_up_exits(s);
 }

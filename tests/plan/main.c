@@ -77,7 +77,7 @@ static void run(EFI_SYSTEM_TABLE *system)
                             .address_bits = cpuid(CPUID_LEAF_ADDRESS_SIZES, 0).eax & 0xff};
 
     acpi_facts_read(firmware_rsdp(system), &facts);
-    acpi_check(facts.rsdp);
+    acpi_warn_of_damage(facts.rsdp);
     mtrr_read(&mtrr);
     if (map.entries == NULL || e820 == NULL ||
         EFI_ERROR(
@@ -108,8 +108,8 @@ static void run(EFI_SYSTEM_TABLE *system)
         uint64_t count = e820_build(&map, &overlay, 1, e820, E820_MAX);
         log_printf("plan: top=0x%lx reach=0x%lx bits=%u 1g=%d tables=%lu announced=%lu "
                    "descriptors=%lu e820=%lu processors=%u last_id=%u\n",
-                   q.top, ept_reach(&q), q.address_bits, page_1g, used, needed, size / stride,
-                   count, facts.processors,
+                   q.top, ept_get_address_limit(&q), q.address_bits, page_1g, used, needed,
+                   size / stride, count, facts.processors,
                    facts.processors > 0 ? facts.apic_id[facts.processors - 1] : 0);
         check(page_1g ? "map_1g" : "map_2m", root != 0 && all_mapped(&map, &q, root));
         check(page_1g ? "e820_1g" : "e820_2m", in_order(e820, count));

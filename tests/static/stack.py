@@ -56,7 +56,7 @@ REGISTERED = "(experiments/.*/experiment|tests/hooks/hooks).o"
 INDIRECT = {
     "boot/files.o": [FIRMWARE],
     "boot/main.o": [FIRMWARE],
-    "boot/memory.o": [FIRMWARE, "is_kept_log"],
+    "boot/memory.o": [FIRMWARE, "has_kept_log"],
     "boot/platform.o": [FIRMWARE],
     "boot/screen.o": [FIRMWARE],
     "boot/last.o": [FIRMWARE],
@@ -82,7 +82,7 @@ FROM_TOP = re.compile(r"^.*?/(?=(?:boot|vmx|experiments|guest|nmi|pmu|apic|mm|co
 # Functions that call themselves, and how many of them can be active at once.
 RECURSION = {
     "fill_table": 4,  # one per level of the EPT
-    "variable_type": 41,  # each takes one of the address bits 51 to 12 away, the last has none left
+    "get_variable_type": 41,  # each takes one of the address bits 51 to 12 away; none is left
     "overflow_stack": 1,  # of the test build: runs into the guard page, which is its purpose
 }
 

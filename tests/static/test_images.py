@@ -13,7 +13,7 @@ from machine import path
 # All that an exit, or an NMI in root mode, goes through that is not its handler alone; and
 # handlers.
 EXIT_PATH = """vmx_exit_entry vmx_exit_entry_guarded vmx_exit_entry_timed vmx_exit vmx_exit_timed
-vmx_exit_with_nmi_work nmi_entry nmi_root nmi_bookkeeping nmi_claim nmi_forward nmi_unblock
+vmx_exit_with_nmi_work nmi_entry nmi_root nmi_process_notes nmi_claim nmi_forward nmi_unblock
 pmu_reload_global_ctrl exit_cpuid exit_rdmsr exit_wrmsr exit_rdpmc exit_io exit_vmcall
 exit_cr_access exit_nmi exit_nmi_window exit_tick exit_ept_violation handle_nmi_work
 end_instruction""".split()

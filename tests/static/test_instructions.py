@@ -16,7 +16,7 @@ SOURCE = re.compile(r"(?:(?:vmx|nmi|apic|pmu|guest|mm)/|experiments/\w+/hypervis
 EXPERIMENT_PAGE = re.compile(r"experiments/\w+/\w+\.md$")
 # What does one of these, and the fields by which a function could do it by itself.
 DOES = re.compile(
-    r"\b(?:skip_instruction|skip_bytes|reexecute_instruction|inject_(?:gp|df|ud|nmi|refusal)|"
+    r"\b(?:skip_instruction|skip_bytes|reexecute_instruction|inject_(?:gp|df|ud|nmi|gp_or_df)|"
     r"deliver_\w+)\(|"
     r"\bvmcs_write_\w+\(\s*VMCS_(?:ENTRY_INTERRUPTION_INFORMATION|GUEST_RIP|"
     r"GUEST_PENDING_DEBUG_EXCEPTIONS)\b"

@@ -69,7 +69,7 @@ static void assert_lists(uint64_t rsdp, const unsigned *wanted, uint32_t count)
     for (unsigned n = 0; n < 2; n++) {
         assert_int_equal(list[n].count, count);
         for (uint32_t i = 0; i < count; i++)
-            assert_int_equal(acpi_list_get(&list[n], i), (uintptr_t)&t->table[wanted[i]]);
+            assert_int_equal(acpi_get_table_address(&list[n], i), (uintptr_t)&t->table[wanted[i]]);
     }
 }
 

@@ -115,24 +115,24 @@ static void test_reach(void **state)
     struct ept_request q = request(&m);
 
     (void)state;
-    assert_int_equal(ept_reach(&q), 1ULL << 39);
+    assert_int_equal(ept_get_address_limit(&q), 1ULL << 39);
     q.address_bits = 52;
-    assert_int_equal(ept_reach(&q), 1ULL << 48); /* four levels */
+    assert_int_equal(ept_get_address_limit(&q), 1ULL << 48); /* four levels */
     q.page_1g = false;
-    assert_int_equal(ept_reach(&q), 512 * GIB);
+    assert_int_equal(ept_get_address_limit(&q), 512 * GIB);
     q.top = 600 * GIB + 1;
-    assert_int_equal(ept_reach(&q), 601 * GIB);
+    assert_int_equal(ept_get_address_limit(&q), 601 * GIB);
     q.top = UINT64_MAX;
-    assert_int_equal(ept_reach(&q), 1ULL << 48);
+    assert_int_equal(ept_get_address_limit(&q), 1ULL << 48);
     q.top = 600 * GIB;
     q.address_bits = 36;
-    assert_int_equal(ept_reach(&q), 64 * GIB);
+    assert_int_equal(ept_get_address_limit(&q), 64 * GIB);
     q.page_2m = false;
     q.address_bits = 39;
     q.top = GIB;
-    assert_int_equal(ept_reach(&q), 4 * GIB);
+    assert_int_equal(ept_get_address_limit(&q), 4 * GIB);
     q.top = 5 * GIB - 1;
-    assert_int_equal(ept_reach(&q), 5 * GIB);
+    assert_int_equal(ept_get_address_limit(&q), 5 * GIB);
 }
 
 static void test_all_of_48_bits(void **state)
@@ -334,7 +334,7 @@ static void check_page(const struct machine *x, unsigned number, uint64_t addres
     uint64_t page = address - address % PAGE_SIZE, bytes = 0;
     uint64_t entry = ept_lookup(x->root, page, &bytes);
 
-    if (page >= ept_reach(&x->q) || is_hidden(x, page)) {
+    if (page >= ept_get_address_limit(&x->q) || is_hidden(x, page)) {
         if (entry != 0)
             fail_msg("machine %u: %#lx is mapped by %#lx", number, page, entry);
         return;
@@ -415,7 +415,7 @@ static void test_random_machines(void **state)
             check_around(&x, number, base);
             check_around(&x, number, base + (mask & -mask));
         }
-        check_around(&x, number, ept_reach(&x.q));
+        check_around(&x, number, ept_get_address_limit(&x.q));
         for (unsigned n = 0; n < 2000; n++)
             check_page(&x, number, random_below(1ULL << (22 + random_below(26))));
     }

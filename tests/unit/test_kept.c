@@ -59,7 +59,7 @@ static void test_found_at_every_length(void **state)
     assert_int_equal(kept_check(ring), KEPT_NONE);
     log_add_sink(keep_all);
     log_printf("before the move\n");
-    log_move(ring);
+    log_move_ring(ring);
     for (unsigned i = 0; all_length < 3 * LOG_SIZE; i++) {
         assert_int_equal(kept_check(ring), KEPT_WHOLE);
         expect_text(ring);
@@ -80,7 +80,7 @@ static void test_each_changed_byte_is_seen(void **state)
     struct log_ring *ring = new_memory(), *changed = new_memory();
 
     (void)state;
-    log_move(ring);
+    log_move_ring(ring);
     memcpy(changed, ring, sizeof(*ring));
     for (size_t i = 0; i < LOG_SIZE; i++) {
         changed->text[i] ^= (char)(1 + random_below(255));
@@ -120,7 +120,7 @@ static void test_an_end_in_order(void **state)
     struct log_ring *ring = new_memory();
 
     (void)state;
-    log_move(ring);
+    log_move_ring(ring);
     log_finish();
     assert_int_equal(kept_check(ring), KEPT_NONE);
     log_printf("the report comes after it\n");

@@ -348,7 +348,7 @@ static void find_in_refused(void **state)
     looked = 0;
     assert_int_equal(memory_find(2 * MIB, PAGE_SIZE, 8 * KIB, is_wanted), 24 * MIB + PAGE_SIZE);
     assert_int_equal(looked, 1 + 5 + 1);
-    memory_give_back(24 * MIB + PAGE_SIZE, 8 * KIB);
+    memory_free(24 * MIB + PAGE_SIZE, 8 * KIB);
 }
 
 #define CASE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)

@@ -232,7 +232,7 @@ static void test_ranges_add_up(void **state)
 bool rdmsr_safe(uint32_t index, uint64_t *value) { return index + *value == 0; }
 bool wrmsr_safe(uint32_t index, uint64_t value) { return index + value == 0; }
 bool rdpmc_safe(uint32_t index, uint64_t *value) { return index + *value == 0; }
-bool pmu_is_denied_to_user(uint32_t counter) { return counter == 0; }
+bool pmu_is_rdpmc_user_disabled(uint32_t counter) { return counter == 0; }
 bool pmu_access_register(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
 {
     return cpu == NULL && index + *value == 0 && write;

@@ -123,7 +123,7 @@ static void check_map(const struct mtrr_state *m, bool page_1g, uint64_t top, st
                                   .page_1g = page_1g,
                                   .page_2m = true,
                                   .top = top};
-    uint64_t reach = ept_reach(&q), bytes;
+    uint64_t reach = ept_get_address_limit(&q), bytes;
 
     assert_true(reach >= top);
     page_pool_init(pool);

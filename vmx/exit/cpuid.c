@@ -129,7 +129,7 @@ static const struct cpuid_row rows[] = {
 };
 
 /* Returns the bits of a register that the rows of one leaf and subleaf name. */
-static uint32_t known_bits(const struct cpuid_row *leaf, unsigned reg)
+static uint32_t get_known_bits(const struct cpuid_row *leaf, unsigned reg)
 {
     uint32_t known = 0;
 
@@ -139,7 +139,7 @@ static uint32_t known_bits(const struct cpuid_row *leaf, unsigned reg)
     return known;
 }
 
-void cpuid_log_unknown(void)
+void cpuid_log_unknown_bits(void)
 {
     const char *words = "CPUID has bits that this version does not know:", *end = "";
 
@@ -150,7 +150,7 @@ void cpuid_log_unknown(void)
         const uint32_t found[] = {r.eax, r.ebx, r.ecx, r.edx};
 
         for (unsigned reg = 0; reg < LENGTH_OF(found); reg++) {
-            uint32_t unknown = found[reg] & ~known_bits(row, reg);
+            uint32_t unknown = found[reg] & ~get_known_bits(row, reg);
             if (unknown == 0)
                 continue;
             log_printf("%s 0x%x.%u:E%cX 0x%x", words, row->leaf, row->subleaf, "ABCD"[reg],
@@ -167,7 +167,7 @@ void cpuid_log_unknown(void)
 #define PLACE_EXTENDED_1 (CPUID_LEAVES - 1)
 /* Returns the place that the table of filters has for a leaf of the processor. For a leaf past the
  * highest, the processor returns the data of the highest basic leaf. */
-static inline unsigned place_of(const struct cpu *cpu, uint32_t leaf)
+static inline unsigned get_filter_place(const struct cpu *cpu, uint32_t leaf)
 {
     if (leaf <= cpu->cpuid.highest)
         return leaf;
@@ -178,24 +178,25 @@ static inline unsigned place_of(const struct cpu *cpu, uint32_t leaf)
 }
 
 /* Subleaves 0 and 1 have their own filters, and all others share one. */
-static inline struct cpuid_filter *get_filter(struct cpu *cpu, uint32_t leaf, uint32_t subleaf)
+static inline struct cpuid_filter *get_cpuid_filter(struct cpu *cpu, uint32_t leaf,
+                                                    uint32_t subleaf)
 {
     const uint32_t last = CPUID_SUBLEAVES - 1;
 
-    return &cpu->cpuid.filters[place_of(cpu, leaf)][subleaf < last ? subleaf : last];
+    return &cpu->cpuid.filters[get_filter_place(cpu, leaf)][subleaf < last ? subleaf : last];
 }
 
 uint64_t cpuid_hidden_xss(struct cpu *cpu)
 {
-    return ~get_filter(cpu, CPUID_LEAF_XSAVE, 1)->keep[ECX];
+    return ~get_cpuid_filter(cpu, CPUID_LEAF_XSAVE, 1)->keep[ECX];
 }
 
-static void hide(struct cpu *cpu, const struct cpuid_row *row)
+static void hide_cpuid_bits(struct cpu *cpu, const struct cpuid_row *row)
 {
     for (unsigned r = 0; r < CPUID_SUBLEAVES; r++)
         for (unsigned reg = 0; reg < 4; reg++)
             if (row->subleaf == ANY_SUBLEAF || row->subleaf == r)
-                get_filter(cpu, row->leaf, r)->keep[reg] &= ~row->bits[reg];
+                get_cpuid_filter(cpu, row->leaf, r)->keep[reg] &= ~row->bits[reg];
 }
 
 void cpuid_setup(struct cpu *cpu, const uint32_t *controls)
@@ -225,7 +226,7 @@ void cpuid_setup(struct cpu *cpu, const uint32_t *controls)
             cpu->cpuid.filters[place][r] = (struct cpuid_filter){.keep = {~0u, ~0u, ~0u, ~0u}};
     for (const struct cpuid_row *row = rows; row < rows + LENGTH_OF(rows); row++)
         if (applies[row->when])
-            hide(cpu, row);
+            hide_cpuid_bits(cpu, row);
     /* Firmware can limit CPUID to leaves in which nothing is hidden. The guest may lift the limit,
      * and then the other leaves exist. */
     if (highest >= CPUID_LEAF_EXTENDED && highest < PLACE_LAST_BASIC)
@@ -254,7 +255,7 @@ static void answer_hypervisor_leaf(struct cpu *cpu, uint32_t leaf)
 
 static inline void answer_filtered(struct cpu *cpu, uint32_t leaf, uint32_t subleaf)
 {
-    const struct cpuid_filter *filter = get_filter(cpu, leaf, subleaf);
+    const struct cpuid_filter *filter = get_cpuid_filter(cpu, leaf, subleaf);
     struct cpuid_result r = cpuid(leaf, subleaf);
 
     cpu->gpr[GPR_RAX] = r.eax & filter->keep[EAX];
@@ -282,8 +283,8 @@ void cpuid_update_for_cr4(struct cpu *cpu)
     uint32_t osxsave = cr4 & CR4_OSXSAVE ? CPUID_1_ECX_OSXSAVE : 0;
 
     for (unsigned r = 0; r < CPUID_SUBLEAVES; r++)
-        get_filter(cpu, 1, r)->add_ecx = cpu->cpuid.hypervisor_bit | osxsave;
-    get_filter(cpu, CPUID_LEAF_EXTENDED, 0)->add_ecx = cr4 & CR4_PKE ? CPUID_7_ECX_OSPKE : 0;
+        get_cpuid_filter(cpu, 1, r)->add_ecx = cpu->cpuid.hypervisor_bit | osxsave;
+    get_cpuid_filter(cpu, CPUID_LEAF_EXTENDED, 0)->add_ecx = cr4 & CR4_PKE ? CPUID_7_ECX_OSPKE : 0;
     vmcs_write_natural(VMCS_CR4_READ_SHADOW, cr4 & CR4_TRACKED);
     vmcs_write_natural(VMCS_CR4_GUEST_HOST_MASK, cpu->cr.cr4_refused | CR4_TRACKED);
 }

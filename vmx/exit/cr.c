@@ -24,7 +24,7 @@ uint64_t cr_operand(const struct cpu *cpu, uint64_t qualification)
  * has been done completely or not at all. SDM Vol. 3, "Monitor Trap Flag". */
 void exit_monitor_trap(struct cpu *cpu)
 {
-    vmcs_set_exiting(PRIMARY_MONITOR_TRAP_FLAG, false);
+    vmcs_set_primary_controls(PRIMARY_MONITOR_TRAP_FLAG, false);
     cpu->sipi.taken = false;
     if ((vmcs_read_natural(VMCS_GUEST_CR0) ^ cpu->cr.cr0_asked) & ~(CR0_IGNORED | CR0_NE))
         vmcs_write_natural(VMCS_CR0_READ_SHADOW, cpu->cr.cr0_shadow);
@@ -59,7 +59,7 @@ void exit_cr_access(struct cpu *cpu)
         cpu->cr.cr0_asked = value;
         vmcs_write_natural(VMCS_CR0_READ_SHADOW, value);
     }
-    vmcs_set_exiting(PRIMARY_MONITOR_TRAP_FLAG, true);
+    vmcs_set_primary_controls(PRIMARY_MONITOR_TRAP_FLAG, true);
     reexecute_instruction();
 }
 

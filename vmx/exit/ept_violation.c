@@ -36,5 +36,5 @@ void exit_ept_violation(struct cpu *cpu)
                                                          : "read",
                    address, vmcs_read_natural(VMCS_GUEST_RIP));
     if (!(qualification & EPT_VIOLATION_ASYNCHRONOUS && pt_report_output_error(cpu, qualification)))
-        (void)inject_refusal(cpu);
+        (void)inject_gp_or_df(cpu);
 }

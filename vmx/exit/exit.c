@@ -28,7 +28,7 @@ static void exit_xsaves(UNUSED struct cpu *cpu) { inject_gp(); }
  * mode. */
 static void exit_task_switch(struct cpu *cpu)
 {
-    const char *becomes = inject_refusal(cpu);
+    const char *becomes = inject_gp_or_df(cpu);
 
     if (may_log_refusal(cpu))
         log_printf("pmuvisor: the guest tried a hardware task switch: %s\n", becomes);
@@ -141,7 +141,7 @@ void handle_nmi_work(struct cpu *cpu)
         nmi_unblock();
     }
     if (cpu->nmi.notes & cpu->nmi.notes_mask)
-        nmi_bookkeeping(cpu);
+        nmi_process_notes(cpu);
 }
 
 /* A function of its own, so that an exit without NMI work saves no register. */

@@ -75,7 +75,7 @@ static int64_t serve_nmi_passthrough(struct cpu *cpu)
 static const hypercall own[] = {
     [HYPERCALL_NMI_PASSTHROUGH_ON] = serve_nmi_passthrough,
     [HYPERCALL_NMI_PASSTHROUGH_OFF] = serve_nmi_passthrough,
-    [HYPERCALL_UNKNOWN_NMI] = nmi_claim_returned,
+    [HYPERCALL_UNKNOWN_NMI] = nmi_claim_unknown,
     [HYPERCALL_STATISTICS] = serve_statistics,
     [HYPERCALL_LOG] = serve_log,
     [HYPERCALL_HOST_WORK] = serve_host_work,

@@ -55,7 +55,7 @@ void guest_set_init_state(struct cpu *cpu)
 {
     clear_cet_state();
     for (unsigned i = 0; i < LENGTH_OF(zero_at_init); i++)
-        vmcs_zero(zero_at_init[i]);
+        vmcs_zero_field(zero_at_init[i]);
     memset(cpu->gpr, 0, sizeof(cpu->gpr));
     cpu->gpr[GPR_RDX] = cpuid(1, 0).eax;
     vmcs_write_natural(VMCS_GUEST_RIP, RESET_IP);
@@ -86,7 +86,7 @@ void exit_init(struct cpu *cpu)
 {
     if (processor_is_stopped(cpu))
         processor_end(cpu, vmcs_read_natural(VMCS_GUEST_RIP), false);
-    if (cpu == processor_cpu(0)) {
+    if (cpu == get_cpu_by_index(0)) {
         log_printf("\npmuvisor: the bootstrap processor got an INIT; resetting the machine\n");
         stop_and_reset_machine(cpu);
     }
@@ -126,5 +126,6 @@ void exit_sipi(struct cpu *cpu)
     __atomic_fetch_and(&cpu->nmi.notes, ~(NOTE_FORWARDED | NOTE_FRESH), __ATOMIC_RELAXED);
     cpu->nmi.guest_started = true;
     cpu->sipi.taken = true;
-    vmcs_set_exiting(PRIMARY_MONITOR_TRAP_FLAG, true); /* the exit of this trap clears `taken` */
+    vmcs_set_primary_controls(PRIMARY_MONITOR_TRAP_FLAG,
+                              true); /* the exit of this trap clears `taken` */
 }

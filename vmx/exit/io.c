@@ -60,7 +60,8 @@ static void refuse_io(struct cpu *cpu, const char *what, unsigned number)
  * status of platform NMIs. The result has these bits at that port's position in the access. With
  * platform_nmi=host, SERR and IOCHK belong to the host. The speaker and timer bits beside them do
  * not. */
-static uint32_t host_bits(const struct cpu *cpu, uint16_t port, unsigned bytes, uint32_t bits)
+static uint32_t get_host_status_bits(const struct cpu *cpu, uint16_t port, unsigned bytes,
+                                     uint32_t bits)
 {
     unsigned at = NMI_STATUS_PORT - (unsigned)port;
 
@@ -68,7 +69,7 @@ static uint32_t host_bits(const struct cpu *cpu, uint16_t port, unsigned bytes, 
 }
 
 /* Returns what an access writes to a PM1 control register. */
-static uint32_t pm1_control(uint16_t control, uint16_t port, unsigned bytes, uint32_t value)
+static uint32_t extract_pm1_control(uint16_t control, uint16_t port, unsigned bytes, uint32_t value)
 {
     if (port >= control && port < control + PM1_CONTROL_BYTES)
         return value << 8 * (port - control);
@@ -102,7 +103,8 @@ static bool allow_sleep(struct cpu *cpu, uint16_t port, unsigned bytes, uint32_t
     unsigned type = SLP_TYP_UNKNOWN;
 
     for (unsigned i = 0; i < LENGTH_OF(controls); i++) {
-        uint32_t written = controls[i] != 0 ? pm1_control(controls[i], port, bytes, value) : 0;
+        uint32_t written = controls[i] != 0 ? extract_pm1_control(controls[i], port, bytes, value)
+                                            : 0;
         if (!(written & PM1_SLP_EN))
             continue;
         type = written >> PM1_SLP_TYP_SHIFT & PM1_SLP_TYP_MASK;
@@ -120,7 +122,7 @@ static bool allow_sleep(struct cpu *cpu, uint16_t port, unsigned bytes, uint32_t
  * moment to see whose NMI it was. */
 static void guest_in(struct cpu *cpu, uint16_t port, unsigned bytes)
 {
-    uint32_t hidden = host_bits(cpu, port, bytes, NMI_STATUS_SERR | NMI_STATUS_IOCHK);
+    uint32_t hidden = get_host_status_bits(cpu, port, bytes, NMI_STATUS_SERR | NMI_STATUS_IOCHK);
     uint64_t kept = bytes == 4 ? 0 : cpu->gpr[GPR_RAX] & ~0ULL << 8 * bytes;
 
     if (hidden != 0 && platform_nmi_pending(cpu))
@@ -132,7 +134,7 @@ static void guest_in(struct cpu *cpu, uint16_t port, unsigned bytes)
 static bool guest_out(struct cpu *cpu, uint16_t port, unsigned bytes)
 {
     uint32_t value = (uint32_t)cpu->gpr[GPR_RAX] &
-                     ~host_bits(cpu, port, bytes, NMI_STATUS_DISABLES);
+                     ~get_host_status_bits(cpu, port, bytes, NMI_STATUS_DISABLES);
 
     if (!allow_sleep(cpu, port, bytes, value))
         return false;

@@ -81,7 +81,7 @@ static bool write_xss(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value, b
 }
 
 /* Returns whether the register has this value. Also false if the register does not exist. */
-static bool is_unchanged(uint32_t index, uint64_t value)
+static bool has_msr_value(uint32_t index, uint64_t value)
 {
     uint64_t now;
 
@@ -93,7 +93,7 @@ static bool is_unchanged(uint32_t index, uint64_t value)
  * accepted only if they change nothing. */
 static bool write_mtrr_def_type(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
 {
-    return write && (!(*value & MTRR_DEF_TYPE_E) || is_unchanged(index, *value));
+    return write && (!(*value & MTRR_DEF_TYPE_E) || has_msr_value(index, *value));
 }
 
 /* Writes the register except one bit, which keeps its value. XD Bit Disable would make the XD bits
@@ -282,7 +282,7 @@ static const struct msr_rule *find_rule(const struct cpu *cpu, uint32_t index)
     return &none;
 }
 
-static void finish_read(struct cpu *cpu, bool done, uint64_t value)
+static void complete_msr_read(struct cpu *cpu, bool done, uint64_t value)
 {
     if (done) {
         cpu->gpr[GPR_RAX] = (uint32_t)value;
@@ -300,7 +300,7 @@ void exit_rdmsr(struct cpu *cpu)
     bool done = rule->read == CUSTOM ? rule->custom(cpu, index, &value, false)
                                      : rule->read != FAULT && rdmsr_safe(index, &value);
 
-    finish_read(cpu, done, value);
+    complete_msr_read(cpu, done, value);
 }
 
 /* The processor checks privilege before the exit (SDM Vol. 3, "Relative Priority of Faults and VM
@@ -311,9 +311,9 @@ void exit_rdpmc(struct cpu *cpu)
     uint64_t value = 0;
     bool done = cpu->boot->options.pmu && rdpmc_safe(counter, &value);
 
-    if (done && guest_cpl() != 0 && pmu_is_denied_to_user(counter))
+    if (done && guest_cpl() != 0 && pmu_is_rdpmc_user_disabled(counter))
         value = 0;
-    finish_read(cpu, done, value);
+    complete_msr_read(cpu, done, value);
 }
 
 static bool write_msr(struct cpu *cpu, const struct msr_rule *rule, uint32_t index, uint64_t value)
@@ -321,12 +321,12 @@ static bool write_msr(struct cpu *cpu, const struct msr_rule *rule, uint32_t ind
     if (rule->write == CUSTOM)
         return rule->custom(cpu, index, &value, true);
     if (rule->write == KEEP)
-        return is_unchanged(index, value);
+        return has_msr_value(index, value);
     return rule->write != FAULT && wrmsr_safe(index, value);
 }
 
 /* Returns whether the processor itself has refused this write, or would have. */
-static bool processor_refuses(const struct msr_rule *rule, uint32_t index, uint64_t value)
+static bool is_refused_natively(const struct msr_rule *rule, uint32_t index, uint64_t value)
 {
     switch (rule->when) {
     case APIC_TRAP:
@@ -349,7 +349,7 @@ void exit_wrmsr(struct cpu *cpu)
         skip_instruction(cpu);
         return;
     }
-    if (!processor_refuses(rule, index, value) && may_log_refusal(cpu))
+    if (!is_refused_natively(rule, index, value) && may_log_refusal(cpu))
         log_printf("pmuvisor: the guest's write of 0x%lx to MSR 0x%x was refused: #GP\n", value,
                    index);
     inject_gp();

@@ -122,7 +122,7 @@ void inject_gp(void) { inject_exception(VECTOR_GP, true); }
 void inject_df(void) { inject_exception(VECTOR_DF, true); }
 void inject_ud(void) { inject_exception(VECTOR_UD, false); }
 
-const char *inject_refusal(struct cpu *cpu)
+const char *inject_gp_or_df(struct cpu *cpu)
 {
     enum delivery_fault fault = classify_delivery_gp(vmcs_read_32(VMCS_IDT_VECTORING_INFORMATION));
 
@@ -130,7 +130,7 @@ const char *inject_refusal(struct cpu *cpu)
         exit_triple_fault(cpu);
     /* A PEBS record may be refused while the guest is halted. In that state, no #GP can be
      * injected. */
-    vmcs_zero(VMCS_GUEST_ACTIVITY_STATE);
+    vmcs_zero_field(VMCS_GUEST_ACTIVITY_STATE);
     if (fault == DELIVERY_DOUBLE_FAULT) {
         inject_df();
         return "double fault";

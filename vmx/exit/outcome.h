@@ -86,7 +86,7 @@ void inject_df(void); /* #DF(0) */
 void inject_ud(void); /* #UD */
 /* Injects a #GP, or the exception that a #GP becomes if an event was being delivered. Returns the
  * name of the injected exception. */
-const char *inject_refusal(struct cpu *cpu);
+const char *inject_gp_or_df(struct cpu *cpu);
 
 static inline uint32_t interruption_type(uint32_t information)
 {

@@ -74,13 +74,13 @@ void report_guest(const struct cpu *cpu)
 void report_processors(void)
 {
     for (uint32_t i = 0; i < processors.count; i++)
-        report_exits(processor_cpu(i));
+        report_exits(get_cpu_by_index(i));
 }
 
 void report_stop_locations(const struct cpu *self)
 {
     for (uint32_t i = 0; i < processors.count; i++) {
-        const struct cpu *cpu = processor_cpu(i);
+        const struct cpu *cpu = get_cpu_by_index(i);
         if (cpu == self)
             continue;
         log_printf("processor %u: ", cpu->apic_id);

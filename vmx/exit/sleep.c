@@ -25,7 +25,7 @@ void exit_wbinvd(struct cpu *cpu)
     wbinvd();
     if (!(vmcs_read_natural(VMCS_GUEST_RFLAGS) & RFLAGS_IF) &&
         rdmsr(IA32_VMX_MISC) & VMX_MISC_ACTIVITY_HLT)
-        vmcs_set_exiting(PRIMARY_MWAIT_EXITING, true);
+        vmcs_set_primary_controls(PRIMARY_MWAIT_EXITING, true);
     skip_instruction(cpu);
 }
 
@@ -35,7 +35,7 @@ void exit_mwait(struct cpu *cpu)
 {
     if (vmcs_read_natural(VMCS_GUEST_RFLAGS) & RFLAGS_IF || (uint32_t)cpu->gpr[GPR_RCX] != 0 ||
         !(vmcs_read_natural(VMCS_EXIT_QUALIFICATION) & MWAIT_ARMED) || guest_cpl() != 0) {
-        vmcs_set_exiting(PRIMARY_MWAIT_EXITING, false);
+        vmcs_set_primary_controls(PRIMARY_MWAIT_EXITING, false);
         reexecute_instruction();
         return;
     }

@@ -38,7 +38,7 @@ void tick_setup(struct cpu *cpu, bool available, uint64_t vmx_misc)
 
     if (ms == 0)
         return;
-    bool first = cpu == processor_cpu(0); /* the other processors would log the same */
+    bool first = cpu == get_cpu_by_index(0); /* the other processors would log the same */
     if (!available || khz == 0) {
         if (first)
             log_printf("pmuvisor: no tick: %s; how late a lost host NMI is found has no bound\n",

@@ -40,7 +40,7 @@ void descriptors_set_gate(void *idt, unsigned vector, const char *target)
     ((struct idt_gate *)idt)[vector] = make_gate(target, 0);
 }
 
-static void load_tables(const struct tables *t)
+static void load_gdt_and_segments(const struct tables *t)
 {
     struct table_register gdtr = {sizeof(t->gdt) - 1, (uint64_t)t->gdt};
 
@@ -99,7 +99,7 @@ bool descriptors_load(struct cpu *cpu, const char *nmi_entry, struct descriptor_
                               own_stack ? IST_FAULT : 0);
     }
     t->idt[VECTOR_NMI] = make_gate(nmi_entry, IST_NMI);
-    load_tables(t);
+    load_gdt_and_segments(t);
     wrmsr(IA32_GS_BASE, (uint64_t)cpu);
     /* Load the IDT last, because from then on an NMI needs the TSS for its stack, and GS for struct
      * cpu. */

@@ -23,7 +23,7 @@ static volatile bool leaving;
 static struct cpu *cpus[PROCESSORS_MAX];
 static struct end_hooks hooks;
 
-struct cpu *processor_cpu(uint32_t index) { return cpus[index]; }
+struct cpu *get_cpu_by_index(uint32_t index) { return cpus[index]; }
 
 void processors_add(struct cpu *cpu)
 {
@@ -31,9 +31,9 @@ void processors_add(struct cpu *cpu)
     processors.apic_id[processors.count++] = cpu->apic_id;
 }
 
-void end_set_hooks(struct end_hooks h) { hooks = h; }
+void set_end_hooks(struct end_hooks h) { hooks = h; }
 
-void end_report(const struct cpu *cpu) { hooks.report(cpu); }
+void call_end_report(const struct cpu *cpu) { hooks.report(cpu); }
 
 /* Waits until every other processor in the list has ended, at most END_US. If `ask` is set, it
  * first sends an NMI to each processor that has not ended. The NMI asks where the processor is, and
@@ -87,7 +87,7 @@ void processors_stop(void)
             halt_forever();
         processor_end(this_cpu(), (uint64_t)__builtin_return_address(0), true);
     }
-    log_take_over();
+    log_ignore_lock();
 }
 
 void processor_end(struct cpu *cpu, uint64_t rip, bool in_root)

@@ -9,7 +9,7 @@
 /* The processors under VMX, the bootstrap processor first. Written before the guest starts. */
 extern struct guest_processors processors;
 /* Returns the struct of processor `index` in that list. */
-struct cpu *processor_cpu(uint32_t index);
+struct cpu *get_cpu_by_index(uint32_t index);
 /* Adds a processor that is ready. Called at the start. */
 void processors_add(struct cpu *cpu);
 /* True when the processors may enter the guest. Written once, by processors_enter_guest(). */
@@ -22,9 +22,9 @@ struct end_hooks {
     bool (*ask)(struct cpu *target);        /* sends an NMI that makes `target` report its place */
     void (*report)(const struct cpu *self); /* logs details after the line of a root-mode fault */
 };
-void end_set_hooks(struct end_hooks hooks);
+void set_end_hooks(struct end_hooks hooks);
 /* Calls the hook `report`. */
-void end_report(const struct cpu *cpu);
+void call_end_report(const struct cpu *cpu);
 
 /* Stops all other processors for good, wherever they are. Does not return if another processor has
  * already begun to stop them. */

@@ -18,7 +18,7 @@ extern const char safe_access_faulted[];
 uint64_t handle_root_exception(const struct exception_frame *f);
 
 /* With fault=reset, counts down for whoever reads the screen, and then resets the machine. */
-static void reset_if_asked(bool say)
+static void reset_if_option_is_set(bool say)
 {
     const struct options *o = &this_cpu()->boot->options;
 
@@ -50,10 +50,10 @@ void hypervisor_fault(const char *format, ...)
     framebuffer_restart();
     log_printf("\npmuvisor: %s\n", line);
     if (descriptors_are_loaded()) /* otherwise it is too early for struct cpu */
-        end_report(this_cpu());
+        call_end_report(this_cpu());
     log_print_tail(TAIL_BYTES);
     if (descriptors_are_loaded())
-        reset_if_asked(true);
+        reset_if_option_is_set(true);
     log_printf("---- stopped ----\n");
     halt_forever();
 }
@@ -114,7 +114,7 @@ uint64_t handle_root_exception(const struct exception_frame *f)
         reports++;
     }
     if (reports > REPORTS_MAX) {
-        reset_if_asked(false);
+        reset_if_option_is_set(false);
         halt_forever();
     }
     if (!alone)

@@ -51,7 +51,7 @@ static bool report_start_outcome(struct start *s, enum start_state state)
 /* The trampoline calls this on the processor's own stack and the hypervisor's page tables. */
 static _Noreturn void run_started_processor(struct start *s)
 {
-    bool fits = processor_check(s) && matches_first_processor(s, first_start);
+    bool fits = processor_choose_controls(s) && matches_first_processor(s, first_start);
 
     s->arrived = true;
     if (!fits || processors.count == s->cpu->boot->settings.processors) {
@@ -61,7 +61,7 @@ static _Noreturn void run_started_processor(struct start *s)
         (void)report_start_outcome(s, REFUSED);
         halt_forever(); /* only NMIs interrupt this; the one at the end leads to processor_end() */
     }
-    processor_prepare(s);
+    processor_set_up_exits(s);
     processor_enter_vmx(s, false);
     s->cpu->starting = false;
     if (!report_start_outcome(s, READY))

@@ -130,7 +130,7 @@ static uint64_t build_guest_map(const struct boot_info *bi, const struct vmx_cap
         hypervisor_fault("the page pool is used up by the EPT");
     /* The guest can read the log, so the log never contains an address of the hypervisor. */
     log_printf("pmuvisor: EPT maps 0x0 to 0x%lx, hidden: image %lu KiB, pool %lu KiB\n",
-               ept_reach(&map.q), bi->image.size >> 10, bi->pool.size >> 10);
+               ept_get_address_limit(&map.q), bi->image.size >> 10, bi->pool.size >> 10);
     vtd_start(&map.vtd, &map.q, root);
     if (map.vtd.dmar.unit_count > 0 && !guest_acpi_hide(bi->acpi.rsdp, "DMAR"))
         log_printf("pmuvisor: the ACPI table DMAR could not be hidden from the guest\n");
@@ -169,19 +169,19 @@ void hypervisor_start(const struct boot_info *bi)
 {
     struct refusal refusal;
 
-    end_set_hooks((struct end_hooks){.ask = nmi_request_backtrace, .report = report_fault});
+    set_end_hooks((struct end_hooks){.ask = nmi_request_backtrace, .report = report_fault});
     page_pool_init(bi->pool);
-    log_move(
+    log_move_ring(
         require_pages(page_alloc(LOG_PAGES))); /* first, so that the log is at POOL_LOG_OFFSET */
     struct start *s = processor_new(bi, apic_id_read(), build_host_paging(bi));
     struct cpu *cpu = s->cpu;
 
-    if (!processor_check(s))
+    if (!processor_choose_controls(s))
         hypervisor_fault("%s", s->refusal.line);
     cpu->ept_root = build_guest_map(bi, &s->capability);
     if (bi->options.tick_ms != 0 || experiments_need_tsc())
         cpu->tsc_khz = tsc_khz(bi->acpi.pm_timer);
-    processor_prepare(s);
+    processor_set_up_exits(s);
     processors_start(bi, s);
     if (!linux_load(bi, &processors, &s->guest, &refusal))
         hypervisor_fault("%s", refusal.line);

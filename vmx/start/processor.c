@@ -61,7 +61,7 @@ static void stop_pt_trace(void)
         wrmsr_safe(IA32_RTIT_CTL, control & ~RTIT_CTL_TRACE_EN);
 }
 
-bool processor_check(struct start *s)
+bool processor_choose_controls(struct start *s)
 {
     if (!descriptors_load(s->cpu, nmi_entry, &s->tables))
         require_pages(NULL);
@@ -72,7 +72,7 @@ bool processor_check(struct start *s)
     return vmx_controls_choose(&s->capability, &s->cpu->boot->options, &s->controls, &s->refusal);
 }
 
-void processor_prepare(struct start *s)
+void processor_set_up_exits(struct start *s)
 {
     struct cpu *cpu = s->cpu;
 

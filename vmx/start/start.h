@@ -30,9 +30,9 @@ struct start {
 struct start *processor_new(const struct boot_info *bi, uint32_t apic_id, uint64_t host_cr3);
 /* Runs on the processor itself. Loads its descriptor tables, and returns whether the processor can
  * do everything that the options need. False: s->refusal says why not. */
-bool processor_check(struct start *s);
+bool processor_choose_controls(struct start *s);
 /* Runs on the processor itself, with cpu->ept_root set. Prepares the exit handlers' tables. */
-void processor_prepare(struct start *s);
+void processor_set_up_exits(struct start *s);
 /* Runs on the processor itself. Enters VMX operation. False: VMXON failed. */
 bool processor_vmxon(struct start *s);
 /* Runs on the processor itself, on its root stack. Enters VMX operation and sets up the VMCS. */

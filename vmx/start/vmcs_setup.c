@@ -73,7 +73,7 @@ static void set_execution_controls(struct cpu *cpu, const struct vmx_capability 
     /* With pmu=off, RDPMC must fault as it does without a PMU. policy=intercept traps the PMU. */
     if (!cpu->boot->options.pmu || cpu->boot->options.policy == POLICY_INTERCEPT)
         primary = vmx_adjust_controls(c->allowed[SET_PRIMARY], primary | PRIMARY_RDPMC_EXITING);
-    if (cpu == processor_cpu(0)) /* INIT and SIPI never restart it: see sleep.c */
+    if (cpu == get_cpu_by_index(0)) /* INIT and SIPI never restart it: see sleep.c */
         secondary &= ~(uint32_t)SECONDARY_WBINVD_EXITING;
     vmcs_write_32(VMCS_PIN_BASED_CONTROLS, controls->value[SET_PIN]);
     vmcs_write_32(VMCS_PRIMARY_CONTROLS, primary);
@@ -101,7 +101,7 @@ void vmcs_setup(struct cpu *cpu, const struct vmx_capability *c,
                 const struct vmx_controls *controls, const struct descriptor_tables *tables,
                 const struct guest_entry *guest)
 {
-    vmcs_zero_all();
+    vmcs_zero_fields();
     set_host_state(cpu, tables);
     set_execution_controls(cpu, c, controls);
     vmcs_write_32(VMCS_EXIT_CONTROLS, controls->value[SET_EXIT]);

@@ -48,7 +48,7 @@ static void set_pmu_passthrough(struct cpu *cpu, bool pass)
     d->idle = 0;
     vmcs_write_64(VMCS_MSR_BITMAPS, (uint64_t)(pass ? d->open : cpu->msr_bitmap));
     if (!d->rdpmc_exits)
-        vmcs_set_exiting(PRIMARY_RDPMC_EXITING, !pass);
+        vmcs_set_primary_controls(PRIMARY_RDPMC_EXITING, !pass);
 }
 
 /* While PMU accesses pass, a write that still exits to this handler is not a write to the PMU. */
@@ -112,7 +112,7 @@ static void set_handlers(struct cpu *cpu)
     cpu->handlers[EXIT_REASON_WRMSR] = demand_wrmsr;
     cpu->handlers[EXIT_REASON_PREEMPTION_TIMER] = demand_tick;
     (void)nmi_set_passthrough(cpu, true);
-    if (!cpu->tick.runs && cpu == processor_cpu(0))
+    if (!cpu->tick.runs && cpu == get_cpu_by_index(0))
         log_printf("pmuvisor: policy demand: without a tick the PMU passes for good once it has "
                    "counted; tick=1 to tick=10000 in pmuvisor.cfg is one\n");
 }

@@ -50,8 +50,8 @@ static void dump_io(struct cpu *cpu)
     if (!dumped && is_power_off_request(cpu)) {
         dumped = true;
         for (uint32_t i = 0; i < processors.count; i++)
-            if (trace_of(processor_cpu(i))->ring != NULL)
-                dump_ring(trace_of(processor_cpu(i))->ring);
+            if (trace_of(get_cpu_by_index(i))->ring != NULL)
+                dump_ring(trace_of(get_cpu_by_index(i))->ring);
     }
     below(cpu);
 }

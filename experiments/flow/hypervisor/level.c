@@ -65,7 +65,7 @@ void trace_setup(struct cpu *cpu, UNUSED const struct vmx_capability *c)
     trace_add_dump_row(cpu);
     if (!ring_setup(cpu))
         return;
-    if (cpu == processor_cpu(0))
+    if (cpu == get_cpu_by_index(0))
         log_trace_level();
     if (ring_options.exits == TRACE_FLOW && !trace_set_flow_gates())
         hypervisor_fault("the page pool is used up by the trace's IDT");

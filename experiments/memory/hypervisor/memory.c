@@ -23,7 +23,7 @@ _Static_assert(PMU_NO_COUNTER == TRACE_COUNTER_NONE && PMU_COUNTER_LENT == TRACE
 
 static void set_cr3_exiting(bool on)
 {
-    vmcs_set_exiting(PRIMARY_CR3_LOAD_EXITING, on);
+    vmcs_set_primary_controls(PRIMARY_CR3_LOAD_EXITING, on);
     vmcs_write_32(VMCS_CR3_TARGET_COUNT, on ? CR3_TARGETS : 0);
     if (on)
         trace_set_cr3_targets(vmcs_read_natural(VMCS_GUEST_CR3));
@@ -195,14 +195,14 @@ static void memory_cr_access(struct cpu *cpu)
     }
     trace_set_cr3_targets(cr_operand(cpu, qualification));
     memory_of(cpu)->loads_cr3 = true;
-    vmcs_set_exiting(PRIMARY_MONITOR_TRAP_FLAG, true);
+    vmcs_set_primary_controls(PRIMARY_MONITOR_TRAP_FLAG, true);
     reexecute_instruction();
 }
 
 static void end_load_of_cr3(struct cpu *cpu)
 {
     memory_of(cpu)->loads_cr3 = false;
-    vmcs_set_exiting(PRIMARY_MONITOR_TRAP_FLAG, false);
+    vmcs_set_primary_controls(PRIMARY_MONITOR_TRAP_FLAG, false);
 }
 
 /* At the end, the list of CR3 targets holds the value that is loaded. A load of any other value
@@ -373,7 +373,7 @@ void memory_setup(struct cpu *cpu, const struct vmx_capability *c)
 {
     const char *lack = find_missing_feature(c, cpu->boot->memory_top, cpu->nmi.can_trap);
     uint64_t targets = (c->misc & VMX_MISC_CR3_TARGETS) >> VMX_MISC_CR3_TARGETS_SHIFT;
-    bool first = cpu == processor_cpu(0);
+    bool first = cpu == get_cpu_by_index(0);
 
     if (ring_options.memory == MEMTRACE_OFF)
         return;

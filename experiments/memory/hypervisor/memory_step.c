@@ -137,7 +137,7 @@ static void step_nmi(struct cpu *cpu)
 {
     abandon_step(cpu);
     if (nmi_claim(cpu, FOUND_IN_ROOT, vmcs_read_natural(VMCS_GUEST_RIP), false) != 0 &&
-        !nmi_has_merged_guest(cpu))
+        !nmi_may_include_guest_nmi(cpu))
         return;
     pmu_freeze_as_guest(cpu);
     (void)nmi_forward(cpu);

@@ -11,7 +11,7 @@ void __wrap_trace_set_cr3_targets(uint64_t value);
 
 void __wrap_trace_set_cr3_targets(uint64_t value)
 {
-    struct cpu_trace *trace = trace_of(processor_cpu(0));
+    struct cpu_trace *trace = trace_of(get_cpu_by_index(0));
 
     if (trace->record != NULL)
         trace->record->cr3 = value & BITS(47, 0);
