@@ -208,8 +208,8 @@ static void collect_platform_facts(struct boot_info *bi)
 
 /* ---- memory ---- */
 
-/* Does not fail without a trampoline. The other processors are then not started, and
- * vmx/start/bring_up.c says so. */
+/* Succeeds even if it cannot allocate the trampoline. In that case, the other processors are not
+ * started, and vmx/start/bring_up.c says so. */
 static bool allocate_memory(struct boot_info *bi, const struct linux_image *image,
                             struct refusal *r)
 {

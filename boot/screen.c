@@ -73,8 +73,8 @@ struct hii_font {
 static EFI_GUID hii_font_guid = {
     0xe9ca4775, 0x8657, 0x47fc, {0x97, 0xe7, 0x7e, 0xd6, 0x5a, 0x08, 0x43, 0x24}};
 
-/* Sets a bit for each pixel that differs from the background. The blank's glyph shows the
- * background. */
+/* Sets a bit for each pixel that differs from the background, which is the colour of the space
+ * character's glyph. */
 static void convert_glyph(const struct hii_image *image, EFI_GRAPHICS_OUTPUT_BLT_PIXEL background,
                           struct glyphs *glyphs, uint8_t *rows)
 {

@@ -47,8 +47,8 @@ enum nmi_return nmi_root(const struct nmi_frame *interrupted);
  *
  * The answer errs on the side of true. NOTE_FORWARDED stands until the second exit after the guest
  * got that NMI. A PMI's evidence stands while the guest serves the PMI. A host NMI in that time
- * gives the guest one extra NMI, which nobody raised. (The mask of LVTPC at the exit proves
- * nothing, because the PMI may have been on its way just before.)
+ * gives the guest one extra NMI, which nobody raised. (LVTPC's mask bit at the exit proves nothing
+ * about this, because just before the exit the PMI may have been on its way.)
  *
  * The answer is false, and an NMI is lost, in two cases. In the first case, an NMI for the guest
  * that is no PMI merges with a host NMI. In the second case, an NMI for the guest that was sent

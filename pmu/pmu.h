@@ -86,8 +86,8 @@ unsigned branch_records_count(const struct branch_records *records, uint64_t add
 
 /* ---- pebs.c: PEBS that may write its record after an exit ---- */
 
-/* Returns whether PEBS keeps to the world that enabled it, judged by the PMU's version, CPUID.1:EAX
- * and the microcode revision. Pure. */
+/* Returns whether PEBS is isolated: it stays in the world that enabled it, the guest or root mode.
+ * Judges by the PMU's version, CPUID.1:EAX and the microcode revision. Pure. */
 bool pebs_is_isolated(unsigned version, uint32_t signature, uint32_t microcode);
 /* Returns whether this processor has PEBS that is not isolated. */
 bool pebs_needs_switch(unsigned version);

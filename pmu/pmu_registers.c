@@ -23,7 +23,7 @@ enum names {
     UP_TO_5_SHORT = 1, /* without full-width writes */
     UP_TO_5_FULL = 2,
     UP_TO_5 = UP_TO_5_SHORT | UP_TO_5_FULL,
-    FROM_6 = 4, /* other names for the same registers, and for more of them */
+    FROM_6 = 4, /* other names for the same registers, and names for additional registers */
     ANY = UP_TO_5 | FROM_6,
 };
 

@@ -56,10 +56,10 @@ static void refuse_io(struct cpu *cpu, const char *what, unsigned number)
     inject_gp();
 }
 
-/* Returns the part of an access that belongs to the host. `bits` are bits of the port with the
- * status of platform NMIs. The result has these bits at that port's position in the access. With
- * platform_nmi=host, SERR and IOCHK belong to the host. The speaker and timer bits beside them do
- * not. */
+/* Returns the bits of an access that belong to the host. The caller names these bits in `bits`, as
+ * they lie in the byte of NMI_STATUS_PORT. The result has them shifted to the place of that byte in
+ * the access. With platform_nmi=host, SERR and IOCHK of platform NMIs belong to the host. The
+ * speaker and timer bits beside them do not. */
 static uint32_t get_host_status_bits(const struct cpu *cpu, uint16_t port, unsigned bytes,
                                      uint32_t bits)
 {

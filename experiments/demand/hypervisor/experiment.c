@@ -78,9 +78,10 @@ static void demand_tick(struct cpu *cpu)
     d->tick(cpu);
 }
 
-/* Fills the open bitmap. It equals the closed bitmap, except that accesses pass if the core makes
- * them exit for the PMU. Writes of the address of architectural PEBS's buffer stay trapped, because
- * the address has to be checked (vmx/exit/msr.c). */
+/* Fills the open bitmap. The core makes accesses to some registers exit for the PMU. The open
+ * bitmap lets these accesses pass, and otherwise equals the closed bitmap. But writes of the buffer
+ * address of architectural PEBS stay trapped, because the address has to be checked
+ * (vmx/exit/msr.c). */
 static void make_open_bitmap(const struct cpu *cpu, uint8_t *open)
 {
     const uint8_t *closed = cpu->msr_bitmap;

@@ -13,7 +13,7 @@
 #include "vmx/exit/exit.h"
 #include "vmx/exit/report.h"
 
-static uint64_t own; /* bit n: port trace_port= + n is traced; the same on all processors */
+static uint64_t own; /* bit n: the port n above trace_port= is traced; the same on all processors */
 
 static uint8_t *bitmap_byte(struct cpu *cpu, unsigned port)
 {

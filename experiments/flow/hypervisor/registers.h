@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Bits that the trace of exits uses, and the policy does not. SDM Vol. 3, "VM-Execution Control
- * Fields"; "Control Registers"; "IA32_MCG_STATUS MSR"; Vol. 2, "CPUID".
+ * Register bits that the trace of exits uses, but the policy does not use. SDM Vol. 3,
+ * "VM-Execution Control Fields"; "Control Registers"; "IA32_MCG_STATUS MSR"; Vol. 2, "CPUID".
  */
 #pragma once
 

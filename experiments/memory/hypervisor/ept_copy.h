@@ -17,7 +17,7 @@ enum ept_copy_as {
 struct ept_copy {
     enum ept_copy_as as;
     uint64_t deny;  /* rights of EPT_RWX that the copy denies between `first` and `last` */
-    bool devices;   /* deny everything except memory there, instead of only memory */
+    bool devices;   /* in this range, deny everything except memory; false: deny only memory */
     uint64_t first; /* EPT_COPY_HOST maps only memory from `first` to `last` */
     uint64_t last;  /* last byte of that range */
     bool page_1g;   /* EPT_COPY_HOST: root mode can use 1 GiB pages */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Lends IA32_FIXED_CTR0 to root mode, to count the guest's retired instructions from PMU_LENT_FROM
- * on. The counter is lent only if the guest does not use it. Its old value is restored unless the
- * guest has begun to use the counter. Call both functions from an exit's handler.
+ * Lends IA32_FIXED_CTR0 to root mode, to count the guest's retired instructions. The count starts
+ * at the value PMU_LENT_FROM. The counter is lent only if the guest does not use it. Its old value
+ * is restored unless the guest has begun to use the counter. Call both functions from an exit's
+ * handler.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Turns the memory trace on and off, for HYPERCALL_MEMTRACE or memtrace_ms=. The trace includes the
- * maps, the rows over the table of handlers, and the lent counter of retired instructions.
+ * Turns the memory trace on and off, for HYPERCALL_MEMTRACE or memtrace_ms=. This includes the
+ * trace's maps, its rows in the table of handlers, and the lent counter of retired instructions.
  */
 #include "experiments/memory/hypervisor/memory.h"
 

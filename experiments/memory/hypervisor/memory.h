@@ -202,9 +202,10 @@ void memory_event_setup(void); /* call at least once */
 /* Delivers again the event whose delivery this exit interrupted. Does what deliver_event_again()
  * does, and also frees a shadow stack that the delivery had switched to. */
 void memory_deliver_event_again(struct cpu *cpu, uint32_t vectoring);
-/* Handles an exit whose reason is past the table. If the cause is that the exit left a shadow stack
- * busy, returns the basic reason, and frees that stack except after an exception. Returns
- * EXIT_REASON_COUNT for any other reason past the table. */
+/* Handles an exit whose reason is past the end of the handlers' table. If the reason is there
+ * because the exit left a shadow stack busy, returns the basic reason. In that case, also frees the
+ * shadow stack, unless the exit is for an exception. Returns EXIT_REASON_COUNT for any other reason
+ * past the table. */
 uint64_t memory_handle_busy_exit(struct cpu *cpu, uint64_t reason);
 /* Like exit_reason(), but calls memory_handle_busy_exit() for reasons past the table. */
 static inline uint64_t memory_exit_reason(struct cpu *cpu)

@@ -32,9 +32,9 @@ static bool denies_reads(uint32_t mode)
 {
     return mode != MEMTRACE_WRITES && mode != MEMTRACE_PAGES;
 }
-/* Returns whether the maps need small pages. One reason is that page walks read memory, so its
- * pages have to open one by one. The other reason is that a page-modification log lists single
- * pages. */
+/* Returns whether the maps need small pages. There are two reasons for small pages. First, page
+ * walks read memory, so the maps have to allow reads page by page. Second, a page-modification log
+ * lists single pages. */
 static bool needs_small_pages(uint32_t mode)
 {
     return mode == MEMTRACE_READS || mode == MEMTRACE_ALL || mode == MEMTRACE_PAGES;

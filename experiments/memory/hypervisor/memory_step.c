@@ -14,10 +14,11 @@
  * memtrace_step=exits is for a processor that does not block them. It makes interrupts and NMIs
  * exit during a step. Such an event ends the step, and comes after the exit, under the closed map.
  * Two kinds of instruction are always stepped this way. The first kind is an instruction that does
- * not write, because it may be a load of SS. The load's own blocking would be lost after a MOV SS
- * ("only the first" is certain to block). The second kind is an instruction that the guest itself
- * single-steps. The guest's step stays pending with the other waiting events, as the processor has
- * it. SDM Vol. 3, "Monitor Trap Flag"; "Masking Exceptions and Interrupts When Switching Stacks";
+ * not write, because it may be a load of SS. A load of SS blocks events itself. After a MOV SS,
+ * this blocking would be lost: if two loads come in a row, "only the first" is certain to block.
+ * The second kind is an instruction that the guest itself single-steps. The trap of the guest's
+ * step then stays pending together with the other waiting events, as the processor itself keeps it.
+ * SDM Vol. 3, "Monitor Trap Flag"; "Masking Exceptions and Interrupts When Switching Stacks";
  * "Checks on Guest Non-Register State".
  */
 #include "experiments/memory/hypervisor/memory_record.h"

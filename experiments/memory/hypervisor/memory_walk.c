@@ -15,9 +15,9 @@
 
 #include "mm/paging.h"
 
-/* Returns whether this processor was just here for the same entry, which already had A set. One
- * violation may lie between the two visits. It comes from the instruction's read, which is done
- * again as well. */
+/* Returns whether this processor's previous call was for the same entry and came just before this
+ * call. A was already set at the previous call. One EPT violation may lie between the two calls:
+ * the instruction's own read is repeated together with the walk, and may cause a violation. */
 static bool is_repeated_walk(struct cpu *cpu, uint64_t address)
 {
     struct cpu_memory *m = memory_of(cpu);

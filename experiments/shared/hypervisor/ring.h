@@ -41,7 +41,7 @@ struct cpu_trace {
 extern uint64_t ring_place;
 static inline struct cpu_trace *trace_of(const struct cpu *cpu)
 {
-    uint64_t place; /* ring_place never changes, so the compiler need not load it again */
+    uint64_t place; /* copy of ring_place, which never changes: the compiler may reuse it */
     __asm__("mov ring_place(%%rip), %0" : "=r"(place));
     return (struct cpu_trace *)((uintptr_t)cpu + place);
 }

@@ -52,9 +52,9 @@ struct trace_ring {
 };
 
 struct trace_record {
-    uint64_t tsc;      /* time after the exit, the mitigations= work and the bookkeeping of NMIs */
-    uint64_t rip;      /* guest-linear address at the exit */
-    uint64_t cr3 : 48; /* value at the exit; for a load of CR3, the new value without bit 63 */
+    uint64_t tsc;        /* read after the exit, the mitigations= work and the NMI bookkeeping */
+    uint64_t rip;        /* guest-linear address at the exit */
+    uint64_t cr3 : 48;   /* value at the exit; for a load of CR3, the new value without bit 63 */
     uint64_t reason : 8; /* basic exit reason */
     uint64_t flags : 8;  /* bits 4:0 of the guest's interruptibility state; TRACE_ENDS */
     uint32_t detail;     /* depends on the reason, see below */
