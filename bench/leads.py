@@ -54,9 +54,9 @@ def pmi(machine):
         ""
         if "native" not in values
         else (
-            f"A PMI that Linux handles takes {number(values['native'])} {unit} natively: "
-            f"{beside(values)}. "
-            "The thesis, in time: "
+            f"A PMI that Linux handles takes {number(values['native'])} {unit} natively. As "
+            f"multiples of native: {beside(values)}. "
+            "The thesis, as multiples of native, in time: "
             + ", ".join(
                 f"{name} {ratio(value, theirs['native'])}"
                 for name, value in theirs.items()
@@ -85,7 +85,8 @@ def switch(machine):
         else (
             f"Natively, a switch between two processes that count takes {number(values['native'])} "
             f"{unit} more than a "
-            f"switch between two processes that do not: {beside(values)}."
+            "switch between two processes that do not count. This difference as multiples of "
+            f"native: {beside(values)}."
         )
     )
     return Lead(

@@ -26,10 +26,11 @@ PAGE, PICTURES = os.path.join(TOP, "docs", "results.md"), os.path.join(TOP, "doc
 HEAD = """<!-- SPDX-License-Identifier: BSD-2-Clause -->
 # Results
 
-This page shows the results of each machine in [results/](../results/README.md). For each machine
-there are three pictures, then a page for each part, with folded tables. `make report` makes all
-pages and pictures from the files in [results/](../results/README.md), in seconds and without a
-boot. `make bench` writes a file of results.
+This page shows the results of each machine in [results/](../results/README.md). Each machine has
+three pictures here, then links to pages, one for each part of the results. On those pages, a click
+opens each table. `make report` makes all pages and pictures from the files in
+[results/](../results/README.md), in seconds and without a boot. `make bench` writes a file of
+results.
 
 """
 LICENSE = "<!-- SPDX-License-Identifier: BSD-2-Clause -->\n"

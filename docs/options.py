@@ -163,9 +163,9 @@ then from the load options, which GRUB's `chainloader` passes. The later
 source wins. Each option is `key=value`; blanks and line ends separate the
 options. A line that begins with `#` is a comment. The text is printable ASCII,
 and `pmuvisor.cfg` has at most 16384 bytes."""
-REFUSAL = """An option that is unknown, or has a wrong value, ends the start in one
-line. The line says what was found, what is wanted and what to do. Control
-returns to the firmware or GRUB, with an EFI error status."""
+REFUSAL = """If an option is unknown or has a wrong value, PMUvisor does not start. It
+prints one line, which says what was found, what is wanted and what to do.
+Control returns to the firmware or GRUB, with an EFI error status."""
 EXAMPLE = [
     "# NMIs exit, and cycles of each exit are kept",
     "policy=msr stats=cycles tick=0",
