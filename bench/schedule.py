@@ -24,13 +24,11 @@ class Progress:
         boot = outcome.boot
         with self.lock:
             self.done += 1
-            state = (
-                "failed"
-                if outcome.failure
-                else f"{len(outcome.errors)} errors"
-                if outcome.errors
-                else "ok"
-            )
+            state = "ok"
+            if outcome.failure:
+                state = "failed"
+            elif outcome.errors:
+                state = f"{len(outcome.errors)} errors"
             width = len(str(self.count))
             self.say(
                 f"[{self.done:{width}}/{self.count}] {boot.column:9} {boot.title:28} "

@@ -82,17 +82,9 @@ def processor_events(source, line, number):
 def losses(source, line, number):
     """Gives [(time in ns of the first record after, count)] of a processor's losses."""
     records = line.records[number]
+    end = records[-1].time + records[-1].root_time if records else 0
     return [
-        (
-            (
-                records[index].time
-                if index < len(records)
-                else records[-1].time + records[-1].root_time
-                if records
-                else 0
-            ),
-            count,
-        )
+        (records[index].time if index < len(records) else end, count)
         for index, count in sorted(source.gaps.get(number, {}).items())
     ]
 

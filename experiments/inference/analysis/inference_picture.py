@@ -161,13 +161,9 @@ def pair(values, text):
 
 
 def share(value):
-    return (
-        "-"
-        if value is None
-        else f"{100 * value:.4f} %"
-        if value < 0.001
-        else f"{100 * value:.1f} %"
-    )
+    if value is None:
+        return "-"
+    return f"{100 * value:.4f} %" if value < 0.001 else f"{100 * value:.1f} %"
 
 
 def cells(answer, rows):

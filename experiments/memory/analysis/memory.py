@@ -182,15 +182,11 @@ def unpack(processor, frames, unknown, xcr0, reads=False):
     code = code[: min(count, operand.CODE_BYTES)]
     kind, text, pieces, why = "instruction", "", (), None
     if flags & (WALK | EVENT | CHUNK):
-        kind = (
-            "walk"
-            if flags & WALK
-            else "event"
-            if flags & EVENT
-            else "page"
-            if flags & DEVICE
-            else "chunk"
-        )
+        kind = "chunk"
+        for flag, name in ((WALK, "walk"), (EVENT, "event"), (DEVICE, "page")):
+            if flags & flag:
+                kind = name
+                break
         if kind == "chunk":
             text = operand.decode(code, rip).text
         if flags & INEXACT and kind != "page":

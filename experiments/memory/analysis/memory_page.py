@@ -261,22 +261,18 @@ def tables(accesses, physical, names):
         "Pages",
         ("page", "of", "accesses"),
         [
-            (
-                f"{page_at:#x}",
-                (
-                    "physical memory"
-                    if physical
-                    else "the kernel"
-                    if page_at >= KERNEL_HALF
-                    else "user space"
-                ),
-                str(count),
-            )
+            (f"{page_at:#x}", owner_of(page_at, physical), str(count))
             for page_at, count in memory_sums.top(
                 accesses, lambda access: page_of(address_of(access, physical)), TOP
             )
         ],
     )
+
+
+def owner_of(page_at, physical):
+    if physical:
+        return "physical memory"
+    return "the kernel" if page_at >= KERNEL_HALF else "user space"
 
 
 def page_of(address):
