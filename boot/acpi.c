@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Reads what the hypervisor needs to know about this machine from the ACPI tables. Pure, except for
- * lines in the log.
+ * Reads the ACPI tables, to collect the facts about this machine that the hypervisor needs. Pure,
+ * except for lines in the log.
  */
 #include "boot/acpi.h"
 
@@ -10,7 +10,8 @@
 #include "bits.h"
 #include "console/log.h"
 
-/* A processor may have entries of more than one kind, but its APIC ID is listed once. */
+/* A processor may have MADT entries of more than one kind, but apic_id[] lists each APIC ID
+ * once. */
 static void read_processors(struct acpi_madt *madt, struct acpi_facts *facts)
 {
     uint32_t apic_id;
@@ -75,7 +76,7 @@ static void warn_of_damaged_table(const char *name, const struct acpi_header *ta
             name);
 }
 
-/* Checks a list and those of its tables that the hypervisor uses. */
+/* Checks a list of tables, and then the tables in the list that the hypervisor uses. */
 static void warn_of_damaged_list(const char *name, const struct acpi_list *list)
 {
     static const char used[][5] = {"APIC", "DMAR", "FACP", "SPCR", "SSDT"};

@@ -12,5 +12,5 @@
 const struct acpi_spcr *acpi_find_spcr(uint64_t rsdp, uint16_t *port, uint16_t *divisor);
 /* Logs a line for each table that the hypervisor uses and whose length or checksum is wrong. */
 void acpi_warn_of_damage(uint64_t rsdp);
-/* Fills *facts from the tables at rsdp (0: none found). */
+/* Fills *facts from the ACPI tables. `rsdp` is the RSDP's address, or 0 if there is no RSDP. */
 void acpi_facts_read(uint64_t rsdp, struct acpi_facts *facts);

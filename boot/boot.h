@@ -41,7 +41,7 @@ struct need {
 
 /* Allocates whole pages and remembers them for memory_free_all(). The first MiB is left to firmware
  * and the guest's real-mode code, except for the trampoline. out->size is the size rounded up to
- * whole pages. Returns false with *r filled if no free block will do. */
+ * whole pages. If no free block meets the need, fills *r and returns false. */
 bool memory_allocate(struct range *out, EFI_MEMORY_TYPE type, const struct need *n,
                      enum place place, struct refusal *r);
 /* Frees everything that memory_allocate() allocated. */
@@ -61,10 +61,10 @@ EFI_STATUS memory_map_get(struct efi_map *map, uint64_t capacity, UINTN *key);
 
 /* ---- files.c ---- */
 
-/* Reads a file from the image's own volume into memory below `limit`. If there is no room, uses
- * memory below `high`, or refuses the file if `high` is 0. Shows a progress line if the file is
- * large. `path` is as the user wrote it. A refusal names `what` ("kernel", "initrd",
- * "configuration"). The range of an empty file has size 0. */
+/* Reads a file from the image's own volume into memory below `limit`. If there is no room below
+ * `limit`, uses memory below `high`. If `high` is 0, refuses the file instead. Shows a progress
+ * line if the file is large. `path` is as the user wrote it. A refusal names `what` ("kernel",
+ * "initrd", "configuration"). The range of an empty file has size 0. */
 bool file_load(const char *what, const char *path, uint64_t limit, uint64_t high, struct range *out,
                struct refusal *r);
 /* The image's own path on its volume; empty before the first file_load(). */
@@ -88,9 +88,9 @@ bool platform_console_uses_port(uint16_t port);
 
 /* ---- last.c ---- */
 
-/* Called when this start is refused: writes its log to a file beside the image. Needs boot
- * services. If the last run left a log, the file holds that log, and the log of this start is not
- * written. */
+/* Called when this start is refused. Writes the log of this start to a file beside the image. Needs
+ * boot services. If the last run left a log, the file holds that log, and the log of this start is
+ * not written. */
 void save_refused_start_log(void);
 /* If the last run did not end as its guest asked, writes the log that the run left to a file beside
  * the image, and logs a line about it. Call this function before this start allocates the memory

@@ -41,7 +41,8 @@ static const uint16_t *file_name(const uint16_t *path)
     return name;
 }
 
-/* Compares without the suffix, because the UEFI shell starts "pmuvisor.efi" for "pmuvisor", too. */
+/* Ignores the image's suffix, because the UEFI shell's command "pmuvisor" also starts
+ * "pmuvisor.efi". */
 static bool is_image_name(const char *word, uint64_t length, const uint16_t *image_path)
 {
     const uint16_t *name = file_name(image_path);

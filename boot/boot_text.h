@@ -29,6 +29,6 @@ bool append_path(uint16_t *path, uint64_t size, const void *node, uint64_t count
 
 /* Joins the folder of the image and the user's path. `image_path` is "\EFI\pmuvisor\pmuvisor.efi"
  * or any path to a file. The user's path is absolute if it starts with a separator. Both / and \
- * separate. Writes a terminated UEFI path of at most `size` characters. Returns false if the result
- * does not fit. */
+ * are separators. Writes a terminated UEFI path of at most `size` characters. Returns false if the
+ * result does not fit. */
 bool join_path(const uint16_t *image_path, const char *path, uint16_t *out, uint64_t size);

@@ -157,7 +157,7 @@ bool file_save(const char *path, const struct range *pieces, uint64_t count)
 
     if (!open_volume(&r) || !join_path(image_path, path, full, MAX_PATH_CHARACTERS))
         return false;
-    /* Delete an existing file first, because it would keep its length. */
+    /* Delete an existing file first, because overwriting the file would not shorten it. */
     if (!EFI_ERROR(volume->Open(volume, &file, full, mode, 0)))
         (void)file->Delete(file);
     bool done = !EFI_ERROR(volume->Open(volume, &file, full, mode | EFI_FILE_MODE_CREATE, 0));

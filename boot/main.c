@@ -21,8 +21,8 @@
 #define EXIT_ATTEMPTS 8
 #define MAP_SPARE 64 /* descriptors by which the memory map may still grow */
 /* The preferred lowest address of the pool. The log in the pool has to outlive a reset. So the pool
- * lies above the memory to which firmware unpacks itself, and to which it unpacks kernels. The pool
- * also lies below the top quarter of memory, which GRUB takes first. */
+ * lies above the memory to which firmware unpacks itself and unpacks kernels. The pool also lies
+ * below the top quarter of memory, which GRUB takes first. */
 #define POOL_PREFERRED_MIN (192 * MIB)
 #define TRAMPOLINE_LIMIT 0xa0000 /* video memory and firmware lie above */
 
@@ -54,8 +54,8 @@ static uint16_t console_port(uint32_t console)
     return port;
 }
 
-/* Starts the UART, unless firmware's own text already goes there: while firmware runs, avoid
- * printing anything twice. Returns false if there is no UART. */
+/* Starts the UART, unless firmware's own text already goes to this UART. Otherwise everything would
+ * be printed twice while firmware runs. Returns false if there is no UART. */
 static bool start_console(uint32_t console)
 {
     uint16_t port = console_port(console);
@@ -77,8 +77,8 @@ static void log_console_warnings(uint32_t console, bool found)
             spcr->interface_type, spcr->base.address, spcr->base.space_id);
 }
 
-/* Called after firmware is gone. Logs to the UART in any case, and to the screen until the guest
- * starts. */
+/* Called after firmware is gone. Now the log always goes to the UART, even if firmware's text went
+ * there. The log also goes to the screen until the guest starts. */
 static void start_own_console(const struct boot_info *bi)
 {
     log_remove_sink(screen_sink);
@@ -262,7 +262,8 @@ static EFI_STATUS exit_boot_services(struct boot_info *bi)
         status = memory_map_get(&bi->map, map_capacity, &key);
         if (EFI_ERROR(status))
             return status;
-        /* Fails with a stale key if an event changed the map in between. */
+        /* Fails if an event has changed the map since the call above, because the key is then
+         * stale. */
         status = firmware.services->ExitBootServices(firmware.image, key);
         if (!EFI_ERROR(status))
             return EFI_SUCCESS;

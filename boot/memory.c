@@ -154,9 +154,9 @@ bool memory_map_reserve(struct efi_map *map, uint64_t *capacity, uint64_t spare,
 
 /* ---- pages ---- */
 
-/* Lets firmware choose the place, because a map may list memory as free that firmware does not
- * give. EDK II has bins, each for certain memory types. It lists such memory if a free block
- * reaches from one bin into the next. */
+/* Lets firmware choose the place, because the memory map may list memory as free that firmware
+ * refuses to allocate. EDK II has bins, each for certain memory types. If a free block reaches from
+ * one bin into the next, EDK II lists such memory. */
 static EFI_STATUS allocate_anywhere(EFI_MEMORY_TYPE type, const struct need *n,
                                     EFI_PHYSICAL_ADDRESS *at)
 {

@@ -74,8 +74,8 @@ static bool read_framebuffer(const EFI_GRAPHICS_OUTPUT_PROTOCOL *gop, struct fra
     return true;
 }
 
-/* The console splitter has its own screen without memory. So this function looks for real screens,
- * and prefers one that shows firmware's text. */
+/* Firmware's console splitter offers a screen of its own that has no memory. So this function looks
+ * for real screens, and prefers one that shows firmware's text. */
 void platform_find_framebuffer(struct framebuffer *fb)
 {
     EFI_GUID guid = EFI_GRAPHICS_OUTPUT_PROTOCOL_GUID, console = console_device;
@@ -138,7 +138,7 @@ bool platform_console_uses_port(uint16_t port)
 
     while (uid < LENGTH_OF(usual_ports) && usual_ports[uid] != port)
         uid++;
-    /* A device path does not tell the port of any other UART. */
+    /* For a UART outside usual_ports[], the device path does not tell the port. */
     bool unknown = uid == LENGTH_OF(usual_ports) &&
                    (acpi_find_spcr(platform_find_rsdp(), &named, &divisor) == NULL ||
                     named != port);

@@ -46,7 +46,7 @@ void screen_wait_for_key(uint32_t seconds)
     (void)firmware.services->SetWatchdogTimer(0, 0, 0, NULL);
     log_printf("a key, or %u seconds, and the boot goes on\n", seconds);
     if (in != NULL) {
-        (void)in->Reset(in, FALSE); /* drop keys that were pressed before */
+        (void)in->Reset(in, FALSE); /* drop keys that were pressed before the wait */
         events[1] = in->WaitForKey;
     }
     if (!EFI_ERROR(firmware.services->SetTimer(events[0], TimerRelative, (UINT64)seconds * SECOND)))
