@@ -3,7 +3,7 @@
  * Shows text on the framebuffer from the end of boot services until the guest starts and owns the
  * screen, and once more for the report of a fault. The glyphs come from the firmware, see
  * boot/screen.c. Lines start at the top and wrap around. Nothing is read back from video memory,
- * because that is slow.
+ * because such reads are slow.
  */
 #include "console/framebuffer.h"
 

@@ -22,8 +22,8 @@ static void flush_cache_line(const void *line)
     __asm__ volatile("clflush (%0)" : : "r"(line) : "memory");
 }
 
-/* Flushes the text from byte number `from` on, and last the header, which says that the text
- * exists. */
+/* Flushes the text from byte number `from` on. Flushes the header last, because the header says
+ * that the text exists. */
 static void write_back_ring(const struct log_ring *ring, uint64_t from)
 {
     for (uint64_t at = from & ~(uint64_t)(CACHE_LINE - 1); at < ring->end; at += CACHE_LINE)

@@ -21,8 +21,8 @@ struct log_ring {
 
 /* Copies `from` to `to` and adds the magic, so that a later start can find what is appended. */
 void kept_start(struct log_ring *to, const struct log_ring *from);
-/* Appends text. If the ring has the magic, also writes the text back from the caches, because a
- * reset does not. */
+/* Appends text. If the ring has the magic, also writes the text from the caches to memory, because
+ * a reset drops the contents of the caches. */
 void kept_append(struct log_ring *ring, const char *text, size_t length);
 /* Clears the magic. */
 void kept_end(struct log_ring *ring);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The log: a ring of the last LOG_SIZE bytes and the sinks that show it. One processor logs at a
- * time. Touches only its own ring, which log_move_ring() moves to where the next start finds the
- * ring (console/kept.c).
+ * time. Touches only its own ring. log_move_ring() moves the ring to a place where the next start
+ * finds it (console/kept.c).
  */
 #include "console/log.h"
 

@@ -13,14 +13,14 @@
 /* A sink gets each piece of text as it is logged. */
 typedef void (*log_sink)(const char *text, size_t length);
 
-/* There are at most LOG_SINKS sinks, and none at the start. Used by boot/ (firmware text, while
- * boot services live), console/serial.c and console/framebuffer.c. */
+/* There are at most LOG_SINKS sinks, and none at the start. boot/screen.c (while boot services
+ * live), console/serial.c and console/framebuffer.c have one sink each. */
 #define LOG_SINKS 3
 void log_add_sink(log_sink sink);
 void log_remove_sink(log_sink sink);
 
-/* Ignores the lock from now on. For the processor that has stopped all others, because one of them
- * may have been logging. */
+/* Ignores the lock from now on. The processor that has stopped all others calls this function,
+ * because a stopped processor may have been logging. */
 void log_ignore_lock(void);
 /* Releases the lock of a processor that was stopped for good and may have been logging. Must not be
  * called while another processor is logging. */
@@ -44,8 +44,8 @@ const struct log_ring *log_get_ring(void);
 /* Call when the run ends as the guest asked. No later start then takes this log for a crash log. */
 void log_finish(void);
 
-/* Logs the last `size` bytes again, at most half of LOG_SIZE. The output of more bytes would
- * overwrite the bytes that are still to come. */
+/* Logs the last `size` bytes again. `size` is at most half of LOG_SIZE, because a longer output
+ * would overwrite bytes before they are logged again. */
 void log_print_tail(uint64_t size);
 
 /* Formats into a buffer and always terminates the text. Returns the length that was written. */

@@ -26,8 +26,9 @@
 
 #define DIVISOR_115200 1
 
-/* The number of reads of LSR before the UART counts as dead. A byte takes 87 us at 115200 and a
- * port read at most a few us, so the reads take as long as several hundred bytes. */
+/* The number of reads of LSR before the UART counts as dead. A byte takes 87 us at 115200, and a
+ * port read takes at most a few us. So all the reads take as long as sending several hundred
+ * bytes. */
 #define WAIT_READS 50000
 
 static uint16_t uart; /* I/O port, 0: none */
