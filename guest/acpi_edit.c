@@ -49,8 +49,8 @@ static bool is_kept_processor(uint32_t apic_id, const struct guest_processors *k
     return false;
 }
 
-/* Returns true if at least one processor is left. If a damaged entry ends the walk, the table is
- * cut there, because an operating system that reads on would find processors that are still
+/* Returns true if at least one processor stays enabled. If a damaged entry ends the walk, the table
+ * is cut there, because an operating system that reads on would find processors that are still
  * enabled. */
 static bool disable_other_processors(struct acpi_madt *madt, const struct guest_processors *kept)
 {
@@ -80,8 +80,8 @@ static void redirect_reset_register(struct acpi_fadt *fadt, uint64_t doorbell)
 }
 
 /* Points every entry for a table with this signature to `new`, or removes the entry if `new` is 0.
- * Returns false if the writes did not take effect, because tables can lie in write-protected
- * memory. */
+ * Tables can lie in write-protected memory. So this function checks the writes, and returns false
+ * if they did not take effect. */
 static bool replace_list_entries(const struct acpi_list *list, const char *signature, uint64_t new)
 {
     uint32_t kept = 0;
@@ -139,7 +139,7 @@ struct guest_acpi_result guest_acpi_edit(uint64_t rsdp, const struct guest_proce
         return result;
     if (madt != NULL) {
         memcpy(next, madt, madt->length);
-        /* A MADT without any processor would be worse than the firmware's. */
+        /* A MADT without any processor would be worse than the firmware's MADT. */
         result.processors_limited = disable_other_processors((struct acpi_madt *)next, kept) &&
                                     replace_table(rsdp, (struct acpi_header *)next);
         next += align_for_copy(madt->length);

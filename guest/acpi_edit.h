@@ -14,14 +14,15 @@
 uint64_t guest_acpi_size(uint64_t rsdp);
 
 struct guest_acpi_result {
-    /* The MADT copy is in place and enables at least one of `kept` and no other processor. */
+    /* The MADT copy is in place. It enables at least one processor of `kept`, and no others. */
     bool processors_limited;
     bool reset_watched; /* the FADT copy is in place and names the doorbell */
 };
 
-/* Copies MADT and FADT into `area` and edits the copies. Points XSDT and RSDT at the copies, in
- * place. Disables every processor that is not among `kept`. The reset register, if there is one,
- * becomes a byte of memory at `doorbell`. Call this function only past the point of no return. */
+/* Copies MADT and FADT into `area` and edits the copies. Changes XSDT and RSDT in place, so that
+ * they point to the copies. Disables every processor that is not among `kept`. The reset register,
+ * if there is one, becomes a byte of memory at `doorbell`. Call this function only past the point
+ * of no return. */
 struct guest_acpi_result guest_acpi_edit(uint64_t rsdp, const struct guest_processors *kept,
                                          uint64_t doorbell, void *area, uint64_t area_size);
 

@@ -68,7 +68,7 @@ static uint32_t e820_type(const struct efi_descriptor *d)
 
     if (is_usable_efi_type(d->type))
         return d->attribute & EFI_ATTRIBUTE_SPECIFIC_PURPOSE ? E820_SOFT_RESERVED : E820_RAM;
-    /* reserved memory, runtime services, MMIO and unknown types are reserved */
+    /* reserved memory, runtime services, MMIO and unknown types become E820_RESERVED */
     return d->type < sizeof(types) && types[d->type] != 0 ? types[d->type] : E820_RESERVED;
 }
 

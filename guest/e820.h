@@ -36,7 +36,7 @@ static inline uint64_t e820_entries_max(uint64_t descriptors, uint64_t overlays)
     return 2 * (descriptors + overlays);
 }
 
-/* Turns every descriptor of usable memory that touches one of the ranges into reserved memory in
- * the UEFI map itself. Linux reads the UEFI map, too, and takes its kernel's new place from
- * there. */
+/* Changes the UEFI map itself: every descriptor of usable memory that touches one of the ranges
+ * becomes reserved memory. Linux reads the UEFI map, too, and takes the kernel's new place from
+ * this map. */
 void efi_map_hide(struct efi_map *map, const struct range *ranges, uint64_t count);

@@ -138,8 +138,8 @@ static void set_screen_info(struct screen_info *s, const struct framebuffer *fb)
     if (fb->base == 0)
         return;
     uint32_t line = fb->pixels_per_line * (uint32_t)sizeof(uint32_t);
-    /* Linux skips its list of known machines, because these numbers come from firmware and are
-     * better. */
+    /* VIDEO_CAPABILITY_SKIP_QUIRKS makes Linux skip its list of known machines, because the numbers
+     * here come from firmware and are better than that list. */
     *s = (struct screen_info){
         .orig_video_isVGA = VIDEO_TYPE_EFI_FRAMEBUFFER,
         .lfb_width = (__u16)fb->width,

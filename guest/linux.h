@@ -52,7 +52,7 @@ struct guest_entry {
 
 /* Puts the kernel into guest_kernel, and everything that the kernel is told into guest_setup. Edits
  * the ACPI tables so that they name `processors`, and fills *entry. Runs after boot services have
- * ended, on page tables that map all of that memory to itself. Logs what the guest gets. Returns
- * false if something went wrong, with the reason in *r. */
+ * ended. The page tables must map all memory that this function touches to itself. Logs what the
+ * guest gets. Returns false if something went wrong, with the reason in *r. */
 bool linux_load(const struct boot_info *bi, const struct guest_processors *processors,
                 struct guest_entry *entry, struct refusal *r);
