@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Walks the ACPI tables. Trusts no length before checking it. The walk accepts the tables that
- * Linux accepts, and Linux does not check checksums. If the walk rejected a table that the guest
- * then uses, a processor in that table would run outside VMX operation. (ACPI specification, "Root
+ * Walks the ACPI tables. Checks each length before using it. The walk accepts the tables that Linux
+ * accepts, and Linux does not check checksums. If the walk rejected a table that the guest then
+ * uses, a processor in that table would run outside VMX operation. (ACPI specification, "Root
  * System Description Pointer" and "System Description Table Header".)
  */
 #include "lib/acpi.h"

@@ -19,7 +19,7 @@ struct acpi_rsdp {
     char signature[8]; /* "RSD PTR " */
     uint8_t checksum;  /* of the first 20 bytes */
     char oem_id[6];
-    uint8_t revision; /* 0: the fields below do not exist */
+    uint8_t revision; /* 0: the fields from `length` on do not exist */
     uint32_t rsdt;    /* physical address */
     uint32_t length;
     uint64_t xsdt; /* physical address */
@@ -211,35 +211,36 @@ struct acpi_list {
 uint8_t acpi_checksum(const void *table, uint64_t length);
 /* Sets the header's checksum. */
 void acpi_set_checksum(struct acpi_header *table);
-/* Returns the table at `address` if it has the signature (NULL: any) and `least` to ACPI_TABLE_MAX
- * bytes, otherwise NULL. The table's checksum may be wrong. */
+/* Returns the table at `address` if it has this signature and a length from `least` to
+ * ACPI_TABLE_MAX bytes, otherwise NULL. With `signature` NULL, any signature will do. The table's
+ * checksum may be wrong. */
 struct acpi_header *acpi_validate_table(uint64_t address, const char *signature, uint64_t least);
 /* Each reads one of the lists that the RSDP names. Returns false if that list does not exist. */
 bool acpi_read_xsdt(uint64_t rsdp, struct acpi_list *list);
 bool acpi_read_rsdt(uint64_t rsdp, struct acpi_list *list);
 uint64_t acpi_get_table_address(const struct acpi_list *list, uint32_t index);
-/* Overwrites one entry. The caller has to seal the list afterwards. */
+/* Overwrites one entry. The caller has to set the list's checksum afterwards. */
 void acpi_set_table_address(const struct acpi_list *list, uint32_t index, uint64_t address);
 /* Returns the first table with this signature in the XSDT, or in the RSDT if there is no XSDT.
  * Returns NULL if there is no such table. */
 struct acpi_header *acpi_find_table(uint64_t rsdp, const char *signature, uint64_t least);
 
-/* Returns the MADT entry after `entry` (NULL: the first), or NULL at the end of the MADT or if an
- * entry's length does not fit. */
+/* Returns the MADT entry after `entry`, or the first entry if `entry` is NULL. Returns NULL at the
+ * end of the MADT, and if an entry's length does not fit. */
 struct acpi_madt_entry *acpi_madt_next(struct acpi_madt *madt, struct acpi_madt_entry *entry);
 
 /* Returns true if the entry is an enabled processor of any of the three kinds, and puts its APIC ID
  * into *apic_id. A processor that is only "online capable" does not exist yet. */
 bool acpi_madt_read_processor(const struct acpi_madt_entry *entry, uint32_t *apic_id);
-/* Disables a processor's entry and removes its ID, because Linux keeps room for a disabled
- * processor that has an ID, and the DSDT's _MAT could bring that processor back. The mailbox's
- * entry becomes an OEM entry, because no processor waits in firmware any more: processors start by
- * INIT and SIPI. */
+/* Disables a processor's entry and removes the processor's ID. Linux keeps room for a disabled
+ * processor that has an ID, and the DSDT's _MAT could bring that processor back. The entry of the
+ * wakeup mailbox (ACPI_MADT_MP_WAKEUP) becomes an OEM entry, because no processor waits in firmware
+ * any more: processors start by INIT and SIPI. */
 void acpi_madt_disable_processor(struct acpi_madt_entry *entry);
 
-/* Returns the DSDT that the FADT names, or NULL for none. lib/acpi_sleep.c */
+/* lib/acpi_sleep.c: returns the DSDT that the FADT names, or NULL if there is none. */
 struct acpi_header *acpi_find_dsdt(uint64_t rsdp);
-/* With `facts`, fills s5_type from the DSDT and the SSDTs if they define \_S5. With NULL, renames
- * \_S1, \_S2, \_S3 and \_S4 in place, so that S5 is the only sleep state that an operating system
- * knows. lib/acpi_sleep.c */
+/* lib/acpi_sleep.c: if `facts` is not NULL, fills s5_type from the DSDT and the SSDTs if they
+ * define \_S5. If `facts` is NULL, renames \_S1, \_S2, \_S3 and \_S4 in place, so that S5 is the
+ * only sleep state that an operating system knows. */
 void acpi_read_sleep_states(uint64_t rsdp, struct acpi_facts *facts);

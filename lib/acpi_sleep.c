@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Finds sleep states in AML by their names. Reads what S5 writes to the PM1 control registers, and
- * hides the other states from the guest. AML is not interpreted: the code looks for names that
- * NameOp defines, as every compiler encodes them. (ACPI specification, "System \_Sx states", "AML
- * Grammar".)
+ * Finds sleep states in AML by their names. Reads the values that enter S5 when they are written to
+ * the PM1 control registers, and hides the other states from the guest. AML is not interpreted: the
+ * code looks for names that NameOp defines, in the encoding that every compiler uses. (ACPI
+ * specification, "System \_Sx states", "AML Grammar".)
  */
 #include "lib/acpi.h"
 
@@ -13,7 +13,8 @@
 #define AML_PACKAGE_LENGTH_SHIFT 6 /* shift to the number of further bytes of a PkgLength */
 #define LONGEST 14                 /* bytes from the name to the end of the second value */
 
-/* A small integer follows a prefix, or is ZeroOp or OneOp, whose opcodes equal their values. */
+/* A small integer is either a byte after a prefix, or ZeroOp or OneOp. The opcodes of these two
+ * equal their values. */
 static void read_sleep_types(const uint8_t *aml, uint8_t type[2])
 {
     if (*aml++ != AML_PACKAGE_OP)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A refusal says why PMUvisor will not start. It is one clear line and the kind of trouble, which
- * is handed back to firmware. Every check up to the point of no return fills a refusal instead of
- * printing.
+ * A refusal says why PMUvisor will not start. It consists of one clear line and the kind of
+ * trouble. Firmware gets the kind as a status. Every check up to the point of no return fills a
+ * refusal instead of printing.
  */
 #pragma once
 
