@@ -49,7 +49,8 @@ uint32_t apic_id_read(void)
     return cpuid(1, 0).ebx >> XAPIC_ID_SHIFT;
 }
 
-/* Returns false if a send is still under way. That send would be lost if another overwrote it. */
+/* Returns false if a send is still under way. That send would be lost if another send overwrote the
+ * ICR. */
 static bool wait_for_icr_idle(const volatile uint32_t *icr_low)
 {
     for (unsigned i = 0; i < ICR_IDLE_READS; i++)
@@ -66,7 +67,7 @@ bool apic_send(uint32_t apic_id, uint32_t command)
         return false;
     if (base & APIC_BASE_EXTD) {
         /* The receiver must see earlier stores, but this WRMSR does not wait for them. The fences
-         * make it wait (SDM Vol. 3, "MSR Access in x2APIC Mode"). */
+         * make the WRMSR wait (SDM Vol. 3, "MSR Access in x2APIC Mode"). */
         __asm__ volatile("mfence; lfence" : : : "memory");
         wrmsr(X2APIC_ICR, (uint64_t)apic_id << X2APIC_DESTINATION_SHIFT | command);
         return true;

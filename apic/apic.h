@@ -25,12 +25,13 @@ void apic_write(uint32_t offset, uint32_t value);
  *
  * In xAPIC mode, the guest may have written the destination (ICR, high half) and not yet sent. So
  * apic_send() restores the destination. The guest may notice that the ICR's low half reads back as
- * this command. In x2APIC mode, the whole ICR does. SDM Vol. 3, "Interrupt Command Register
- * (ICR)". */
+ * this command. In x2APIC mode, the whole ICR reads back as this command. SDM Vol. 3, "Interrupt
+ * Command Register (ICR)". */
 bool apic_send(uint32_t apic_id, uint32_t command);
 
-/* Returns whether the local APIC is enabled, globally and by software (SVR bit 8). Otherwise LVTPC
- * cannot be unmasked (SDM Vol. 3, "Local APIC State After It Has Been Software Disabled"). */
+/* Returns whether the local APIC is enabled, globally and by software (SVR bit 8). While the local
+ * APIC is disabled, LVTPC cannot be unmasked (SDM Vol. 3, "Local APIC State After It Has Been
+ * Software Disabled"). */
 bool apic_is_software_enabled(void);
 
 /* Read and write LVTPC, the whole register. SDM Vol. 3, "Local Vector Table". */
@@ -38,21 +39,21 @@ uint32_t apic_lvtpc_read(void);
 void apic_lvtpc_write(uint32_t value);
 
 /* Sends `command` to all processors except this one, whatever the guest has done with this
- * processor's local APIC. For the end of the machine. */
+ * processor's local APIC. Used when the machine ends. */
 void apic_send_others(uint32_t command);
 
 /* Sends this processor an NMI, addressed by ID because the shorthand "self" is invalid for NMIs. */
 bool apic_send_self_nmi(void);
 
-/* Does what an INIT does to the local APIC, as far as software can. It leaves out the interrupts
- * that wait in the IRR, and the ESR. SDM Vol. 3, "Local APIC State After an INIT Reset
+/* Does what an INIT does to the local APIC, as far as software can. Does not change the ESR or the
+ * interrupts that wait in the IRR. SDM Vol. 3, "Local APIC State After an INIT Reset
  * ("Wait-for-SIPI" State)". */
 void apic_set_init_state(void);
-/* Does the first step of such an INIT in one write. Afterwards, none of the local APIC's own
- * sources sends anything. */
+/* Disables the local APIC by software, in one write. This is the first step of such an INIT.
+ * Afterwards, none of the local APIC's own sources sends anything. */
 void apic_software_disable(void);
 
 /* Starts a processor at `page` below 1 MiB by INIT and two SIPIs. The started processor sets
- * *started. Waits for that for at most one second. Leaves a processor that does not start in
- * wait-for-SIPI state. SDM Vol. 3, "Typical BSP Initialization Sequence". */
+ * *started. This function waits at most one second for *started. If the processor does not start,
+ * it is left in wait-for-SIPI state. SDM Vol. 3, "Typical BSP Initialization Sequence". */
 bool apic_start_processor(uint32_t apic_id, uint64_t page, const volatile bool *started);
