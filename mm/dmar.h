@@ -18,5 +18,5 @@ struct dmar {
 };
 
 /* Reads a DMAR table whose header and checksum are right. Returns false if the table is damaged,
- * has no unit, or has more entries than *d has room for. Then *d must not be used. */
+ * has no unit, or has more entries than *d has room for. After false, *d must not be used. */
 bool dmar_read(const void *table, struct dmar *d);

@@ -7,8 +7,8 @@
  * The map is built once, before the first VM entry, and never changes. So no page changes its size
  * or type while a translation of the page is cached. Some processors raise a machine check on a
  * page-size change (erratum "Machine Check Error on Page Size Change"). That machine check cannot
- * come from this map. A guest kernel can provoke it by its own page tables exactly as it can on the
- * bare machine.
+ * come from this map. A guest kernel can provoke the machine check by its own page tables, exactly
+ * as on the bare machine.
  */
 #include <stddef.h>
 
@@ -21,7 +21,7 @@
 #define REACH_MIN (4ULL << 30)        /* all that 32-bit devices can occupy */
 #define REACH_2M_PAGES (512ULL << 30) /* costs 2 MiB of tables */
 
-/* One run over the map, for real or only to count the tables. */
+/* One run over the map. The run either builds the tables or only counts them. */
 struct walk {
     const struct ept_request *q;
     uint64_t reach;
@@ -104,7 +104,7 @@ static bool fill_table(struct walk *w, uint64_t *table, unsigned level, uint64_t
             continue;
         one_type = uniform || mtrr_lookup_type(w->q->mtrr, address, size, &type);
         if (!one_type)
-            type = MEMORY_UC; /* a 4 KiB page has one type, unless it lies past MAXPHYADDR */
+            type = MEMORY_UC; /* matters only past MAXPHYADDR: other 4 KiB pages have one type */
         if (level == 1 || (hidden == OVERLAP_NONE && one_type && size == span &&
                            is_page_size_allowed(w, address, level))) {
             /* The type is not forced, so the guest's own PAT still applies on top. */
@@ -149,9 +149,9 @@ uint64_t ept_build(const struct ept_request *q)
 }
 
 /* Counts the tables of the map without hidden ranges. Reads only hidden_count, not the hidden
- * ranges themselves: the pool is a hidden range, and is not placed yet when the caller asks for its
- * size. A hidden range needs more tables only if one of its ends falls inside a large page. The
- * pages between its ends need no more tables. */
+ * ranges themselves: the pool is a hidden range, and the caller asks for the pool's size before it
+ * places the pool. A hidden range needs more tables only if one of its ends falls inside a large
+ * page. The pages between its ends need no more tables. */
 uint64_t ept_pages_needed(const struct ept_request *q)
 {
     struct walk w = {.q = q, .reach = ept_get_address_limit(q), .count_only = true};

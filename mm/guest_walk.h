@@ -12,9 +12,9 @@
  * The caller reads these bytes before the next call. NULL: the guest has no memory there. */
 typedef const void *(*guest_memory)(void *context, uint64_t address);
 
-/* Translates `linear`; `levels` is 4 or 5 (CR4.LA57). Rights are not checked, and no accessed or
- * dirty bit is set, because the address is meant to be one that the processor itself has just used.
- * Returns false if the address is not mapped or not canonical, if the processor would refuse an
- * entry, or if an entry cannot be read. */
+/* Translates `linear`; `levels` is 4 or 5 (CR4.LA57). Call this function for an address that the
+ * processor itself has just used. So the function does not check rights, and sets no accessed or
+ * dirty bit. Returns false if the address is not mapped or not canonical, if the processor would
+ * refuse an entry, or if an entry cannot be read. */
 bool guest_walk(uint64_t cr3, unsigned levels, uint64_t linear, guest_memory memory, void *context,
                 uint64_t *physical);

@@ -10,7 +10,7 @@
 #include "mm/paging.h"
 
 /* A and D are set beforehand, so that the processor never writes to the tables. Upper levels allow
- * everything, so the leaf alone decides. */
+ * every access, so the leaf alone decides. */
 #define TABLE_FLAGS (PTE_P | PTE_RW | PTE_A)
 
 /* PCD and PWT together select PAT entry 3, which is UC after reset and in every firmware and OS
@@ -28,7 +28,7 @@ static uint64_t *table_of_entry(uint64_t entry)
 }
 
 /* Returns the lowest-level entry that translates `address`. With `create`, adds missing tables.
- * NULL: a table is missing, or no page is left for one. */
+ * NULL: a table is missing, or no page is left for a new table. */
 static uint64_t *find_leaf_entry(uint64_t root, uint64_t address, bool create)
 {
     uint64_t *table = table_of_entry(root);

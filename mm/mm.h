@@ -30,17 +30,17 @@ bool host_paging_map(uint64_t root, struct range range, enum host_access access)
 /* Unmaps a page, to make a guard page. */
 void host_paging_unmap(uint64_t root, uint64_t address);
 
-/* A page of the hypervisor's address space that can be turned to any physical page, read-only. */
+/* A page of the hypervisor's address space that can show any physical page, read-only. */
 struct host_window {
-    const void *page;  /* address of the window; mapped after the first turn */
-    uint64_t physical; /* the page that the window shows; HOST_WINDOW_SHUT before the first turn */
+    const void *page;  /* address of the window; mapped after host_window_map() */
+    uint64_t physical; /* the page that the window shows; at first HOST_WINDOW_SHUT */
     uint64_t *entry;   /* the window's lowest-level entry in the page tables */
 };
 #define HOST_WINDOW_SHUT (~0ULL)
 /* Takes a page of the pool for the window. False: out of pages. */
 bool host_window_new(uint64_t root, struct host_window *window);
-/* Turns the window to the page at `physical`, an address that the processor has (below
- * 2^MAXPHYADDR). The caller flushes window->page (INVLPG). */
+/* Makes the window show the page at `physical`, which must be below 2^MAXPHYADDR. The caller
+ * flushes window->page (INVLPG). */
 void host_window_map(struct host_window *window, uint64_t physical);
 
 /* ---- memory types (SDM Vol. 3, "Memory Type Range Registers (MTRRs)") ---- */

@@ -44,7 +44,7 @@ void mtrr_read(struct mtrr_state *m)
         m->fixed[i] = rdmsr(fixed_msr[i]);
     m->variable_count = m->capability & MTRRCAP_VCNT;
     if (m->variable_count > MTRR_VARIABLE_MAX)
-        m->variable_count = MTRR_VARIABLE_MAX; /* the MSR indices end at this number, too */
+        m->variable_count = MTRR_VARIABLE_MAX; /* no MSR index exists for further pairs */
     for (uint32_t i = 0; i < m->variable_count; i++) {
         m->variable[i].base = rdmsr(IA32_MTRR_PHYSBASE0 + 2 * i);
         m->variable[i].mask = rdmsr(IA32_MTRR_PHYSMASK0 + 2 * i);
@@ -70,8 +70,8 @@ static enum memory_type combine_types(enum memory_type a, enum memory_type b)
                                                                                     : MEMORY_UC;
 }
 
-/* Adds one more part of a range. Returns false if its type differs from that of the earlier
- * parts. */
+/* Adds one more part of a range. Returns false if the part's type differs from the type of the
+ * earlier parts. */
 #define NOTHING_SEEN (-1)
 static bool merge_uniform_type(int *so_far, enum memory_type type)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The page allocator: hands out the pool from its low end upwards and never takes a page back.
- * Touches nothing but the pool. Used while the processors start, one after the other. But a
- * processor that was given up as lost may arrive late, so allocation is atomic.
+ * Touches only the pool. Used while the processors start, one after the other. But a processor that
+ * was given up as lost may arrive late, so allocation is atomic.
  */
 #include <stddef.h>
 

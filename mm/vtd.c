@@ -5,13 +5,13 @@
  * Translation Caches".)
  *
  * All devices of all units share one context table, which names the guest's EPT. Second-level
- * entries of legacy mode have R, W, page size and address in the same bits as EPT entries. They
- * ignore execute permission and memory type (bits 2 and 6:3). Some bits are reserved in one of the
- * two formats, among them SNP (11) and TM (62). These bits are clear in every entry that mm/ept.c
- * makes. The other differences do no harm. The EPT may leave out a local APIC's page, but that page
- * is never looked up, because 0xfeexxxxx is the interrupt address range. The units' own registers
- * are kept from devices as well as from the guest. (VT-d specification, "Second-Level Paging
- * Entries", "Interrupt Address Range".)
+ * entries of legacy mode have R, W, page size and address in the same bits as EPT entries.
+ * Second-level entries ignore execute permission and memory type (bits 2 and 6:3). Some bits are
+ * reserved in one of the two formats, among them SNP (11) and TM (62). These bits are clear in
+ * every entry that mm/ept.c makes. The other differences do no harm. The EPT may leave out a local
+ * APIC's page, but that page is never looked up, because 0xfeexxxxx is the interrupt address range.
+ * The units' own registers are kept from devices as well as from the guest. (VT-d specification,
+ * "Second-Level Paging Entries", "Interrupt Address Range".)
  *
  * This mode blocks requests with a PASID and requests that a device has translated itself (context
  * entry, TT 0).
@@ -28,7 +28,7 @@
 
 #define WAIT_READS 10000000 /* a few seconds; the specification sets no limit */
 #define TABLE_PAGES 3       /* root table, context table, queue */
-/* The status goes into the last word of the queue's page, which the commands leave free */
+/* A wait command's status goes into the last word of the queue's page, which holds no command */
 #define QUEUE_STATUS_WORD (TABLE_ENTRIES - 1)
 #define ENTRY_WORDS 2
 
@@ -155,7 +155,8 @@ static bool issue_command(uint64_t unit, uint32_t bit, bool on, bool done)
     return wait_for_register(unit + VTD_GSTS, bit, done ? bit : 0);
 }
 
-/* Uses the queue, which all units have. Version 5 is the last with invalidation by registers. */
+/* Uses the queue, because all units have a queue. Version 5 is the last version with invalidation
+ * by registers. */
 static bool invalidate_caches(uint64_t unit, uint64_t *queue, uint64_t cap)
 {
     uint64_t status = (uint64_t)(uintptr_t)&queue[QUEUE_STATUS_WORD];

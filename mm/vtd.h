@@ -23,8 +23,9 @@ struct vtd_plan {
     struct refusal why; /* without units, the reason why DMA cannot be contained */
 };
 
-/* Reads DMAR and the units' capabilities. Both have to be mapped. Changes nothing. `top` is the end
- * of the memory that devices must reach. Returns false if DMA cannot be contained. */
+/* Reads DMAR and the units' capabilities. The table and the units' registers have to be mapped.
+ * Changes nothing. `top` is the end of the memory that devices must reach. Returns false if DMA
+ * cannot be contained. */
 bool vtd_find_units(uint64_t rsdp, enum x2apic_use x2apic, uint64_t top, struct vtd_plan *plan);
 
 /* Returns the number of pages that vtd_start() takes from the pool. The EPT is built from `q`. */
@@ -32,6 +33,6 @@ uint64_t vtd_pages_needed(const struct vtd_plan *plan, const struct ept_request 
 
 /* Makes all units translate by the EPT itself. If a unit lacks a page size that the EPT uses, all
  * units translate by a separate map that hides the same memory. Takes over units that firmware has
- * turned on. Neither map may change afterwards. Logs whether DMA is contained now, and if not, why
- * not. One possible reason is that a unit did not do as it was told. */
+ * turned on. Neither map may change afterwards. Logs whether DMA is contained now. If DMA is not
+ * contained, logs the reason, for example that a unit did not do as it was told. */
 bool vtd_start(const struct vtd_plan *plan, const struct ept_request *q, uint64_t ept_root);
