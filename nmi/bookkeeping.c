@@ -23,21 +23,21 @@ void nmi_bookkeeping_setup(struct cpu *cpu)
         nmi->unblock_mask = BLOCKING_BY_NMI;
 }
 
-/* Clears the notes that are over. NMIs are not blocked while this runs. An exit calls this function
- * once. Each call is one look.
+/* Clears the notes that are over. NMIs are not blocked while this function runs. An exit calls this
+ * function once. Each call is one look.
  *
  * FORWARDED: a guest's NMI was sent again. FRESH: the send came after the last look. The send may
  * have come in this very stay in root mode, and the NMI may still wait for the entry. So the first
- * look only clears FRESH. The second look clears FORWARDED, because between the two looks the guest
- * was entered, and then root mode took NMIs. If the guest did not get the NMI, root mode took the
- * NMI, sent it again and set FRESH again.
+ * look only clears FRESH. The second look clears FORWARDED, because the guest was entered between
+ * the two looks, and root mode has taken NMIs since. If the guest did not get the NMI, root mode
+ * took the NMI, sent it again and set FRESH again.
  *
  * OWED: a host NMI may be with the guest. The guest is done with all host NMIs when it is outside
  * its NMI handler and nobody is sending. A sender is done when apic_send() returns. In x2APIC mode,
  * however, the hardware does not confirm that the NMI has arrived by then.
  *
- * An NMI may arrive between any two lines here. If its handler forwards it, the handler sets FRESH.
- * The exchange then fails, and the loop sees FRESH. */
+ * An NMI may arrive between any two lines here. If the NMI handler forwards this NMI, the handler
+ * sets FRESH. The exchange then fails, and the loop sees FRESH. */
 static void clear_settled_notes(struct cpu *cpu)
 {
     uint32_t *notes = &cpu->nmi.notes;

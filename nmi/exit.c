@@ -43,9 +43,9 @@ bool nmi_set_passthrough(struct cpu *cpu, bool on)
         return on; /* NMI passthrough stays on */
     if (on == nmi->passthrough)
         return true;
-    /* The guest's blocking bit means the same on both sides: virtual-NMI blocking becomes NMI
-     * blocking, and vice versa. An NMI that is pending in hardware arrives after the entry either
-     * way. */
+    /* The guest's blocking bit means the same with passthrough and without: virtual-NMI blocking
+     * becomes NMI blocking, and vice versa. An NMI that is pending in hardware arrives after the
+     * entry either way. */
     nmi->passthrough = on;
     set_nmi_exiting(!on);
     nmi_bookkeeping_setup(cpu);
@@ -94,7 +94,7 @@ void exit_nmi_window(struct cpu *cpu)
     vmcs_set_primary_controls(PRIMARY_NMI_WINDOW_EXITING, false);
     if (cpu->nmi.due) {
         cpu->nmi.due = false;
-        /* The window may open after STI, where some processors do not accept an injection. */
+        /* The window may open after STI, and some processors do not accept an injection then. */
         if (cpu->blocking & BLOCKING_BY_STI)
             vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE,
                           cpu->blocking & ~(uint32_t)BLOCKING_BY_STI);

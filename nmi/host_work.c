@@ -23,7 +23,7 @@ static uint64_t execute_branches(uint64_t branches)
                      "2: jnz 1b"
                      : "+r"(branches), "=&r"(address)
                      :
-                     : "cc", "memory"); /* host_work.counting stays true throughout */
+                     : "cc", "memory"); /* "memory": `counting` stays true throughout */
     return address;
 }
 

@@ -22,9 +22,9 @@ struct host_work {
 };
 
 /* Executes the branches in root mode with one PMI every `period` branches. Then restores the
- * guest's PMU, LVTPC and NMIs. Touches the guest's branch records only if the work records
- * branches: only such work pays for them. Restores them, too. Returns false if the work was
- * refused, with a line in the log. Then nothing was done. */
+ * guest's PMU, LVTPC and NMIs. If the work records branches, also saves and restores the guest's
+ * branch records. Other work does not touch these records and does not pay for them. If the work is
+ * refused, does nothing, logs a line and returns false. */
 bool host_work_run(struct cpu *cpu, struct host_work *work);
 
 /* source.c, NMI context. Stops the host's counter at the start of an NMI. True: the counter must be

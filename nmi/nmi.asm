@@ -26,7 +26,8 @@ global nmi_entry
 nmi_entry:
     PUSH_ALL CALLER_SAVED       ; RAX first, so that it is the topmost of these nine
     cld
-    ; The processor aligned RSP to 16 and pushed 5 words. This code pushed 9: RSP is aligned again.
+    ; The processor aligned RSP to 16 and pushed 5 words. This code pushed 9 words, so RSP is
+    ; aligned again.
     lea rdi, [rsp + FRAME]
     call nmi_root
     cmp eax, NMI_RETURN_BLOCKED
@@ -52,7 +53,7 @@ return_blocked:
     mov [rax - 16], rcx
     mov rcx, [rsp + 8 * 8]      ; the interrupted RAX
     mov [rax - 24], rcx
-    mov [rsp + 8 * 8], rax      ; replaced by the interrupted RSP
+    mov [rsp + 8 * 8], rax      ; RAX's slot now holds the interrupted RSP
     POP_ALL CALLER_SAVED
     lea rsp, [rax - 24]
     pop rax

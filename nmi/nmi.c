@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * An NMI in root mode. The host's sources are asked first. An NMI that none of them claims is the
- * guest's: a PMI whose delivery took longer than the guest kept the processor (skid), or any other
- * NMI that arrived during an exit. If a source claims the NMI, a guest's NMI may have merged with
- * it (nmi_may_include_guest_nmi() has the evidence).
+ * guest's: a PMI that was delivered only after the guest had exited (skid), or any other NMI that
+ * arrived during an exit. If a source claims the NMI, a guest's NMI may have merged with it
+ * (nmi_may_include_guest_nmi() has the evidence).
  *
  * The guest's NMI is sent again, to this processor itself, while this very handler keeps NMIs
  * blocked. So the hardware holds the NMI pending. The handler leaves without IRET, so the NMI stays
  * pending. The VM entry sets NMI blocking from the guest's interruptibility state. Then the guest
  * gets the NMI as the processor itself delivers it: at once or after the guest's own IRET, after
  * MOV SS or STI, in HLT or not. (With NMI exiting on, the NMI exits at once and is injected, see
- * exit.c.) The NMI arrives once, because one NMI became one, and never nests. Another NMI in the
- * meantime merges with it, as two NMIs natively do if they arrive during one instruction: to the
- * guest, an exit is one instruction.
+ * exit.c.) The NMI arrives once, because root mode sends one NMI for each NMI that it takes. It
+ * never nests. Another NMI in the meantime merges with it, as two NMIs natively do if they arrive
+ * during one instruction: to the guest, an exit is one instruction.
  *
  * If an exit interrupts the guest's own NMI handler, root mode begins with NMIs blocked, and an NMI
  * that arrives waits in hardware. vmx_exit_with_nmi_work() (vmx/exit/exit.c) then unblocks first,
@@ -33,9 +33,10 @@
  * and reports it. On the last three instructions of a return without IRET, the stack is already
  * that of the interrupted code. An NMI there is one more NMI and does no harm.
  *
- * Limit: while the guest has the APIC globally disabled (Linux for one instruction, on its way from
- * x2APIC to xAPIC mode), an NMI comes through the processor's own pin, and nothing can be sent. An
- * NMI that arrives in root mode during that time is lost and counted as dropped.
+ * Limit: while the guest has the APIC globally disabled, an NMI comes through the processor's own
+ * pin, and nothing can be sent. An NMI that arrives in root mode during that time is lost and
+ * counted as dropped. Linux disables the APIC globally for one instruction, on its way from x2APIC
+ * to xAPIC mode.
  *
  * Rules here, in source.c, in pmu/guest_pmi.c, and in everything that they call: no fault, no lock,
  * no print, no VMREAD or VMWRITE (except as pmu/guest_pmi.c explains), no IRET.
@@ -66,7 +67,8 @@ bool nmi_may_include_guest_nmi(const struct cpu *cpu)
 
 bool nmi_forward(struct cpu *cpu)
 {
-    /* Set the note before the send, so that whichever NMI this one merges with finds the note. */
+    /* Set the note before the send. If this NMI merges with another NMI, the handler of that NMI
+     * must find the note. */
     __atomic_fetch_or(&cpu->nmi.notes, NOTE_FORWARDED | NOTE_FRESH, __ATOMIC_RELAXED);
     if (apic_send_self_nmi()) {
         cpu->nmi.forwarded++;
@@ -109,8 +111,8 @@ enum nmi_return nmi_root(const struct nmi_frame *interrupted)
         nmi->dropped++;
         return back;
     }
-    /* During host work the NMI is held, and nmi_release() sends it again at the end. Several become
-     * one. */
+    /* During host work the NMI is held, and nmi_release() sends it again at the end. Several held
+     * NMIs become one. */
     if (nmi->hold) {
         nmi->held = true;
         return back;

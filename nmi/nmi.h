@@ -46,9 +46,9 @@ enum nmi_return nmi_root(const struct nmi_frame *interrupted);
  * has raised a PMI (pmu_pmi_raised() has the evidence).
  *
  * The answer errs on the side of true. NOTE_FORWARDED stands until the second exit after the guest
- * got that NMI. A PMI's evidence stands while the guest serves the PMI. A host NMI in that time
- * gives the guest one extra NMI, which nobody raised. (LVTPC's mask bit at the exit proves nothing
- * about this, because just before the exit the PMI may have been on its way.)
+ * got the forwarded NMI. A PMI's evidence stands while the guest serves the PMI. A host NMI in that
+ * time gives the guest one extra NMI, which nobody raised. (LVTPC's mask bit at the exit proves
+ * nothing about this, because just before the exit the PMI may have been on its way.)
  *
  * The answer is false, and an NMI is lost, in two cases. In the first case, an NMI for the guest
  * that is no PMI merges with a host NMI. In the second case, an NMI for the guest that was sent
@@ -56,8 +56,8 @@ enum nmi_return nmi_root(const struct nmi_frame *interrupted);
 bool nmi_may_include_guest_nmi(const struct cpu *cpu);
 
 /* Sends an NMI for the guest to this processor itself, so that hardware holds the NMI for the
- * guest. Sets the notes of such an NMI. Returns false if the local APIC could not send. Then the
- * NMI is lost (counted as dropped). */
+ * guest. Sets the notes of a forwarded NMI. Returns false if the local APIC could not send. Then
+ * the NMI is lost (counted as dropped). */
 bool nmi_forward(struct cpu *cpu);
 
 /* ---- source.c: who may have raised the NMI that arrived, and how it is answered ---- */
@@ -65,8 +65,9 @@ bool nmi_forward(struct cpu *cpu);
 /* Says how an NMI from a source was found. */
 enum nmi_found { FOUND_IN_ROOT, FOUND_LATE, FOUND_RETURNED };
 
-/* Asks each of this processor's sources and handles those that are pending. Returns their number.
- * `rip` is the interrupted instruction; `in_root` says whether root mode was interrupted. */
+/* Asks each of this processor's sources and handles the pending sources. Returns the number of
+ * pending sources. `rip` is the interrupted instruction; `in_root` says whether root mode was
+ * interrupted. */
 unsigned nmi_claim(struct cpu *cpu, enum nmi_found found, uint64_t rip, bool in_root);
 
 /* The port of the platform's NMIs (chipset data books, "NMI Status and Control Register"). */
@@ -117,7 +118,7 @@ static inline bool nmi_has_exit_work(const struct cpu *cpu)
 }
 
 /* Called when notes are set. Answers requests whose NMI the guest took, clears notes that are over,
- * and logs. If the options say so, root mode has been unblocked before. */
+ * and logs. If the options say so, the caller has already unblocked root mode. */
 void nmi_process_notes(struct cpu *cpu);
 
 /* Called when the guest hands back an NMI that none of its handlers claims. Answers the host's

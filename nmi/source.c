@@ -6,9 +6,9 @@
  * A request from another processor consists of two notes. The sender sets "asked" before it sends
  * the NMI. Whoever takes the request's NMI answers the request. "Sending" stands until the ICR has
  * done its work. If "asked" still stands without "sending" while root mode takes NMIs, the
- * request's NMI has come, and the guest took it. Without "sending", the check after an exit could
- * answer a request whose NMI is still on its way. That NMI would then reach the guest, where nobody
- * claims it.
+ * request's NMI has come, and the guest took it. If the note "sending" did not exist, the check
+ * after an exit could answer a request whose NMI is still on its way. That NMI would then reach the
+ * guest, where nobody claims it.
  */
 #include "nmi/nmi.h"
 
@@ -17,9 +17,9 @@
 
 #define HANDLER_BRANCHES 1 /* the counter sees only the NMI handler's IRET (nmi/nmi.asm) */
 
-/* Removes the request in one atomic step, because an NMI may arrive at any point. An NMI in hand
- * answers any request. The check after an exit answers only a request whose NMI has come and
- * gone. */
+/* Removes the request in one atomic step, because an NMI may arrive at any point. An NMI that is
+ * being handled answers any request. The check after an exit answers only a request whose NMI has
+ * come and gone. */
 static bool backtrace_claim(struct cpu *cpu, enum nmi_found found)
 {
     const uint32_t asked = NOTE_ASKED(SOURCE_BACKTRACE), sending = NOTE_SENDING(SOURCE_BACKTRACE);
@@ -76,9 +76,9 @@ bool host_work_pause(const struct cpu *cpu)
 }
 
 /* A PMI arrives some time after the overflow. When it arrives, it masks LVTPC and freezes the
- * counter. So while LVTPC is not masked, the NMI at hand is another one and must leave the overflow
- * alone. If that NMI claimed the overflow, nobody would claim the PMI's own NMI, and the guest
- * would get the PMI's own NMI.
+ * counter. So if LVTPC is not masked, the NMI being handled is not this PMI, and must leave the
+ * overflow alone. If that NMI claimed the overflow, nobody would claim the PMI when it arrives, and
+ * the guest would get it.
  *
  * LVTPC may also be masked by a late guest PMI, whose overflow the guest has dealt with. That PMI
  * freezes the host's counter as well. This function undoes mask and freeze in either case. But the

@@ -9,8 +9,8 @@ section .text
 
 %include "offsets.inc"
 
-; void nmi_unblock(void): executes an IRET to its own return address. Root mode always has these CS
-; and SS.
+; void nmi_unblock(void): executes an IRET to its own return address. In root mode, CS is always
+; ROOT_CS and SS is always ROOT_DS.
 global nmi_unblock
 nmi_unblock:
     pop rax
