@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Branch records for host work: the architectural ones if the processor has them, otherwise those
- * of a ring with a top (big cores from Nehalem on). The full switch (pmu_context.c) takes care of
- * the guest's records. SDM Vol. 3, "Last Branch Records" and "Last Branch, Interrupt, and Exception
- * Recording".
+ * Branch records for host work: architectural records if the processor has them, otherwise the
+ * records in a ring with a top (MSR_LASTBRANCH_TOS; big cores from Nehalem on). The full switch
+ * (pmu_context.c) takes care of the guest's records. SDM Vol. 3, "Last Branch Records" and "Last
+ * Branch, Interrupt, and Exception Recording".
  */
 #include "pmu/pmu.h"
 #include "vmx/root/fault.h"

@@ -7,7 +7,7 @@
  * field:
  * - The flags come back with the interrupted context.
  * - An access that succeeds leaves the VM-instruction error as it was. These accesses succeed,
- *   because setup has touched the fields and the VMCS is current while a guest is started
+ *   because setup has touched the fields, and the VMCS is current while `guest_started` is true
  *   (vmx/start/machine.c, vmx/start/bring_up.c).
  * - All operands are registers.
  * - If root mode itself reads one of these fields and writes it back (nmi_release()), an NMI in

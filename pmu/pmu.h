@@ -71,15 +71,15 @@ bool pmu_is_rdpmc_user_disabled(uint32_t counter);
 uint64_t pmu_get_global_ctrl(const struct cpu *cpu);
 void pmu_set_global_ctrl(struct cpu *cpu, uint64_t value);
 
-/* The MSR-store list leaves the guest's GLOBAL_CTRL in memory. If that value has changed after an
- * exit was handled, vmx/exit/entry.asm calls this function, because the VMCS has to load the new
- * value. */
+/* The MSR-store list leaves the guest's GLOBAL_CTRL in memory. After an exit was handled,
+ * vmx/exit/entry.asm checks whether that value has changed. If so, entry.asm calls this function,
+ * because the VMCS has to load the new value. */
 void pmu_reload_global_ctrl(struct cpu *cpu);
 
 /* ---- branch_records.c: branch records for host work ---- */
 
-/* Finds this processor's branch records, architectural or not. The records are off then. Returns
- * NULL if the processor has no records that this file knows. */
+/* Finds this processor's branch records, architectural or not. The records stay off. Returns NULL
+ * if the processor has no records that this file knows. */
 const struct branch_records *branch_records_find(void);
 /* Returns the number of current records of a branch at this address. */
 unsigned branch_records_count(const struct branch_records *records, uint64_t address);
@@ -113,16 +113,16 @@ bool pmu_pmi_raised(const struct cpu *cpu);
  * root mode, so any moment before the entry is as good as the moment of the PMI. Must not be called
  * while another user has the PMU.
  *
- * Leaves out counters before version 4. Their freeze clears GLOBAL_CTRL, but the code that the NMI
- * interrupts may be about to write GLOBAL_CTRL's value to the VMCS. (Linux does not ask for this
- * freeze.) Does not see PMIs that LVTPC delivers as interrupts. */
+ * Does not freeze counters before version 4. Their freeze clears GLOBAL_CTRL, but the code that the
+ * NMI interrupts may be about to write GLOBAL_CTRL's value to the VMCS. (Linux does not ask for
+ * this freeze.) Does not see PMIs that LVTPC delivers as interrupts. */
 void pmu_freeze_as_guest(const struct cpu *cpu);
 
 /* ---- pmu_context.c: the whole state of a PMU, switched between two users of it: the guest and the
  * host, or two guests. Thesis, section 3.1 (sched_out and sched_in). ---- */
 
-/* One user's registers, in the order of this processor's list. GLOBAL_CTRL is not among them,
- * because it is in the VMCS for a guest, and 0 in root mode outside host work. */
+/* One user's registers, in the order of this processor's list. GLOBAL_CTRL is not among these
+ * registers: for a guest it is in the VMCS, and in root mode it is 0 outside host work. */
 struct pmu_context {
     uint64_t value[PMU_CONTEXT_MAX]; /* values of the registers in the list */
     uint64_t status;                 /* IA32_PERF_GLOBAL_STATUS */
@@ -135,8 +135,8 @@ bool pmu_context_setup(struct cpu *cpu);
 /* Saves the registers to *from and loads *to, with one RDMSR and one WRMSR for each register.
  * Clears status first and sets it last. GLOBAL_CTRL is 0 before and after. Without `whole`,
  * switches only the registers that counting needs. The buffer's registers and about a hundred
- * branch records then keep the other user's values. So a user who neither samples precisely nor
- * records branches does not pay for them. */
+ * branch records then keep the other user's values. So only a user who samples precisely or records
+ * branches pays for these registers. */
 void pmu_context_switch(struct cpu *cpu, struct pmu_context *from, const struct pmu_context *to,
                         bool whole);
 

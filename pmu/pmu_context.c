@@ -67,9 +67,9 @@ bool pmu_context_setup(struct cpu *cpu)
 }
 
 /* Two kinds of access may fault here. One is an access to records beyond IA32_LBR_DEPTH, which the
- * other user chose. The other is a write of 0 to IA32_LBR_DEPTH, which then keeps its value.
- * Without TSX, one format records bits 62:61 of a FROM as 0, but a write needs the address's sign
- * in these bits (Linux, arch/x86/events/intel/lbr.c). */
+ * other user chose. The other is a write of 0 to IA32_LBR_DEPTH, which then keeps its value. On a
+ * processor without TSX, one record format has 0 in bits 62:61 of a FROM register, but a write of
+ * the register needs the address's sign in these bits (Linux, arch/x86/events/intel/lbr.c). */
 static void switch_optional_registers(const struct pmu_registers *r, struct pmu_context *from,
                                       const struct pmu_context *to)
 {
@@ -94,7 +94,8 @@ void pmu_context_switch(struct cpu *cpu, struct pmu_context *from, const struct 
     }
     if (whole)
         switch_optional_registers(r, from, to);
-    /* Before version 4 an overflow bit cannot be restored, but the PMI that it announced can. */
+    /* Before version 4 an overflow bit cannot be restored. The PMI that it announced can be
+     * restored. */
     if (to->status != 0 && cpu->pmu.status_set)
         wrmsr(IA32_PERF_GLOBAL_STATUS_SET, to->status & ~GLOBAL_STATUS_COND_CHGD);
 }

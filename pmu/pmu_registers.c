@@ -16,7 +16,7 @@
 enum counters {
     ALL,     /* one user's state, whatever counters exist */
     GENERAL, /* `step` registers for each general counter that this processor has */
-    FIXED,   /* the same, for fixed counters */
+    FIXED,   /* `step` registers for each fixed counter that this processor has */
     NONE,    /* not a user's state, or switched by hand */
 };
 enum names {
@@ -29,7 +29,7 @@ enum names {
 
 /* The purpose of a row, in the table's order. */
 enum purpose {
-    COUNT,       /* registers that count, and those that must be off while others count */
+    COUNT,       /* registers that count, and registers that must be off while others count */
     SAMPLE,      /* only precise sampling needs them */
     RECORD,      /* branch records: they belong to debugging, so they exist without a PMU, too */
     RECORD_ARCH, /* architectural branch records, if CPUID may show them */
@@ -55,7 +55,7 @@ static const struct block {
     {COUNT, IA32_PMC_GP0_CTR, IA32_PMC_FX0_CTR - 1, GENERAL, FROM_6, PMC_STEP},
     {COUNT, IA32_PMC_FX0_CTR, IA32_PMC_FX31_LAST, FIXED, FROM_6, PMC_STEP},
     {COUNT, MSR_PERF_METRICS, MSR_PERF_METRICS, ALL, ANY, 1},
-    /* This row is for COUNT, because a host counter would otherwise write a record into the guest's
+    /* This row's purpose is COUNT. Otherwise a host counter would write a record into the guest's
      * buffer. */
     {COUNT, IA32_PEBS_ENABLE, IA32_PEBS_ENABLE, ALL, ANY, 1},
     {COUNT, MSR_PEBS_FRONTEND, MSR_PEBS_FRONTEND, ALL, ANY, 1},

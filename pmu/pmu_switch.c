@@ -62,9 +62,9 @@ static void set_msr_list_entry(struct cpu *cpu, enum pmu_list_entry entry, uint3
     cpu->pmu.host_list[entry] = (struct msr_entry){index, 0, host};
 }
 
-/* The entry loads from where the exit stored, so root mode has no work at all. A list may leave out
- * GLOBAL_CTRL at its start and PEBS_ENABLE at its end. Pointers are physical addresses here,
- * because mm/host_paging.c maps memory one to one. */
+/* The entry loads each value from the place where the exit stored it, so root mode has no work at
+ * all. A list may leave out GLOBAL_CTRL at its start and PEBS_ENABLE at its end. Pointers are
+ * physical addresses here, because mm/host_paging.c maps memory one to one. */
 static void set_msr_lists(struct cpu_pmu *pmu)
 {
     bool lists = pmu->global_ctrl == GLOBAL_CTRL_LISTS;
@@ -141,11 +141,11 @@ static bool access_pebs_enable(struct cpu *cpu, uint64_t *value, bool write)
     return true;
 }
 
-/* Architectural PEBS writes its records to this buffer by physical addresses. If VMX does not
- * translate them, PEBS bypasses the EPT (SDM Vol. 3, "Translation of Guest-Physical Addresses Used
- * by Architectural PEBS"). So the guest must be able to write each page of the buffer. The low bits
- * are the number of pages, as a power of two (Linux, arch/x86/events/intel/ds.c). The processor
- * refuses reserved values. */
+/* Architectural PEBS writes its records by physical addresses to the buffer that IA32_PEBS_BASE
+ * names. If VMX does not translate these addresses, PEBS bypasses the EPT (SDM Vol. 3, "Translation
+ * of Guest-Physical Addresses Used by Architectural PEBS"). So the guest must be able to write each
+ * page of the buffer. The low bits of `value` are the number of pages, as a power of two (Linux,
+ * arch/x86/events/intel/ds.c). The processor refuses reserved values. */
 static bool is_pebs_buffer_allowed(const struct cpu *cpu, uint64_t value)
 {
     uint64_t size = value & (PAGE_SIZE - 1), at = value - size, bytes;
@@ -157,9 +157,9 @@ static bool is_pebs_buffer_allowed(const struct cpu *cpu, uint64_t value)
     return false;
 }
 
-/* The bit is bit 37 of a general counter's event select, or bit 33 of a fixed counter's field
- * (Linux, commit "perf/x86/intel: Add support for rdpmc user disable feature"). Before version 6,
- * both bits are reserved. */
+/* The bit that disables RDPMC is bit 37 of a general counter's event select, or bit 33 of a fixed
+ * counter's field (Linux, commit "perf/x86/intel: Add support for rdpmc user disable feature").
+ * Before version 6, both bits are reserved. */
 bool pmu_is_rdpmc_user_disabled(uint32_t counter)
 {
     uint32_t n = (uint16_t)counter;
@@ -172,7 +172,7 @@ bool pmu_is_rdpmc_user_disabled(uint32_t counter)
 }
 
 /* With policy=intercept the guest's accesses to the PMU exit, and root mode performs them on the
- * hardware. Any trap-and-emulate does at least this much. The counters do not count in root
+ * hardware. Any trap-and-emulate design does at least this much. The counters do not count in root
  * mode, so they hold what the guest's instruction would have found. GLOBAL_CTRL is 0 in root mode,
  * and the guest's value lives in the VMCS or in the MSR list. SDM Vol. 3, "Performance
  * Monitoring". */
