@@ -74,7 +74,7 @@ struct boot_info {
     struct range pool;      /* the hypervisor's own memory, 2 MiB aligned; hidden from the guest */
     struct range kernel_file;  /* the bzImage as read from the volume */
     struct range initrd;       /* size 0: none */
-    struct range guest_kernel; /* the kernel will run here: init_size bytes, kernel_alignment */
+    struct range guest_kernel; /* the kernel runs here: init_size bytes, at kernel_alignment */
     struct range trampoline;   /* one page below 1 MiB that starts processors and then belongs to
                                   the guest; size 0: none */
     struct range guest_setup;  /* boot_params, command line, first page tables, GDT, ACPI copies */

@@ -3,7 +3,8 @@
  * An experiment is a folder experiments/NAME/ whose hypervisor/ is linked into pmuvisor-lab.efi. An
  * experiment may name the core, but the core never names an experiment. An experiment registers one
  * struct experiment; a row of the section "experiments" points to it. The start walks over these
- * rows, but no exit does. pmuvisor.efi has no rows. docs/adding.md walks through one experiment.
+ * rows, but no exit does. In pmuvisor.efi, the section has no rows. docs/adding.md walks through
+ * one experiment.
  */
 #pragma once
 
@@ -35,7 +36,7 @@ struct experiment {
     /* Runs on each processor before its VMCS is set up. Returns whether the processor can do what
      * the options ask for. False: *r says what is missing. */
     bool (*possible)(const struct vmx_capability *c, struct refusal *r);
-    /* Returns whether CPUID hides MONITOR and MWAIT, so that idle is HLT. */
+    /* Returns whether CPUID hides MONITOR and MWAIT, so that the guest idles by HLT. */
     bool (*hides_monitor)(void);
     /* Returns whether the start determines cpu->tsc_khz. */
     bool (*needs_tsc)(void);
@@ -44,7 +45,8 @@ struct experiment {
      * `tables` is the number of pages that the guest's own map takes. */
     uint64_t (*pages)(const struct boot_info *bi, uint64_t tables);
     /* Returns how many bytes of the pool the guest may read: whole pages, in addition to pages().
-     * reserve() is called once, before the guest's map is built, with the place of these bytes. */
+     * reserve() gets the place of these bytes. It is called once, before the guest's map is
+     * built. */
     uint64_t (*readable)(const struct boot_info *bi);
     void (*reserve)(struct range readable);
 

@@ -40,13 +40,14 @@
 /* RBX = branches (at most 2^32, and at most 2^20 periods), RCX = period (100 to 2^32), RDX = when
  * -> RAX = PMIs that the host took, RBX = branches that the host's counter counted */
 #define HYPERCALL_HOST_WORK 18
-#define HOST_WORK_AT_TICK 1 /* RDX: at the next tick, RAX = 0; the log gets the result */
+/* RDX: run the work at the next tick -> RAX = 0; the log gets the result */
+#define HOST_WORK_AT_TICK 1
 /* RDX: run the work now, with branch records on -> RCX = the number of records that come from the
  * work itself, counted when the work ends */
 #define HOST_WORK_RECORDS 2
 /* 19 to 30 are for experiments and for the test build (tests/hooks/hooks.h). */
 #define HYPERCALL_E_PERMISSION (-1L) /* CPL is not 0, and user_hypercalls=0 */
-#define HYPERCALL_E_SUPPORT (-95L)   /* this processor cannot do it */
+#define HYPERCALL_E_SUPPORT (-95L)   /* this processor cannot serve the call */
 #define HYPERCALL_E_ARGUMENT (-22L)
 #define HYPERCALL_E_STATE (-16L) /* not now: see the log */
 #define HYPERCALL_E_NUMBER (-38L)

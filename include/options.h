@@ -35,7 +35,7 @@ enum bookkeeping_step {
 #define OPTION_APPEND_MAX 2048 /* COMMAND_LINE_SIZE of Linux on x86 */
 
 struct options {
-    enum policy policy;      /* the core's; an experiment's policy is based on one of these */
+    enum policy policy;      /* the core's policy, on which an experiment's policy is based */
     const char *policy_name; /* the policy's name as the user writes it */
     uint32_t console;
     bool apic_trap;       /* apic=trap: the guest's accesses to the local APIC exit */
@@ -63,7 +63,7 @@ struct options {
 /* The values that apply on this machine, for those options where they may differ from the user's
  * choice. Derived once from options and facts (vmx/settings.h). Nobody changes them afterwards. */
 struct settings {
-    bool monitor_hidden; /* CPUID hides MONITOR and MWAIT, so idle is HLT */
+    bool monitor_hidden; /* CPUID hides MONITOR and MWAIT, so the guest idles by HLT */
     uint32_t processors; /* start at most this number, the first one included */
 };
 
@@ -88,7 +88,7 @@ struct option_row {
     enum option_kind kind;
     uint32_t offset; /* the field's offset in struct options */
     uint32_t size;   /* the field's size: for choices and numbers, that of an integer or a bool */
-    const char *wanted; /* an error message says that this is wanted */
+    const char *wanted; /* what an error message says is wanted */
     struct option_choice choices[OPTION_CHOICES_MAX];
     void *field;      /* only in an experiment's row: the field, which is not in struct options */
     uint32_t initial; /* only in an experiment's row: the field's default */

@@ -16,7 +16,7 @@
 #define VMX_BASIC_TRUE_CONTROLS BIT(55)
 
 /* IA32_VMX_MISC */
-#define VMX_MISC_TIMER_RATE BITS(4, 0) /* the timer counts when this bit of the TSC changes */
+#define VMX_MISC_TIMER_RATE BITS(4, 0) /* number of the TSC bit whose changes the timer counts */
 #define VMX_MISC_ACTIVITY_HLT BIT(6)
 #define VMX_MISC_ACTIVITY_WAIT_FOR_SIPI BIT(8)
 #define VMX_MISC_PT BIT(14)

@@ -16,7 +16,7 @@
 #define CR0_NE BIT(5)
 #define CR0_WP BIT(16)
 #define CR0_PG BIT(31)
-/* Bits 31:0 that a MOV to CR0 ignores. Setting a higher bit faults. */
+/* The bits among 31:0 that a MOV to CR0 ignores. A MOV that sets a higher bit faults. */
 #define CR0_IGNORED (CR0_ET | BITS(15, 6) | BIT(17) | BITS(28, 19))
 
 #define CR4_DE BIT(3)
@@ -54,7 +54,7 @@
 #define PTE_RW BIT(1)  /* writes allowed */
 #define PTE_PWT BIT(3) /* page-level write-through */
 #define PTE_PCD BIT(4) /* page-level cache disable */
-#define PTE_US BIT(2)  /* user-mode accesses may use it */
+#define PTE_US BIT(2)  /* user-mode accesses allowed */
 #define PTE_A BIT(5)   /* accessed */
 #define PTE_D BIT(6)   /* dirty */
 #define PTE_PS BIT(7)  /* page size: a leaf above the lowest level */
