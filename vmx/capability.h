@@ -38,8 +38,8 @@ bool vmx_require_control(const struct vmx_capability *c, enum control_set set, u
 uint32_t vmx_adjust_controls(uint64_t allowed, uint32_t want);
 
 /* Returns whether the VMCS controls load a wrong IA32_PERF_GLOBAL_CTRL on a processor with this
- * CPUID.1:EAX. Nehalem and Westmere do: errata AAK155, AAP115, AAT100, BC86 and BA97 of Intel's
- * specification updates. */
+ * CPUID.1:EAX. They do on Nehalem and Westmere: errata AAK155, AAP115, AAT100, BC86 and BA97 of
+ * Intel's specification updates. */
 bool has_global_ctrl_erratum(uint32_t signature);
 
 /* Returns whether this processor has VMX and firmware allows it. False: *r says why not. */

@@ -132,7 +132,8 @@ static bool is_control_available(const struct vmx_capability *c, const struct co
     if (!vmx_allows_control(c, row->set, row->bit) ||
         (row->need == FOR_PMU && c->global_ctrl_erratum))
         return false;
-    /* Saving is used only together with loading, and loading needs its own pair of controls. */
+    /* GLOBAL_CTRL is saved only if it is also loaded, and loading needs its own pair of
+     * controls. */
     if (row->set == SET_EXIT && row->bit == EXIT_SAVE_GLOBAL_CTRL &&
         !vmx_allows_control(c, SET_EXIT, EXIT_LOAD_GLOBAL_CTRL))
         return false;

@@ -75,7 +75,7 @@ struct cpu_pmu {
     struct pmu_registers *registers; /* saved and loaded by a full switch, see pmu/pmu_context.c */
     struct pmu_context *guest;       /* the guest's PMU while the host uses the hardware */
     struct pmu_context *host;        /* the host's PMU while the guest uses the hardware */
-    bool status_set;                 /* IA32_PERF_GLOBAL_STATUS_SET exists: version 4 and later */
+    bool status_set;                 /* IA32_PERF_GLOBAL_STATUS_SET exists: since PMU version 4 */
     bool can_run_host_work;          /* the processor has every register that host work writes */
     struct host_work *host_work;     /* not NULL while the host uses the PMU */
     unsigned trapped; /* the number of leading rows of pmu/pmu_registers.c that exit */
@@ -109,7 +109,7 @@ struct cpu_nmi {
     uint32_t unblock_mask; /* bits of the guest's interruptibility state */
 
     bool guest_started;    /* false before the first entry and while the guest waits for a SIPI */
-    uint64_t before_guest; /* NMIs taken in root mode while that is false; they belong to nobody */
+    uint64_t before_guest; /* NMIs taken in root mode while guest_started is false: nobody's */
 
     uint64_t exits;     /* NMIs that exited */
     uint64_t injected;  /* virtual NMIs injected into the guest */
@@ -134,7 +134,7 @@ struct cpu_apic {
 struct cpu_cr {
     uint64_t cr4_refused; /* bits that stay 0 for the guest, see CR4_HIDDEN */
     uint64_t cr0_asked;   /* the value that the guest writes to CR0 */
-    uint64_t cr0_shadow;  /* CR0's read shadow before that write */
+    uint64_t cr0_shadow;  /* CR0's read shadow before the guest's write */
 };
 
 /* The guest's wait for a SIPI, see vmx/exit/init_sipi.c. */

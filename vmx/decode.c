@@ -45,9 +45,9 @@ static uint8_t next_byte(struct cursor *c)
 static bool is_rex(uint8_t byte) { return (byte & 0xf0) == REX; }
 
 /* Returns whether `byte` is a prefix that does not matter here. LOCK does not matter: if LOCK is
- * not allowed, the processor has raised #UD before any access. Segment and address size only change
- * the address, which is known. (The address size also sets the length of an address without
- * ModRM.) */
+ * not allowed, the processor has raised #UD before any access. Segment and address-size prefixes
+ * change only the address, which is known. (The address size also sets the length of an address
+ * without ModRM.) */
 static bool is_ignored_prefix(uint8_t byte)
 {
     return (byte & 0xe7) == 0x26 /* ES, CS, SS, DS */ || (byte & 0xfe) == 0x64 /* FS, GS */ ||

@@ -3,9 +3,9 @@
  * Decodes the instructions that Linux uses to access the dwords of its local APIC in 64-bit mode:
  * MOV from memory, MOV of a register or an immediate to memory, and XCHG. Linux writes with inline
  * assembly, and since 6.9 it also reads with inline assembly (native_apic_mem_read()). In older
- * versions, gcc compiles the volatile read to a MOV. If the registers are mapped to themselves, gcc
- * uses a MOV with the address in the instruction. Pure: reads the bytes, writes the description,
- * and accesses nothing else. SDM Vol. 2, "Instruction Format"; "MOV", "XCHG".
+ * versions, gcc compiles the volatile read to a MOV. If the registers are identity-mapped, gcc uses
+ * a MOV with the address in the instruction. Pure: reads the bytes, writes the description, and
+ * accesses nothing else. SDM Vol. 2, "Instruction Format"; "MOV", "XCHG".
  */
 #pragma once
 

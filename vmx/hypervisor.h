@@ -7,8 +7,8 @@
 #include "boot_info.h"
 #include "lib/refusal.h"
 
-/* Logs one line that names the CPUID bits of this processor that this version does not know, if
- * there are any (vmx/exit/cpuid.c). */
+/* If this processor has CPUID bits that this version does not know, logs one line that names them
+ * (vmx/exit/cpuid.c). */
 void cpuid_log_unknown_bits(void);
 
 /* Checks that this processor has everything that the options need. Runs under firmware, and changes

@@ -21,9 +21,9 @@ enum vmcs_natural { VMCS_FIELDS_NATURAL(VMCS_ENUMERATOR) };
 /* Stops with a line that names the field and the VM-instruction error. Once setup has accessed a
  * field, a VMREAD or VMWRITE of that field cannot fail: a call of this function is a defect. */
 _Noreturn void vmcs_access_failed(uint32_t encoding, bool write);
-/* The jump to vmcs_access_failed(), hidden from the compiler. For a call that it sees, the compiler
- * would set up a frame, to align the stack, in each function that reads a field. The encoding is
- * still in its register, because a VMREAD that fails writes no register. */
+/* The jump to vmcs_access_failed(), hidden from the compiler. If the compiler saw the call, each
+ * function that reads a field would set up a frame, to align the stack. The encoding is still in
+ * its register, because a VMREAD that fails writes no register. */
 #define OR_VMCS_ACCESS_FAILED(encoding, write)                                                     \
     "\n\tjbe 1f\n"                                                                                 \
     "\t.pushsection .text.unlikely, \"ax\", @progbits\n"                                           \

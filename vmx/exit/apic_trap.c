@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The trapped local APIC of the thesis's KVM, without KVM's emulation: the guest's accesses exit,
- * and go to the hardware unchanged. So when a guest unmasks LVTPC, the hypervisor unmasks LVTPC on
- * the physical APIC. The thesis adds this unmasking to KVM. Every access costs an exit, and this
- * policy exists to measure that cost. In xAPIC mode, the EPT does not map the page of registers, so
- * accesses arrive here. In x2APIC mode, the MSRs exit (vmx/exit/msr.c). Both are set up once, so
- * the guest may change the mode at will. CR8 exits in neither mode, just as with KVM's TPR shadow.
- * This file touches the local APIC and the guest's registers in the VMCS and struct cpu. SDM Vol.
- * 3, "Local APIC"; thesis, section 3.2.2, "PMI Masking".
+ * and root mode makes them on the hardware, unchanged. So when a guest unmasks LVTPC, the
+ * hypervisor unmasks LVTPC on the physical APIC. The thesis adds this unmasking to KVM. Every
+ * access costs an exit, and this policy exists to measure that cost. In xAPIC mode, the EPT does
+ * not map the page of registers, so accesses arrive here. In x2APIC mode, the MSRs exit
+ * (vmx/exit/msr.c). The start sets up both traps, so the guest may change the mode at will.
+ * Accesses to CR8 exit in neither mode, just as with KVM's TPR shadow. This file touches the local
+ * APIC and the guest's registers in the VMCS and struct cpu. SDM Vol. 3, "Local APIC"; thesis,
+ * section 3.2.2, "PMI Masking".
  *
  * Root NMIs: the NMI handler may send an NMI through the ICR between any two instructions here
  * (apic/apic.c). The handler waits until the ICR is idle, and restores the high half. So the
  * handler may run between the guest's writes of the high and of the low half, which are two exits.
  * The handler may also run between the read and the write of an instruction that does both. Each
- * read or write is a separate 32-bit access. Nothing is kept in between except the value that was
- * read, and the guest's destination is in place when the guest's command is written. Afterwards,
- * the low half reads as the last command that was sent, but no guest can rely on the low half's
- * value. In x2APIC mode the ICR is one MSR, written by one instruction.
+ * read or write is a separate 32-bit access. Between two accesses, root mode keeps only the value
+ * that was read. When root mode writes the guest's command, the guest's destination is in place.
+ * Afterwards, the low half reads as the last command that was sent, but no guest can rely on the
+ * low half's value. In x2APIC mode the ICR is one MSR, written by one instruction.
  */
 #include "vmx/exit/apic_trap.h"
 
@@ -30,15 +31,15 @@
 /* ---- guest code. The guest's page tables translate the code's linear address to a guest-physical
  * address. Root mode does not map guest memory, and reads guest memory through windows in the
  * hypervisor's own page tables. Root mode reads only what the EPT maps for the guest as memory. So
- * it reads neither the hypervisor's own memory, nor devices, to which the guest's tables may point
- * by now, nor addresses that the processor does not have. A window keeps its page until another
+ * root mode never reads the hypervisor's own memory, devices, or addresses that the processor does
+ * not have, even if the guest's tables point there by now. A window keeps its page until another
  * page needs the window, so a guest that comes back to the same code costs no INVLPG. A window
  * remembers only which memory it shows, never the contents, and the EPT does not change after the
  * start. SDM Vol. 3, "Paging"; "Guest Register State". ---- */
 
-/* Returns the byte at a guest-physical address, seen through a window, or NULL if it is not the
- * guest's memory. The EPT is an identity map and reaches at most to MAXPHYADDR, so the window's
- * entry has no reserved bit set. */
+/* Returns a pointer to the byte at a guest-physical address, through a window. Returns NULL if the
+ * address is not in the guest's memory. The EPT is an identity map and reaches at most to
+ * MAXPHYADDR, so the window's page-table entry has no reserved bit set. */
 static const void *map_guest_byte(void *context, uint64_t address)
 {
     struct cpu *cpu = context;
@@ -134,15 +135,15 @@ bool apic_trap_access(struct cpu *cpu, uint64_t address, uint64_t qualification)
 
     /* Return false if no instruction made the access. The access is then a walk of the guest's page
      * tables, an event's delivery through the guest's IDT and stack, or a record that the processor
-     * stores on its own. Also return false for a fetch, because no code is fetched from
+     * stores on its own. Also return false for a fetch, because nobody fetches code from the APIC's
      * registers. */
     if ((qualification & (EPT_VIOLATION_LINEAR_VALID | EPT_VIOLATION_TRANSLATED)) !=
             (EPT_VIOLATION_LINEAR_VALID | EPT_VIOLATION_TRANSLATED) ||
         qualification & (EPT_VIOLATION_FETCH | EPT_VIOLATION_ASYNCHRONOUS) ||
         vmcs_read_32(VMCS_IDT_VECTORING_INFORMATION) & INTERRUPTION_VALID)
         return false;
-    /* Refuse unaligned accesses: an aligned access cannot reach beyond this page, and root mode
-     * maps no other page there. */
+    /* Refuse unaligned accesses. An unaligned access could reach beyond this page, and root mode
+     * does not map the next page. */
     if (address % sizeof(uint32_t) != 0)
         return false;
     if (decode_guest_code(cpu, rip, &instruction)) {

@@ -10,12 +10,12 @@
 
 struct cpu;
 
-/* Call it at the start, on any page tables. The EPT has a hole at the APIC's page. Returns false if
+/* Call it at the start, on any page tables. The EPT does not map the APIC's page. Returns false if
  * the page pool is used up. */
 bool apic_trap_setup(struct cpu *cpu);
 
 /* Handles an EPT violation at guest-physical `address` inside the APIC's page. Does the access on
  * the hardware and moves the guest past the instruction. If PMUvisor does not know the instruction,
- * the guest gets #GP, and one line in the log says where. Returns false, and does nothing, if this
- * is not an aligned data access by an instruction. */
+ * the guest gets #GP, and one line in the log gives the RIP. Returns false, and does nothing,
+ * unless the access is an aligned data access by an instruction. */
 bool apic_trap_access(struct cpu *cpu, uint64_t address, uint64_t qualification);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The guest's CPUID: the processor's own CPUID, except the bits that one table hides, plus the
- * hypervisor leaves. A feature is hidden if, on this processor, VMX does not switch its state or
- * does not let the guest execute its instructions. For leaves that still get new bits, the table
- * also names all other bits that this version knows. The guest sees every bit that the table does
- * not hide. This includes features that came later, and nobody has checked what VMX does with
- * those. SDM Vol. 2, "CPUID"; Vol. 3, "Changes to Instruction Behavior in VMX Non-Root Operation";
- * for bits that the SDM does not name yet, Linux, tools/arch/x86/kcpuid/cpuid.csv.
+ * hypervisor leaves. A feature is hidden if VMX on this processor does not switch the feature's
+ * state, or does not let the guest execute the feature's instructions. For leaves that still get
+ * new bits, the table also names all other bits that this version knows. The guest sees every bit
+ * that the table does not hide. This includes features that are newer than this version. Nobody has
+ * checked what VMX does with such features. SDM Vol. 2, "CPUID"; Vol. 3, "Changes to Instruction
+ * Behavior in VMX Non-Root Operation"; for bits that the SDM does not name yet, Linux,
+ * tools/arch/x86/kcpuid/cpuid.csv.
  */
 #include "vmx/exit/exit.h"
 
@@ -83,8 +84,8 @@ static const struct cpuid_row rows[] = {
      * may not set CR4.FRED. */
     {7, 1, {BIT(27) | BIT(17) | BIT(20), BIT(1), 0, 0}, ALWAYS},
     /* APX: exits would name R16 to R31, which are not saved (SDM Vol. 3, the table "Exit
-     * Qualification for Control-Register Accesses"). Without XCR0[19], see cr.c, no instruction
-     * reaches these registers. */
+     * Qualification for Control-Register Accesses"). Without XCR0[19], no instruction reaches these
+     * registers (cr.c). */
     {CPUID_LEAF_XSAVE, 0, {XCR0_APX, 0, 0, 0}, ALWAYS},
     {WHOLE_LEAF(0x29), ALWAYS},
     /* MPX: with BNDCFGS left on, root-mode branches would reset the guest's bounds. */
@@ -104,7 +105,8 @@ static const struct cpuid_row rows[] = {
      * (cr.c). OSPKE follows the guest's CR4. */
     {7, 0, {0, 0, BIT(23) | CPUID_7_ECX_OSPKE, BIT(5)}, ALWAYS},
     {WHOLE_LEAF(0x19), ALWAYS},
-    /* Supervisor state of hidden features, which XRSTORS would load, bypassing the MSR bitmap. */
+    /* Supervisor state of hidden features: XRSTORS would load this state, bypassing the MSR
+     * bitmap. */
     {CPUID_LEAF_XSAVE, 1, {0, 0, XSS_UINTR, 0}, ALWAYS},
     {CPUID_LEAF_XSAVE, 1, {0, 0, XSS_PT, 0}, WITHOUT_PT},
     {CPUID_LEAF_XSAVE, 1, {0, 0, XSS_CET, 0}, WITHOUT_CET},
@@ -166,7 +168,7 @@ void cpuid_log_unknown_bits(void)
 #define PLACE_LAST_BASIC (CPUID_LEAVES - 2)
 #define PLACE_EXTENDED_1 (CPUID_LEAVES - 1)
 /* Returns the place that the table of filters has for a leaf of the processor. For a leaf past the
- * highest, the processor returns the data of the highest basic leaf. */
+ * highest leaf, the processor returns the data of the highest basic leaf. */
 static inline unsigned get_filter_place(const struct cpu *cpu, uint32_t leaf)
 {
     if (leaf <= cpu->cpuid.highest)
@@ -227,8 +229,8 @@ void cpuid_setup(struct cpu *cpu, const uint32_t *controls)
     for (const struct cpuid_row *row = rows; row < rows + LENGTH_OF(rows); row++)
         if (applies[row->when])
             hide_cpuid_bits(cpu, row);
-    /* Firmware can limit CPUID to leaves in which nothing is hidden. The guest may lift the limit,
-     * and then the other leaves exist. */
+    /* Firmware can limit CPUID to leaves in which nothing is hidden. Ignore such a limit, because
+     * the guest may lift it, and then the other leaves exist. */
     if (highest >= CPUID_LEAF_EXTENDED && highest < PLACE_LAST_BASIC)
         cpu->cpuid.highest = highest;
 }

@@ -20,8 +20,8 @@ uint64_t cr_operand(const struct cpu *cpu, uint64_t qualification)
 }
 
 /* This exit comes after the guest's next instruction, or after the delivery of an event that came
- * in its place. Only an INIT comes before this exit. By the time of this exit, a MOV to CR0 or CR4
- * has been done completely or not at all. SDM Vol. 3, "Monitor Trap Flag". */
+ * instead. Only an INIT comes before this exit. By the time of this exit, a MOV to CR0 or CR4 has
+ * been done completely or not at all. SDM Vol. 3, "Monitor Trap Flag". */
 void exit_monitor_trap(struct cpu *cpu)
 {
     vmcs_set_primary_controls(PRIMARY_MONITOR_TRAP_FLAG, false);

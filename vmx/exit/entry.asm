@@ -67,7 +67,7 @@ verw_selector: dw ROOT_DS
     dec ecx
     jnz %%fill
 %%filled:
-    lfence                      ; so that no jump around the fill is mere prediction
+    lfence                      ; a mispredicted jump must not skip the fill
     test byte [gs:CPU_MITIGATIONS], MITIGATION_IBRS
     jz %%done
     mov ecx, IA32_SPEC_CTRL
@@ -117,9 +117,9 @@ global %1
 %endif
     mov rdi, [gs:CPU_SELF]
     call %2
-    ; The guest's GLOBAL_CTRL. If no VMX control saves it, the exit's MSR-store list has just
-    ; written it to CPU_GLOBAL_CTRL. If the guest has changed it, the VMCS gets the new value. If a
-    ; control saves it, the two values never differ.
+    ; If the guest has changed its GLOBAL_CTRL, the VMCS gets the new value. If no VMX control saves
+    ; GLOBAL_CTRL, the exit's MSR-store list has just written the guest's value to CPU_GLOBAL_CTRL.
+    ; If a control saves GLOBAL_CTRL, the two values below never differ.
     mov rax, [gs:CPU_GLOBAL_CTRL]
     cmp rax, [gs:CPU_GLOBAL_CTRL_LOADED]
     je %%loaded

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * EPT violations: the guest accessed an address that is not mapped for it. The address is in the
- * hypervisor's own memory, or past the map. One page of the hypervisor's memory is the reset
- * doorbell.
+ * hypervisor's own memory, or past the end of the map. One page of the hypervisor's memory is the
+ * reset doorbell.
  *
- * If the exit interrupted the delivery of an event, the event is not delivered again: the map never
- * changes, so the delivery would exit forever. The exception is an exit that a trace caused. If an
- * IRET caused the violation while NMIs were blocked, the saved blocking is already right: NMIs are
- * no longer blocked, as after an IRET that faults without VMX. SDM Vol. 3, "EPT Violations", "Exit
- * Qualification for EPT Violations".
+ * If the exit interrupted the delivery of an event, the event is delivered again only if a trace
+ * caused the exit. Any other event is not delivered again: the map never changes, so the delivery
+ * would exit forever. If an IRET caused the violation while NMIs were blocked, the saved blocking
+ * is already right: NMIs are no longer blocked, as after an IRET that faults without VMX. SDM Vol.
+ * 3, "EPT Violations", "Exit Qualification for EPT Violations".
  */
 #include "vmx/exit/exit.h"
 

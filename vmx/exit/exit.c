@@ -88,10 +88,11 @@ static bool wrap_eip(uint32_t reason)
     return true;
 }
 
-/* While STI or MOV SS blocks, or in HLT, an entry requires that BS says whether a single step is
- * due (SDM Vol. 3, "Checks on Guest Non-Register State"). While MOV SS blocks, an exit between two
- * instructions need not save BS that way ("Saving Non-Register State"). Handled here, so that no
- * exit pays for it. After this write, the entry cannot fail because of BS again. */
+/* While STI or MOV SS blocks, or in HLT, an entry requires that the bit BS of the pending debug
+ * exceptions says whether a single step is due (SDM Vol. 3, "Checks on Guest Non-Register State").
+ * While MOV SS blocks, an exit between two instructions may save another value of BS ("Saving
+ * Non-Register State"). Handled here, so that no exit pays for it. After this write, the entry
+ * cannot fail because of BS again. */
 static bool correct_single_step(uint32_t reason)
 {
     uint64_t pending = vmcs_read_natural(VMCS_GUEST_PENDING_DEBUG_EXCEPTIONS);
@@ -152,8 +153,8 @@ static __attribute__((noinline)) void vmx_exit_with_nmi_work(struct cpu *cpu)
 }
 
 /* The path of every exit: entry.asm, vmx_exit(), the handler in the table, entry.asm.
- * nmi_has_exit_work() returns whether root mode must be unblocked or an NMI is noted, which is a
- * single test. */
+ * nmi_has_exit_work() is a single test. It returns whether NMIs must be unblocked in root mode, or
+ * an NMI is noted. */
 void vmx_exit(struct cpu *cpu)
 {
     cpu->blocking = vmcs_read_32(VMCS_GUEST_INTERRUPTIBILITY_STATE);

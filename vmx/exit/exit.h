@@ -49,7 +49,7 @@ static inline void count_and_handle(struct cpu *cpu)
 }
 /* The part of vmx_exit() that does the NMI work that nmi_has_exit_work() has found. */
 void handle_nmi_work(struct cpu *cpu);
-void vmx_exit_timed(struct cpu *cpu); /* replaces vmx_exit() with stats=cycles */
+void vmx_exit_timed(struct cpu *cpu); /* with stats=cycles: called instead of vmx_exit() */
 /* entry.asm calls vmx_report_entry_failure() if VMLAUNCH or VMRESUME falls through. */
 _Noreturn void vmx_report_entry_failure(struct cpu *cpu);
 

@@ -11,7 +11,7 @@
 #include "nmi/nmi.h"
 
 #define HOST_WORK_MAX (1ULL << 32)      /* branches, which take some seconds */
-#define HOST_WORK_PMIS_MAX (1ULL << 20) /* PMIs: the same time, at some microseconds each */
+#define HOST_WORK_PMIS_MAX (1ULL << 20) /* PMIs, which take as long, at some us each */
 #define HOST_WORK_PERIOD_MIN 100        /* a shorter period would leave no time between PMIs */
 #define LOG_CHUNK 32
 #define ALL_REASONS (~0ULL)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * INIT and SIPI: the guest's processor after an INIT, its wait for a SIPI, and its start. From an
- * INIT exit to the entry, the code prints nothing, takes no lock and resets nothing, because a SIPI
- * that comes before the entry is lost, and the guest sends its last SIPI 20 us after the INIT. SDM
+ * INIT and SIPI: the guest's processor after an INIT, its wait for a SIPI, and its start. A SIPI
+ * that comes before the entry is lost, and the guest sends its last SIPI 20 us after the INIT. So
+ * from an INIT exit to the entry, the code prints nothing, takes no lock and resets nothing. SDM
  * Vol. 3, "Processor State After Reset" (the table's column for INIT); "Other Causes of VM Exits";
  * "Handling Activity States by VMM".
  */
@@ -40,7 +40,7 @@ static const uint16_t zero_at_init[] = {
 };
 
 /* Clears all MSRs that an INIT clears and that are not in the VMCS. An INIT keeps the other MSRs. A
- * processor may lack the MSRs of shadow stacks. An outer hypervisor may offer the controls, but
+ * processor may lack the MSRs of shadow stacks. An outer hypervisor may offer the CET controls, but
  * refuse all these MSRs. */
 static void clear_cet_state(void)
 {
@@ -100,7 +100,7 @@ void exit_init(struct cpu *cpu)
     nmi_unblock();
     nmi_discard_due(cpu);
     apic_software_disable();
-    vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE, 0); /* VM entries require 0 in this state */
+    vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE, 0); /* wait-for-SIPI entries require 0 */
     cpu->sipi.rtit_ctl = 0;
     if (pt_is_exposed()) { /* otherwise the entry would translate addresses for a trace */
         cpu->sipi.rtit_ctl = vmcs_read_64(VMCS_GUEST_IA32_RTIT_CTL);
@@ -110,7 +110,7 @@ void exit_init(struct cpu *cpu)
 }
 
 /* An NMI that was pending throughout the wait-for-SIPI state has arrived by now. This NMI belongs
- * to nobody, either. */
+ * to nobody. */
 void exit_sipi(struct cpu *cpu)
 {
     uint64_t vector = vmcs_read_natural(VMCS_EXIT_QUALIFICATION);

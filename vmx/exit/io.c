@@ -68,7 +68,8 @@ static uint32_t get_host_status_bits(const struct cpu *cpu, uint16_t port, unsig
     return cpu->boot->options.platform_nmi_host && at < bytes ? bits << 8 * at : 0;
 }
 
-/* Returns what an access writes to a PM1 control register. */
+/* Returns the bits that an access writes to a PM1 control register, at their place in the
+ * register. */
 static uint32_t extract_pm1_control(uint16_t control, uint16_t port, unsigned bytes, uint32_t value)
 {
     if (port >= control && port < control + PM1_CONTROL_BYTES)
@@ -76,8 +77,8 @@ static uint32_t extract_pm1_control(uint16_t control, uint16_t port, unsigned by
     return port < control && port + bytes > control ? value >> 8 * (control - port) : 0;
 }
 
-/* Reports only once for each processor, because the chipset may be slow, and PM1b alone does
- * nothing. */
+/* Reports only once for each processor. The guest may write more than once, because the chipset may
+ * be slow, and because PM1b alone does nothing. */
 static void report_power_off(struct cpu *cpu, unsigned type)
 {
     if (cpu->power_off_reported)
@@ -92,8 +93,8 @@ static void report_power_off(struct cpu *cpu, unsigned type)
  * byte of either register.
  *
  * After S3, firmware resumes the guest outside VMX, with the hypervisor's memory open to it. Only
- * AML tells which type S3 has, maybe in a method. So only S5's type is let through, because no
- * other type is known to be harmless. An operating system does not try the other types, because
+ * AML tells which type S3 has, maybe in a method. No type except S5's is known to be harmless, so
+ * only S5's type is let through. An operating system does not try the other types, because
  * guest/acpi_edit.c removes their states from its tables. A refused write is not just ignored,
  * because the operating system would then wait forever for the wake-up. */
 static bool allow_sleep(struct cpu *cpu, uint16_t port, unsigned bytes, uint32_t value)
@@ -118,8 +119,8 @@ static bool allow_sleep(struct cpu *cpu, uint16_t port, unsigned bytes, uint32_t
     return true;
 }
 
-/* Linux reads the port with the status of platform NMIs when nobody claimed an NMI. This is the
- * moment to see whose NMI it was. */
+/* Linux reads the port with the status of platform NMIs when nobody claimed an NMI. So this read is
+ * the moment to see whose NMI it was. */
 static void guest_in(struct cpu *cpu, uint16_t port, unsigned bytes)
 {
     uint32_t hidden = get_host_status_bits(cpu, port, bytes, NMI_STATUS_SERR | NMI_STATUS_IOCHK);

@@ -2,9 +2,9 @@
  *
  * MSRs. All pass through, except those in one table, which gives the reason for each. MSRs outside
  * the bitmap's two ranges always exit. From 2000H to 3FFFH, root mode does the access on the
- * hardware. From 4000H on, no such MSR is a register of an Intel processor, so accesses fault:
- * under an outer hypervisor, such an MSR may make that hypervisor write to memory. SDM Vol. 3,
- * "MSR-Bitmap Address"; Vol. 4 for the registers.
+ * hardware. From 4000H on, no MSR outside the two ranges is a register of an Intel processor, so
+ * accesses to these MSRs fault: under an outer hypervisor, such an MSR may make that hypervisor
+ * write to memory. SDM Vol. 3, "MSR-Bitmap Address"; Vol. 4 for the registers.
  */
 #include "vmx/exit/exit.h"
 
@@ -80,7 +80,7 @@ static bool write_xss(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value, b
            !(*value & vmcs_read_64(VMCS_XSS_EXITING_BITMAP)) && wrmsr_safe(index, *value);
 }
 
-/* Returns whether the register has this value. Also false if the register does not exist. */
+/* Returns whether the register exists and has this value. */
 static bool has_msr_value(uint32_t index, uint64_t value)
 {
     uint64_t now;
@@ -160,8 +160,8 @@ static bool is_apic_base_invalid(uint64_t value)
 
 /* The registers of the PMU and of branch records, which have their own table (pmu/pmu_registers.c).
  * With pmu=off, the PMU's registers fault, as on a processor without a PMU. With policy=intercept,
- * root mode does every access to both for the guest. IA32_DEBUGCTL and IA32_LBR_CTL, which turn
- * records on, pass through, because the VMCS holds them. */
+ * root mode does every access to both kinds for the guest. IA32_DEBUGCTL and IA32_LBR_CTL, which
+ * turn records on, pass through, because the VMCS holds them. */
 static const struct msr_rule pmu_rule = {0, 0, CUSTOM, CUSTOM, PMU_TRAP, pmu_access_register};
 
 #define ONE(index) (index), (index)
@@ -180,7 +180,7 @@ static const struct msr_rule rules[] = {
     {ONE(IA32_APIC_BASE), WRITES_BY(write_apic_base)},
     /* The features that this register enables are hidden. */
     {ONE(IA32_FEATURE_CONTROL), READS_BY(read_feature_control)},
-    /* Microcode may change what VMX can do while a guest runs. */
+    /* A microcode update while a guest runs may change what VMX can do. */
     {ONE(IA32_BIOS_UPDT_TRIG), WRITES_REFUSED},
     {IA32_SGXLEPUBKEYHASH0, IA32_SGXLEPUBKEYHASH0 + 3, ABSENT(ALWAYS)},
     /* SMM, its memory and its code belong to firmware. The processor itself lets only SMM access
@@ -325,7 +325,7 @@ static bool write_msr(struct cpu *cpu, const struct msr_rule *rule, uint32_t ind
     return rule->write != FAULT && wrmsr_safe(index, value);
 }
 
-/* Returns whether the processor itself has refused this write, or would have. */
+/* Returns whether the processor itself has refused this write, or would refuse it. */
 static bool is_refused_natively(const struct msr_rule *rule, uint32_t index, uint64_t value)
 {
     switch (rule->when) {

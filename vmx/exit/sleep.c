@@ -8,12 +8,12 @@
  *
  * Such a sleep is an MWAIT that no interrupt ends: IF is 0, and ECX does not make interrupts break
  * events. Only an operating system sleeps this way. (Xeon Phi allows MWAIT at CPL 3, but VM entries
- * refuse the HLT state there.) MWAIT exits only while such a sleep may come: from a WBINVD with IF
- * = 0 until an MWAIT of another kind. With this WBINVD, an operating system writes back its caches
- * before such a sleep (Linux: mwait_play_dead()). A HLT differs from such an MWAIT in two ways: a
- * store to the monitored line does not wake the processor, and an NMI wakes it as from any HLT. SDM
- * Vol. 3, "Instructions That Cause VM Exits"; "Basic VM-Exit Information"; "Clearing Address-Range
- * Monitoring"; "Checks on Guest Non-Register State"; Vol. 2, "MWAIT".
+ * at CPL 3 refuse the HLT state.) MWAIT exits only while such a sleep may come: from a WBINVD with
+ * IF = 0 until an MWAIT of another kind. With this WBINVD, an operating system writes back its
+ * caches before such a sleep (Linux: mwait_play_dead()). A HLT differs from such an MWAIT in two
+ * ways: a store to the monitored line does not wake the processor, and an NMI wakes it as from any
+ * HLT. SDM Vol. 3, "Instructions That Cause VM Exits"; "Basic VM-Exit Information"; "Clearing
+ * Address-Range Monitoring"; "Checks on Guest Non-Register State"; Vol. 2, "MWAIT".
  */
 #include "vmx/exit/exit.h"
 
@@ -29,8 +29,8 @@ void exit_wbinvd(struct cpu *cpu)
     skip_instruction(cpu);
 }
 
-/* Any other MWAIT is executed again, and ends at once, because the exit has ended the
- * monitoring. */
+/* An MWAIT that is not such a sleep is executed again. It ends at once, because the exit has ended
+ * the monitoring. */
 void exit_mwait(struct cpu *cpu)
 {
     if (vmcs_read_natural(VMCS_GUEST_RFLAGS) & RFLAGS_IF || (uint32_t)cpu->gpr[GPR_RCX] != 0 ||

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The tick: the VMX-preemption timer makes the guest exit now and then, so that the checks after an
- * exit bound how late a lost host NMI is found. The timer starts again at every entry, because it
- * bounds the time since the last check.
- * SDM Vol. 3, "VMX-Preemption Timer".
+ * The tick: the VMX-preemption timer makes the guest exit now and then. The checks after an exit
+ * find lost host NMIs, so the tick bounds how late they are found. The timer starts again at every
+ * entry, because the tick bounds the time since the last check. SDM Vol. 3, "VMX-Preemption Timer".
  */
 #include "vmx/exit/exit.h"
 
@@ -17,8 +16,8 @@
 /* Hiding MWAIT does not keep a guest from deep C-states if the processor treats reads of some I/O
  * ports as MWAIT. Firmware has set up and locked this treatment, and AML names the ports. Trapping
  * the read would not help, because the guest executes the read with interrupts disabled, but
- * interrupts must end the sleep. So a trapped read could only end at once, and the guest would
- * spin. SDM Vol. 4, "MSR_PKG_CST_CONFIG_CONTROL", "MSR_PMG_IO_CAPTURE_BASE". */
+ * interrupts must end the sleep. So root mode could only end a trapped read at once, and the guest
+ * would spin. SDM Vol. 4, "MSR_PKG_CST_CONFIG_CONTROL", "MSR_PMG_IO_CAPTURE_BASE". */
 static void log_tick_limit(void)
 {
     uint64_t control, ports;

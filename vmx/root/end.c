@@ -56,8 +56,8 @@ static void wait_for_processor_ends(uint32_t self, bool ask)
 
 /* Stops the other processors, by INIT and NMI. An INIT makes an active, halted or shut-down guest
  * exit, whatever the guest blocks. In root mode an INIT stays pending until the next entry. Root
- * mode obeys an NMI unless NMIs are blocked there. If they are blocked, root mode is on its way to
- * unblocking NMIs or to the entry. So either the INIT or the NMI ends every processor, with two
+ * mode obeys an NMI unless NMIs are blocked there. If NMIs are blocked, root mode is about to
+ * unblock NMIs or to enter the guest. So either the INIT or the NMI ends every processor, with two
  * exceptions: a processor whose local APIC the guest has globally disabled, and a processor that
  * waits for a SIPI, which nobody sends any more. Before the guest starts, each processor is in root
  * mode, or not yet in VMX operation, where an INIT would restart it. In both cases, the NMI ends
@@ -116,7 +116,7 @@ void processors_leave_and_reset(struct cpu *cpu)
 
 void machine_reset(const struct acpi_facts *acpi)
 {
-    /* A reset register in memory is not mapped here. For such a register, the other two ways must
+    /* A reset register in memory is not mapped here. For such a register, the two ways below must
      * do. */
     if (acpi->reset_supported && acpi->reset_register.space_id == ACPI_SPACE_IO) {
         outb((uint16_t)acpi->reset_register.address, acpi->reset_value);

@@ -14,7 +14,7 @@
 #include "vmx/root/fault.h"
 
 #define ENTRY_US 100     /* by then, a started processor has executed VMLAUNCH, barring an SMI */
-#define READY_US 1000000 /* the time from a processor's first instruction here to readiness */
+#define READY_US 1000000 /* the time from a started processor's first instruction to readiness */
 
 static const struct start *first_start;
 static uint64_t apic_base_page;
@@ -59,7 +59,7 @@ static _Noreturn void run_started_processor(struct start *s)
         if (s->capability.basic != 0 && !processor_vmxon(s))
             refuse(&s->refusal, REFUSE_UNSUPPORTED, "VMXON failed");
         (void)report_start_outcome(s, REFUSED);
-        halt_forever(); /* only NMIs interrupt this; the one at the end leads to processor_end() */
+        halt_forever(); /* only NMIs interrupt this; the last NMI leads to processor_end() */
     }
     processor_set_up_exits(s);
     processor_enter_vmx(s, false);

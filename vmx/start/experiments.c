@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Adds up what the linked experiments need when the hypervisor starts, and provides these needs:
- * pages, memory that the guest may read, state for each processor, and setup. With no experiment
- * linked, nothing is needed.
+ * Adds up and provides what the linked experiments need when the hypervisor starts: pages, memory
+ * that the guest may read, state for each processor, and setup. With no experiment linked, nothing
+ * is needed.
  */
 #include "experiment.h"
 

@@ -39,8 +39,8 @@ bool processor_vmxon(struct start *s);
 void processor_enter_vmx(struct start *s, bool first);
 
 /* Starts every other processor that the MADT names, and waits until each is about to enter the
- * guest. Logs the processors that fail. `first` is ready. Starts one processor at a time, because
- * of the page pool. */
+ * guest. Logs the processors that fail. `first` belongs to the first processor, which is ready.
+ * Starts one processor at a time, because of the page pool. */
 void processors_start(const struct boot_info *bi, const struct start *first);
 /* Lets the processors enter the guest. By then, the trampoline is no longer mapped. */
 void processors_enter_guest(void);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Sets up the VMCS of one processor: first zeros, then host state, controls, and guest state. For
- * the kernel's entry, the guest state is the state after an INIT, with changes. SDM Vol. 3,
- * "Virtual Machine Control Structures".
+ * Sets up the VMCS of one processor: first zeros, then host state, controls, and guest state. The
+ * guest state is the state after an INIT. For the kernel's entry, set_linux_entry_state() changes
+ * this state. SDM Vol. 3, "Virtual Machine Control Structures".
  */
 #include "vmx/start/start.h"
 
@@ -73,7 +73,7 @@ static void set_execution_controls(struct cpu *cpu, const struct vmx_capability 
     /* With pmu=off, RDPMC must fault as it does without a PMU. policy=intercept traps the PMU. */
     if (!cpu->boot->options.pmu || cpu->boot->options.policy == POLICY_INTERCEPT)
         primary = vmx_adjust_controls(c->allowed[SET_PRIMARY], primary | PRIMARY_RDPMC_EXITING);
-    if (cpu == get_cpu_by_index(0)) /* INIT and SIPI never restart it: see sleep.c */
+    if (cpu == get_cpu_by_index(0)) /* INIT and SIPI never restart this processor: see sleep.c */
         secondary &= ~(uint32_t)SECONDARY_WBINVD_EXITING;
     vmcs_write_32(VMCS_PIN_BASED_CONTROLS, controls->value[SET_PIN]);
     vmcs_write_32(VMCS_PRIMARY_CONTROLS, primary);
