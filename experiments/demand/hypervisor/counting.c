@@ -8,9 +8,9 @@
  * enable bit only for a counter that is to count, right before it sets GLOBAL_CTRL. A kernel that
  * keeps its enable bits and switches only GLOBAL_CTRL is noticed when it writes GLOBAL_CTRL.
  *
- * These functions only read registers. Nothing counts in root mode, so an NMI does not change these
- * registers. The exception is a freeze, but a freeze changes no bit that these functions use. SDM
- * Vol. 3, "Architectural Performance Monitoring Version 2", "Version 6".
+ * These functions only read registers. Nothing counts in root mode, so an NMI can change these
+ * registers only by a freeze. A freeze changes no bit that these functions use. SDM Vol. 3,
+ * "Architectural Performance Monitoring Version 2", "Version 6".
  */
 #include "experiments/demand/hypervisor/demand.h"
 

@@ -25,8 +25,8 @@ struct cpu_demand *demand_of(const struct cpu *cpu);
 
 /* ---- counting.c ---- */
 
-/* Returns whether the guest's write of this value turns a counter on, judged by that counter's own
- * switch. */
+/* Returns whether the guest's write of this value turns a counter on, judged by the first of the
+ * counter's two switches. */
 bool demand_enables_counter(const struct cpu *cpu, uint32_t index, uint64_t value);
 /* Returns whether a counter is enabled and GLOBAL_CTRL lets it count. */
 bool demand_is_counting(const struct cpu *cpu);
