@@ -10,9 +10,10 @@
  * handler accesses the register once. So an NMI before that access is an NMI before the guest's
  * instruction, and an NMI after the access is an NMI after the instruction. pmu_pmi_raised()
  * recognizes the guest's PMI by the same bits. Before the write that clears the bits,
- * pmu_pmi_raised() finds them, and the guest gets its NMI. By that write, the guest itself says
- * that it is done with the bits. Neither write raises a PMI. SDM Vol. 3, "Architectural Performance
- * Monitoring Version 4"; "Performance Monitoring".
+ * pmu_pmi_raised() finds the bits set, and the guest gets its NMI. By that write, the guest itself
+ * says that it is done with the bits. Neither the write that clears bits nor the write that sets
+ * bits raises a PMI. SDM Vol. 3, "Architectural Performance Monitoring Version 4"; "Performance
+ * Monitoring".
  */
 #include "experiment.h"
 
