@@ -2,7 +2,7 @@
  *
  * Records exits. A recording row covers each row of the table of handlers. The recording row begins
  * the record, calls the covered handler, and ends the record. It reads the TSC as early as a row
- * can. Before that, only the code from the exit to the row runs, and the bookkeeping of NMIs if
+ * can. Only the code from the exit to the row runs before this read, and the bookkeeping of NMIs if
  * there is any.
  */
 #include "experiments/flow/hypervisor/level.h"
@@ -25,7 +25,7 @@ static __attribute__((noinline)) void record_exit(struct cpu *cpu, uint64_t reas
     record->detail = detail;
     __asm__ volatile("rdtsc" : "=a"(half[0]), "=d"(half[1]));
     store_field((uint64_t *)record + 1, VMCS_GUEST_RIP);
-    store_field((uint64_t *)record + 2, VMCS_GUEST_CR3); /* the next two stores set its top bytes */
+    store_field((uint64_t *)record + 2, VMCS_GUEST_CR3); /* the next two stores set the top bytes */
     record->reason = (uint8_t)reason;
     record->flags = cpu->blocking & (uint32_t)FLAGS;
     trace->under[reason](cpu);

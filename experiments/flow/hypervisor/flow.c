@@ -27,8 +27,9 @@ static void flow_hlt(struct cpu *cpu)
     vmcs_write_32(VMCS_GUEST_ACTIVITY_STATE, ACTIVITY_HLT);
 }
 
-/* Each exit restarts the preemption timer, and these exits come more often than the tick. So the
- * handlers of these exits call this function, which checks whether a tick is due. */
+/* Each exit restarts the preemption timer, and loads of CR3 and external interrupts exit more often
+ * than the tick. So the handlers of these exits call this function, which checks whether a tick is
+ * due. */
 static void tick_if_due(struct cpu *cpu)
 {
     if (cpu->tick.runs &&
@@ -60,8 +61,8 @@ static bool is_cr3_refused(uint64_t value)
 
 /* The guest executes the MOV again, this time without an exit. So the processor itself flushes what
  * it has to flush, or refuses the value. If the processor refuses the value, the record has the CR3
- * value that stays in place. Switches between the two page tables of the same process do not exit
- * either. */
+ * value that stays in place. Switches between the two page tables of the same process also do not
+ * exit. */
 void flow_cr_access(struct cpu *cpu)
 {
     uint64_t qualification = vmcs_read_natural(VMCS_EXIT_QUALIFICATION);

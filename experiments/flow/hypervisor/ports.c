@@ -30,7 +30,7 @@ void trace_ports_setup(struct cpu *cpu)
     own = port_options.first == PORTS_NONE ? 0 : found;
 }
 
-/* Returns whether the bit of any of these ports changed. */
+/* Sets or clears the bits of these ports. Returns whether any bit changed. */
 static bool set_port_exiting(struct cpu *cpu, unsigned first, unsigned count, bool on)
 {
     bool changed = false;

@@ -13,7 +13,7 @@ struct port_options {
 };
 extern struct port_options port_options;
 
-/* Determines which of the ports nothing else watches. Runs on the processor itself, once, before
+/* Finds the device's ports that nothing else watches. Runs on the processor itself, once, before
  * trace_set_port_exiting(). */
 void trace_ports_setup(struct cpu *cpu);
 /* Sets or clears the ports' bits in this processor's I/O bitmaps. Also sets the row of the table of
