@@ -24,7 +24,8 @@ enum pmu_lent pmu_lend_counter(struct cpu *cpu)
 {
     struct pmu_loan *loan = &memory_of(cpu)->loan;
 
-    /* Version 6 has another name for the counter. IA32_FIXED_CTR0 need not exist there. */
+    /* PMU version 6 has another name for the counter, and IA32_FIXED_CTR0 need not exist in that
+     * version. */
     if (!cpu->boot->options.pmu || !(pmu_read_facts().fixed & 1) ||
         !rdmsr_safe(IA32_FIXED_CTR0, &loan->value))
         return PMU_NO_COUNTER;

@@ -29,8 +29,8 @@ static void set_cr3_exiting(bool on)
         trace_set_cr3_targets(vmcs_read_natural(VMCS_GUEST_CR3));
 }
 
-/* Reporting is on only while the trace's rows are in the table. Without these rows, no handler
- * knows the reason of such an exit. */
+/* The report of a busy shadow stack in the exit reason is on only while the trace's rows are in the
+ * table. Without these rows, no handler knows the reason of an exit with this report. */
 static void set_busy_reporting(const struct cpu *cpu, bool on)
 {
     uint32_t controls = vmcs_read_32(VMCS_EXIT_CONTROLS) & ~(uint32_t)EXIT_SECONDARY_CONTROLS;
@@ -94,8 +94,9 @@ static int64_t start_trace(struct cpu *cpu, uint32_t mode, uint64_t ends)
     return 0;
 }
 
-/* Sets the range to trace: whole pages, at least one. Returns false if the range wraps past the
- * last address, or if it is neither memory nor, with `devices`, anything that a device may have. */
+/* Sets the range to trace: whole pages, at least one. The range must be memory. With `devices`, the
+ * range may also be anything that a device may have. Returns false for any other range, and for a
+ * range that wraps past the last address. */
 static bool set_traced_range(struct cpu *cpu, bool devices, uint64_t first, uint64_t bytes,
                              uint64_t cr3)
 {

@@ -98,8 +98,8 @@ int64_t memory_call(struct cpu *cpu); /* HYPERCALL_MEMTRACE */
 /* Returns the number of pages that these options need from the pool. The guest's own map has
  * `tables` pages. */
 uint64_t memory_map_pages(const struct boot_info *bi, uint64_t tables);
-/* Takes these pages from the pool, once, and gives root mode access to the memory that the guest
- * may write. Returns false if the pool is used up. */
+/* On the first call, takes these pages from the pool and gives root mode access to the memory that
+ * the guest may write. Returns false if the pool is used up. */
 bool memory_map_setup(const struct cpu *cpu);
 /* Makes the maps for this processor's mode and range, or joins the processors that already use such
  * maps. Returns 0 and sets the map pointers. Returns HYPERCALL_E_STATE if other processors use
@@ -217,7 +217,7 @@ static inline uint64_t memory_exit_reason(struct cpu *cpu)
     return reason;
 }
 /* memory_walk.c: handles a page walk's own access to the guest's memory so that the walk can start
- * again. Returns false if the walk would do the same again. */
+ * again. Returns false if the walk would cause the same violation again. */
 bool memory_walk(struct cpu *cpu, uint64_t qualification, uint64_t gla, uint64_t gpa);
 /* memory_chunk.c: if the instruction recorded in `stepped` was an iteration of a REP, executes the
  * following iterations in the same page at once. `rsi` is RSI before the stepped iteration. */

@@ -8,8 +8,9 @@
  * iterations up to a page's end at once, and makes one record of them.
  *
  * Root mode never finishes the instruction. When RCX is 0, the guest executes the instruction once
- * more. That accesses nothing, and retires the instruction. So only the guest's counts of accesses
- * differ. SDM Vol. 2, "REP/REPE/REPZ/REPNE/REPNZ"; Vol. 1, "Fast-String Operation".
+ * more. This last execution accesses nothing, and retires the instruction. So only the guest's
+ * counts of accesses differ. SDM Vol. 2, "REP/REPE/REPZ/REPNE/REPNZ"; Vol. 1, "Fast-String
+ * Operation".
  */
 #include "experiments/memory/hypervisor/memory_record.h"
 

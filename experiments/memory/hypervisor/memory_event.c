@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Handles events whose delivery accesses closed pages. If the delivery of an event violates the
- * closed map, the event is injected again under the open map, and what the first delivery had
- * already written is written again. The monitor trap flag's exit comes after the delivery, before
- * the handler's first instruction. At that time the whole frame is in memory, and is recorded.
+ * closed map, the event is injected again under the open map, and the second delivery writes again
+ * what the first delivery had already written. The monitor trap flag's exit comes after the
+ * delivery, before the handler's first instruction. At that time the whole frame is in memory, and
+ * is recorded.
  *
  * A delivery that switches to a shadow stack marks the stack's token busy, and then pushes. If a
  * push exits, the token stays busy. The second delivery would find it busy and raise #GP, so root
  * mode clears the busy bit. If the processor has "prematurely busy shadow stack", the exit reason
- * says when the bit has to be cleared. Otherwise, the push itself shows that, because it is right
- * below a busy token and not at the top of the guest's current stack. (This misjudges a stack that
- * is full to its last word and lies next to the other stack's token. It does not detect a far CALL
- * from CPL 1 or 2.) SDM Vol. 3, "Shadow-Stack Updates"; "Information for VM Exits That Occur During
- * Event Delivery"; "VM-Entry Controls for Event Injection"; "Stack Switching with Stack-Segment
- * Switching in 64-Bit Mode".
+ * says when the bit has to be cleared. Otherwise, the address of the push shows when: the push is
+ * right below a busy token, and not at the top of the guest's current stack. (This misjudges a
+ * stack that is full to its last word and lies next to the other stack's token. It does not detect
+ * a far CALL from CPL 1 or 2.) SDM Vol. 3, "Shadow-Stack Updates"; "Information for VM Exits That
+ * Occur During Event Delivery"; "VM-Entry Controls for Event Injection"; "Stack Switching with
+ * Stack-Segment Switching in 64-Bit Mode".
  */
 #include "experiments/memory/hypervisor/memory_record.h"
 
@@ -45,7 +46,8 @@ static bool has_switched(uint64_t push)
            (vmcs_read_natural(VMCS_GUEST_SSP) & ~(WORD - 1ULL)) - WORD - push > last;
 }
 
-/* Natively, a page fault in a push leaves the stack busy as well. */
+/* After an exception's exit, the stack stays busy. Natively, a page fault in a push leaves the
+ * stack busy, too. */
 uint64_t memory_handle_busy_exit(struct cpu *cpu, uint64_t reason)
 {
     uint64_t basic = reason & ~EXIT_REASON_PREMATURELY_BUSY;

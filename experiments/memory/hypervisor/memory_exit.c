@@ -27,8 +27,8 @@ static inline void write_field(uint32_t encoding, uint64_t value)
 }
 
 /* Returns whether the byte 0F comes first or after a prefix. Hardly any write has this byte. The
- * assembly compares the second byte in its register. For that, a compiler would emit a copy and a
- * shift. */
+ * assembly compares the second byte in place, in a register. A compiler would emit a copy and a
+ * shift for this comparison. */
 static inline bool has_escape(uint64_t code)
 {
     bool second;
@@ -39,8 +39,8 @@ static inline bool has_escape(uint64_t code)
 
 /* Begins the step of a write that needs nothing from memory_step.c. The write violates the closed
  * map, and that map allows reads and execution of the page. So the page is memory, and lies in the
- * range. Returns false, and does nothing, if this is another exit. The record's place in the ring
- * may have been written by then, but that place is not part of any record yet. */
+ * range. Returns false, and does nothing, for any other exit. By then, the place of the next record
+ * in the ring may have been written, but that place is not part of any record yet. */
 static inline bool begin_write_step(struct cpu *cpu)
 {
     struct cpu_memory *m = memory_of(cpu);

@@ -8,18 +8,18 @@
  * exception, an exit that the instruction causes itself, or the preemption timer. Then the access
  * did not happen. Root mode drops the record and restores the closed map. When the guest tries the
  * instruction again, the instruction violates the closed map again. An INIT may also come after the
- * instruction. RIP tells whether it did.
+ * instruction. RIP tells whether the INIT did.
  *
  * According to the SDM, MOV SS blocks all of these events, but for some of them the SDM says "may".
- * memtrace_step=exits is for a processor that does not block them. It makes interrupts and NMIs
- * exit during a step. Such an event ends the step, and comes after the exit, under the closed map.
- * Two kinds of instruction are always stepped this way. The first kind is an instruction that does
- * not write, because it may be a load of SS. A load of SS blocks events itself. After a MOV SS,
- * this blocking would be lost: if two loads come in a row, "only the first" is certain to block.
- * The second kind is an instruction that the guest itself single-steps. The trap of the guest's
- * step then stays pending together with the other waiting events, as the processor itself keeps it.
- * SDM Vol. 3, "Monitor Trap Flag"; "Masking Exceptions and Interrupts When Switching Stacks";
- * "Checks on Guest Non-Register State".
+ * The option memtrace_step=exits is for a processor that does not block these events. The option
+ * makes interrupts and NMIs exit during a step. Such an event ends the step, and comes after the
+ * exit, under the closed map. Two kinds of instruction are always stepped this way. The first kind
+ * is an instruction that does not write, because it may be a load of SS. A load of SS blocks events
+ * itself. In a step that begins with blocking by MOV SS, the load's own blocking would be lost: if
+ * two loads come in a row, "only the first" is certain to block. The second kind is an instruction
+ * that the guest itself single-steps. The trap of the guest's step then stays pending together with
+ * the other waiting events, as the processor itself keeps it. SDM Vol. 3, "Monitor Trap Flag";
+ * "Masking Exceptions and Interrupts When Switching Stacks"; "Checks on Guest Non-Register State".
  */
 #include "experiments/memory/hypervisor/memory_record.h"
 
@@ -30,8 +30,8 @@
 
 exit_handler memory_step_row[EXIT_REASON_COUNT + 1];
 
-/* Returns the primary controls outside a step. These controls change only if NMIs are trapped. The
- * exception is the monitor trap flag, which each step sets. */
+/* Returns the primary controls outside a step. Each step sets the monitor trap flag. The other
+ * controls change only if NMIs are trapped. */
 static uint32_t step_controls(const struct cpu *cpu)
 {
     if (__builtin_expect(cpu->nmi.passthrough, 1))
@@ -132,7 +132,7 @@ static void step_other(struct cpu *cpu)
 }
 
 /* With memtrace_step=exits, the local APIC keeps an interrupt that ends a step. An NMI that ends a
- * step is sent again, just as nmi/nmi.c sends an NMI again that root mode took. */
+ * step is sent again, just as nmi/nmi.c sends again an NMI that root mode took. */
 
 static void step_nmi(struct cpu *cpu)
 {
@@ -167,8 +167,8 @@ static void block_events(struct cpu *cpu, uint64_t qualification)
 
     if (memory_of(cpu)->by_exits) {
         memory_keep_nmi_blocked(cpu, qualification);
-        /* The exit may not have saved a pending single step. If the entry fails because of that,
-         * the step ends. */
+        /* It is possible that the exit did not save a pending single step. If the entry fails
+         * because of that, the step ends. */
         if (cpu->blocking & BLOCKING_BY_STI_OR_MOV_SS)
             pend_step_in_shadow();
         set_event_exiting(cpu, true);
@@ -191,9 +191,10 @@ void memory_begin_step(struct cpu *cpu, uint64_t map, const exit_handler *row)
 /* A record's flags are the bits of the exit qualification. */
 _Static_assert(TRACE_READ == EPT_VIOLATION_READ && TRACE_WRITE == EPT_VIOLATION_WRITE, "they are");
 
-/* The half-open map allows reads, so a violation here is the write of the same instruction. Any
- * other violation comes from an event's delivery, or from a store that the processor makes of its
- * own accord. Such a violation ends the step, and is handled as if there had been no step. */
+/* The half-open map allows reads, so a violation by the stepped instruction is the instruction's
+ * write. Any other violation comes from an event's delivery, or from a store that the processor
+ * makes of its own accord. Such a violation ends the step, and is handled as if there had been no
+ * step. */
 static void step_violation(struct cpu *cpu)
 {
     uint64_t qualification = vmcs_read_natural(VMCS_EXIT_QUALIFICATION);

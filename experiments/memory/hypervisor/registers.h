@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Bits that the memory trace uses, and the policy does not. SDM Vol. 3, "Control Registers";
- * Appendix "VMX Capability Reporting Facility"; "Exit Qualification", table of EPT violations;
- * "VM-Exit Controls"; "Basic VM-Exit Information"; Vol. 1, "Supervisor Shadow Stack Token"; Vol. 2,
- * "CPUID".
+ * Register bits that the memory trace uses, but the policy does not use. SDM Vol. 3, "Control
+ * Registers"; Appendix "VMX Capability Reporting Facility"; "Exit Qualification", table of EPT
+ * violations; "VM-Exit Controls"; "Basic VM-Exit Information"; Vol. 1, "Supervisor Shadow Stack
+ * Token"; Vol. 2, "CPUID".
  */
 #pragma once
 
