@@ -5,9 +5,9 @@
  * types only.
  *
  * A ring is one page with struct trace_ring, followed by the records. Record number n (from 0) is
- * at index n % capacity. `written` is the number of complete records. The record with that number
- * may be half written at any time. Nothing stops the writer. A reader that is behind by more than
- * capacity - 1 records has lost the excess records, and can tell that it has lost them.
+ * at index n % capacity. `written` is the number of complete records. The record whose number is
+ * `written` may be half written at any time. Nothing stops the writer. A reader that is behind by
+ * more than capacity - 1 records has lost the excess records, and can tell that it has lost them.
  */
 #pragma once
 
