@@ -62,11 +62,14 @@ class Answers(unittest.TestCase):
         self.assertEqual(sum(times.values()), 6010)
 
     def test_preemptions(self):
-        rows = {
-            (row.process, row.by): (row.count, row.time, row.longest)
-            for row in analyses.preemptions(flow(*TRACE))
-        }
-        self.assertEqual(rows, {(A, B): (1, 1000, 1000), (B, A): (1, 1500, 1500)})
+        def rows(*records):
+            return {
+                (row.process, row.by): (row.count, row.time, row.longest)
+                for row in analyses.preemptions(flow(*records))
+            }
+
+        both = rows(*TRACE[:6], load(3100, B, A_STACK), cpuid(3200, B))
+        self.assertEqual(both, {(A, B): (1, 1000, 1000), (B, A): (1, 1500, 1500)})
 
     def test_wake_ups(self):
         rows = {(row.process, row.vector): row.latencies for row in analyses.wake_ups(flow(*TRACE))}

@@ -21,9 +21,9 @@ RECORDS = [
         load(1000, A, B_STACK),
         tick(1500, A),
         load(1600, B, A_STACK),
-        halt(2000, B),
-        wake(3000, B),
-        load(3100, A, 0x10),
+        load(1950, A, B_STACK),
+        halt(2000, A),
+        wake(3000, A),
         cpuid(3500, A),
     ],
     [cpuid(1200, B), cpuid(1900, B)],
@@ -498,7 +498,7 @@ def test_without_a_name(opened):
     """What the trace tells of a process that nothing names, and whose memory its exits fit."""
     line, chart = opened
     assert chart.table("nameless") == [
-        [NAMELESS, "0.200", "nothing seen", "1.000", "0, 1", "2", "0x401000", "0", "0", "init [72]"]
+        [NAMELESS, "0.200", "nothing seen", "0.960", "0, 1", "2", "0x401000", "1", "0", "init [72]"]
     ]
     chart.sort("nameless", 1)
     title = chart.page.value(

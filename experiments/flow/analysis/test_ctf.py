@@ -23,16 +23,17 @@ NAMES = {
     "pti": False,
     "tasks": [{"pid": 71, "tid": 71, "comm": "server", "pgd": hex(A), "stack": None}],
 }
-# A is preempted by B, B waits, the processor is idle, and A comes back.
+# A is preempted by B, B waits, A comes back and waits, the processor is idle, and B comes back.
 RECORDS = [
     [
         load(1000, A, B_STACK),
         tick(1500, A),
         load(1600, B, A_STACK),
-        halt(2000, B),
-        wake(3000, B),
-        load(3100, A, 0x10),
-        cpuid(3500, A),
+        load(1950, A, B_STACK),
+        halt(2000, A),
+        wake(3000, A),
+        load(3100, B, 0x10),
+        cpuid(3500, B),
     ],
     [cpuid(1200, B), cpuid(1900, B)],
 ]
@@ -65,8 +66,9 @@ def texts():
     found += [(tsc, IRQ) for tsc in (1510, 3010)]
     found += [
         (1610, SWITCH % (*SERVER, 0, *OTHER)),
-        (2010, SWITCH % (*OTHER, 1, *IDLE)),
-        (3110, SWITCH % (*IDLE, 0, *SERVER)),
+        (1960, SWITCH % (*OTHER, 1, *SERVER)),
+        (2010, SWITCH % (*SERVER, 1, *IDLE)),
+        (3110, SWITCH % (*IDLE, 0, *OTHER)),
     ]
     return sorted(found)
 
