@@ -12,7 +12,7 @@ from exit_reasons import name as reason_name
 from identity import Identity, read_names, stack_text
 from records import TICKS_PER_MS
 from trace_source import load
-from walk import Walk, find_tables, find_ways, sees_processes, vector, walk_processor
+from walk import Walk, find_tables, find_waits, find_ways, sees_processes, vector, walk_processor
 
 # Of a processor: running (a process), root, idle, unknown. Of a process: running, root, waiting,
 # preempted.
@@ -87,8 +87,10 @@ def timeline(source, names=None, by_next=False):
     line.start_tick = min(
         (found[0].tsc for found in source.processors.values() if found), default=0
     )
-    for number, walk in walks.items():
+    for walk in walks.values():
         walk_processor(walk, ways)
+    find_waits(walks)
+    for number, walk in walks.items():
         line.borrowers.add(walk.idle_stack)
         line.complaints += [f"processor {number}: {text}" for text in walk.complaints]
         line.processors[number] = processor_intervals(line, walk)

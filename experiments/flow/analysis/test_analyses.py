@@ -70,6 +70,7 @@ class Answers(unittest.TestCase):
 
         both = rows(*TRACE[:6], load(3100, B, A_STACK), cpuid(3200, B))
         self.assertEqual(both, {(A, B): (1, 1000, 1000), (B, A): (1, 1500, 1500)})
+        self.assertEqual(rows(*TRACE), {(A, B): (1, 1000, 1000)})  # it halts before B comes back
 
     def test_wake_ups(self):
         rows = {(row.process, row.vector): row.latencies for row in analyses.wake_ups(flow(*TRACE))}

@@ -296,6 +296,9 @@ class PaperWay(unittest.TestCase):
             ],
         )
         self.assertEqual(rows(line.processes[A].intervals)[-1], (510, 610, "preempted", B))
+        # The paper has no second look at a preemption, either.
+        line = exits(cpuid(0, A), cpuid(100, A), cpuid(500, B), halt(600, B), wake(900, B))
+        self.assertEqual(rows(line.processes[A].intervals)[-1], (510, 910, "preempted", B))
 
     def test_read_backwards(self):
         line = timeline(
@@ -373,6 +376,25 @@ class Processes(unittest.TestCase):
     def test_who_halts_waits(self):
         line = flow(*storm(0), tick(10_000, A), halt(10_100, A), wake(20_000, A))
         self.assertEqual(rows(line.processes[A].intervals)[-1][2], "waiting")
+
+    def test_who_has_not_run_by_the_next_halt_waits(self):
+        """A leaves for B right after a tick. Then its processor halts at 600 after the tick."""
+        at = 10_000
+        left = [*storm(0), tick(at, A), load(at + ROOT + 100, B, A_STACK)]
+        halts = [halt(at + 600, B), wake(at + 5000, B)]
+        back = [load(at + 400, A, B_STACK), halt(at + 600, A), wake(at + 5000, A)]
+        for here, there, state in (
+            ([cpuid(at + 600, B)], None, "preempted"),
+            (halts, None, "waiting"),
+            (back, None, "preempted"),
+            (halts, at + 500, "preempted"),  # by then it runs on the other processor
+            (halts, at + 700, "waiting"),
+        ):
+            other = [load(0, C, B_STACK), load(there, A, B_STACK)] if there else []
+            line = timeline(source(TRACE_FLOW, left + here, [*other, cpuid(at + 6000, A)]))
+            after = next(i for i in line.processes[A].intervals if i.start == at + 120)
+            with self.subTest(here=here[0].reason, there=there):
+                self.assertEqual(after.state, state)
 
     def test_runs_where_it_runs_on_any_processor(self):
         line = timeline(

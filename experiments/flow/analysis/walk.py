@@ -6,6 +6,7 @@ import bisect
 import collections
 import dataclasses
 import itertools
+import math
 import statistics
 
 from exit_reasons import CR_ACCESS, EXTERNAL_INTERRUPT, HLT, INTERRUPT_WINDOW, VMCALL
@@ -420,3 +421,27 @@ def find_leaves(walk, ways):
                 preempted,
             )
         )
+
+
+def find_waits(walks):
+    """Rule 7: a processor halts only when nobody there can run. So a process that left it, and that
+    has not run on any processor by its next HLT, was not preempted: it waits. Takes number -> Walk,
+    with leaves, and corrects these."""
+    starts = collections.defaultdict(list)
+    for walk in walks.values():
+        for span in walk.spans:
+            if span.state == "running":
+                starts[span.process].append(span.start)
+    for found in starts.values():
+        found.sort()
+    for walk in walks.values():
+        halts = [record.tsc for record in walk.records if record.reason == HLT]
+        for leave in walk.leaves if walk.flow else ():
+            if next_after(halts, leave.tick) < next_after(starts[leave.process], leave.tick):
+                leave.preempted = False
+
+
+def next_after(ticks, tick):
+    """Takes ticks in order; gives the first one after `tick`, infinity if there is none."""
+    place = bisect.bisect_right(ticks, tick)
+    return ticks[place] if place < len(ticks) else math.inf
