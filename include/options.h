@@ -44,7 +44,7 @@ struct options {
     bool pt;              /* the guest has Intel PT if VMX can keep root mode out of its traces */
     bool stats_cycles;    /* stats=cycles: RDTSC around every exit */
     bool user_hypercalls; /* VMCALL is served at CPL 1 to 3 too */
-    bool unblock_lazy;    /* root mode blocks NMIs while the guest does, except before host work */
+    bool unblock_lazy;    /* if the guest blocks NMIs, so does root mode, except before host work */
     bool platform_nmi_host; /* SERR and IOCHK belong to the host, and port 0x61 is trapped */
     bool mitigations_off;   /* exits and entries do nothing against speculative execution */
     uint32_t bookkeeping;   /* enum bookkeeping_step bits */

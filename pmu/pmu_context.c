@@ -66,10 +66,11 @@ bool pmu_context_setup(struct cpu *cpu)
     return true;
 }
 
-/* Two kinds of access may fault here. One is an access to records beyond IA32_LBR_DEPTH, which the
- * other user chose. The other is a write of 0 to IA32_LBR_DEPTH, which then keeps its value. On a
- * processor without TSX, one record format has 0 in bits 62:61 of a FROM register, but a write of
- * the register needs the address's sign in these bits (Linux, arch/x86/events/intel/lbr.c). */
+/* Two kinds of access may fault here. One is an access to a record beyond the depth that the PMU's
+ * other user wrote to IA32_LBR_DEPTH. The other is a write of 0 to IA32_LBR_DEPTH, which then keeps
+ * its value. On a processor without TSX, one record format has 0 in bits 62:61 of a FROM register,
+ * but a write of the register needs the address's sign in these bits (Linux,
+ * arch/x86/events/intel/lbr.c). */
 static void switch_optional_registers(const struct pmu_registers *r, struct pmu_context *from,
                                       const struct pmu_context *to)
 {

@@ -88,11 +88,11 @@ static bool wrap_eip(uint32_t reason)
     return true;
 }
 
-/* While STI or MOV SS blocks, or in HLT, an entry requires that the bit BS of the pending debug
- * exceptions says whether a single step is due (SDM Vol. 3, "Checks on Guest Non-Register State").
- * While MOV SS blocks, an exit between two instructions may save another value of BS ("Saving
- * Non-Register State"). Handled here, so that no exit pays for it. After this write, the entry
- * cannot fail because of BS again. */
+/* While STI or MOV SS blocks, or in HLT, an entry requires the bit BS of the pending debug
+ * exceptions to be 1 if a single step is due, and 0 otherwise (SDM Vol. 3, "Checks on Guest
+ * Non-Register State"). While MOV SS blocks, an exit between two instructions may save the wrong
+ * value of BS ("Saving Non-Register State"). BS is corrected here, after the entry has failed, so
+ * that no exit pays for it. After this write, the entry cannot fail because of BS again. */
 static bool correct_single_step(uint32_t reason)
 {
     uint64_t pending = vmcs_read_natural(VMCS_GUEST_PENDING_DEBUG_EXCEPTIONS);

@@ -64,7 +64,7 @@ void reexecute_instruction(void);
  * an event, it saves RF as in the event's frame. SDM Vol. 3, "Saving RIP, RSP, RFLAGS, and SSP". */
 void execute_next_instruction(void);
 
-/* Makes the next entry deliver an event that the guest's own processor had begun to deliver.
+/* Makes the next entry deliver an event that the processor had begun to deliver to the guest.
  * `information` is the exit's interruption information or IDT-vectoring information. */
 void inject_event(uint32_t information, uint32_t error_code);
 /* Makes the next entry deliver the event whose delivery an exit interrupted. `vectoring` is the

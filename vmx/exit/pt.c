@@ -33,9 +33,9 @@ bool pt_access_register(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value,
     return true;
 }
 
-/* Only a translation that an entry makes in advance has no linear address. While the trace's error
- * is set, there are no packets, but the next entry still translates addresses. So if the error is
- * already set, TraceEn is cleared. */
+/* An EPT violation has no linear address only if an entry caused it, by translating addresses in
+ * advance. While the trace's error is set, there are no packets, but the next entry still
+ * translates addresses. So if the error is already set, TraceEn is cleared. */
 bool pt_report_output_error(struct cpu *cpu, uint64_t qualification)
 {
     bool trace = pt_is_exposed() && !(qualification & EPT_VIOLATION_LINEAR_VALID);

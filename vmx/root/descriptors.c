@@ -67,7 +67,8 @@ bool descriptors_are_loaded(void)
 {
     struct table_register idtr;
 
-    /* The IDT is loaded last, and firmware's IDT does not have our first gate. */
+    /* The IDT is loaded last. So all tables are loaded if the IDT has our first gate. Firmware's
+     * IDT does not have this gate. */
     __asm__ volatile("sidt %0" : "=m"(idtr));
     /* Every VM exit sets the limit to FFFFH (SDM Vol. 3, "Loading Host Segment and Descriptor-Table
      * Registers"). */

@@ -92,7 +92,7 @@ void processors_stop(void)
 
 void processor_end(struct cpu *cpu, uint64_t rip, bool in_root)
 {
-    if (!cpu->ended) { /* otherwise it has been here before, and this is one more NMI */
+    if (!cpu->ended) { /* otherwise this processor was here before, and took another NMI */
         cpu->nmi.backtrace_rip = rip;
         cpu->nmi.backtrace_in_root = in_root;
     }

@@ -155,7 +155,7 @@ static void log_start(const struct cpu *cpu)
 /* Runs on the hypervisor's own page tables and stack. */
 static _Noreturn void start_guest(struct start *s)
 {
-    wrmsr(IA32_GS_BASE, (uint64_t)s->cpu); /* execution may have come here through 32-bit code */
+    wrmsr(IA32_GS_BASE, (uint64_t)s->cpu); /* 32-bit code may have run since GS was loaded */
     processor_enter_vmx(s, true);
     s->cpu->gpr[GPR_RSI] = s->guest.rsi;
     log_start(s->cpu);
