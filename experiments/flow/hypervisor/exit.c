@@ -33,7 +33,8 @@ static __attribute__((noinline)) void record_exit(struct cpu *cpu, uint64_t reas
     record->root_time = (uint32_t)rdtsc() - (uint32_t)record->tsc;
     record++;
     trace->record = __builtin_expect(record == trace->end, 0) ? trace->first : record;
-    /* The count is stored after the record, because stores become visible in order. */
+    /* Store the count after the record. Stores become visible in order, so a reader that sees the
+     * count sees the record, too. */
     __asm__ volatile("incq %0" : "+m"(trace->ring->written) : : "cc", "memory");
 }
 

@@ -206,8 +206,8 @@ static void end_load_of_cr3(struct cpu *cpu)
     vmcs_set_primary_controls(PRIMARY_MONITOR_TRAP_FLAG, false);
 }
 
-/* At the end, the list of CR3 targets holds the value that is loaded. A load of any other value
- * exits, even if that value was refused before. */
+/* After the MOV, puts the value that CR3 holds now into the list of CR3 targets. So a load of any
+ * other value exits, even of a value that the processor refused before. */
 static void memory_monitor_trap(struct cpu *cpu)
 {
     uint64_t cr3 = vmcs_read_natural(VMCS_GUEST_CR3);

@@ -136,14 +136,14 @@ static inline bool memory_is_traced(const struct cpu *cpu, uint64_t gla, uint64_
 
 /* ---- the exits ---- */
 
-/* The exit that memory_exit.c can handle by itself if that exit comes next. */
+/* Says which exit, if it is the next one, memory_exit.c can handle by itself. */
 enum memory_stage {
     STAGE_WHOLE,   /* none: memory_step.c handles any exit */
     STAGE_CLOSED,  /* an EPT violation by an instruction's write */
     STAGE_STEPPED, /* the monitor trap flag after that instruction */
 };
-/* memory_exit.c: the rows that lie over the table while something is traced. One is for EPT
- * violations, one for the monitor trap flag, and one for all other exits. */
+/* memory_exit.c: the handlers that exits reach first while something is traced. One handles EPT
+ * violations, one the monitor trap flag, and one all other exits. */
 exit_function memory_exit_write, memory_exit_trap, memory_exit_other;
 /* Call when the trace begins. */
 void memory_exit_setup(struct cpu *cpu);

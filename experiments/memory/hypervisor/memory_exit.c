@@ -92,7 +92,8 @@ static inline void end_write_step(struct cpu *cpu)
     trace->record = (struct trace_record *)(record + 1);
     if (__builtin_expect(trace->record == trace->end, 0))
         trace->record = trace->first;
-    /* The count is stored after the record, because stores become visible in order. */
+    /* Store the count after the record. Stores become visible in order, so a reader that sees the
+     * count sees the record, too. */
     __asm__ volatile("addq %1, %0"
                      : "+m"(trace->ring->written)
                      : "i"(TRACE_MEMORY_FRAMES)
@@ -126,7 +127,7 @@ void memory_exit_other(struct cpu *cpu)
         m->stage = STAGE_WHOLE;
     }
     m->row[memory_exit_reason(cpu)](cpu);
-    /* Outside a step, a handler may have changed the controls. */
+    /* Outside a step, the handler may have changed the controls, so read them again. */
     if (m->row == trace_of(cpu)->under)
         memory_exit_setup(cpu);
 }

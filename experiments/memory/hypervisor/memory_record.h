@@ -181,7 +181,8 @@ static inline void memory_record_publish(struct cpu *cpu)
         trace->record += TRACE_MEMORY_FRAMES;
         if (__builtin_expect(trace->record == trace->end, 0))
             trace->record = trace->first;
-        /* The count is stored after the record, because stores become visible in order. */
+        /* Store the count after the record. Stores become visible in order, so a reader that sees
+         * the count sees the record, too. */
         __atomic_store_n(&trace->ring->written, trace->ring->written + TRACE_MEMORY_FRAMES,
                          __ATOMIC_RELEASE);
     }

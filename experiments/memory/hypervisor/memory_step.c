@@ -167,8 +167,8 @@ static void block_events(struct cpu *cpu, uint64_t qualification)
 
     if (memory_of(cpu)->by_exits) {
         memory_keep_nmi_blocked(cpu, qualification);
-        /* It is possible that the exit did not save a pending single step. If the entry fails
-         * because of that, the step ends. */
+        /* The exit may not have saved the pending single step that the entry requires. If the entry
+         * fails because of that, the step ends. */
         if (cpu->blocking & BLOCKING_BY_STI_OR_MOV_SS)
             pend_step_in_shadow();
         set_event_exiting(cpu, true);

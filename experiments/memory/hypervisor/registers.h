@@ -24,8 +24,8 @@
 #define VMCS_PML_ADDRESS 0x200e
 #define VMCS_GUEST_PML_INDEX 0x0812
 
-/* Secondary VM-exit controls, the exit reason's bit that one of them enables, and the busy bit of a
- * shadow stack's token. */
+/* The secondary VM-exit controls, the bit of the exit reason that EXIT2_PREMATURELY_BUSY enables,
+ * and the busy bit of a shadow stack's token. */
 #define EXIT_SECONDARY_CONTROLS BIT(31)
 #define VMCS_SECONDARY_EXIT_CONTROLS 0x2044
 #define EXIT2_PREMATURELY_BUSY BIT(3)
