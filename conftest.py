@@ -76,9 +76,8 @@ def pass_again(item, outcomes):
             item.stash[SAID] = outcomes.said[item.nodeid]
             return
         run()
-        if getattr(
-            item, "_excinfo", None
-        ):  # where pytest keeps what a unittest.TestCase has raised
+        # Where pytest keeps what a unittest.TestCase has raised.
+        if getattr(item, "_excinfo", None):
             return
         call = item.stash.get(CALL, None)
         if call.repeats if call else "lab" not in item.fixturenames:

@@ -83,9 +83,8 @@ class Table:
     rows: list = field(default_factory=list)
     notes: list = field(default_factory=list)
     reading: list = field(default_factory=list)  # sentences above the table
-    theirs: list = field(
-        default_factory=list
-    )  # columns of ours beside which something was published
+    # columns of ours beside which something was published
+    theirs: list = field(default_factory=list)
     command: str = ""  # what makes it
 
     def add(self, label, cells, kind="main"):

@@ -89,7 +89,7 @@ class Converter:
             return None
         if (line.experiment, line.base) in self.why:
             raise Trouble(
-                f"its base {line.base} was left out: " f"{self.why[line.experiment, line.base]}"
+                f"its base {line.base} was left out: {self.why[line.experiment, line.base]}"
             )
         for other in self.lines:
             if (other.experiment, other.item) == (line.experiment, line.base) and has(other):

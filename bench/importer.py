@@ -105,7 +105,7 @@ def results_of(section, ledgers):
     column = section.column or end_column
     if column not in results.COLUMNS:
         raise Trouble(
-            f"{section.name}: column '{column}', wanted one of " f"{', '.join(results.COLUMNS)}"
+            f"{section.name}: column '{column}', wanted one of {', '.join(results.COLUMNS)}"
         )
     if end_column != column:
         raise Trouble(f"{section.name}: column {column}, but the line 'end:' says {end_column}")

@@ -54,7 +54,7 @@ def unlike_clocks(machine):
             + "."
         )
     out += [
-        f"Column {name} ran at another frequency than native (APERF/MPERF): " f"{', '.join(items)}."
+        f"Column {name} ran at another frequency than native (APERF/MPERF): {', '.join(items)}."
         for name, items in clocks.items()
     ]
     return out

@@ -135,7 +135,7 @@ def events_boot(variant):
         estimate=3,
         knobs=(
             f"nmi_root reason=18 exits=1-{n} position={EVENTS_POSITION}",
-            f"nmi_root reason=18 exits={n + 3}-{2 * n + 2} " f"position={EVENTS_POSITION} host",
+            f"nmi_root reason=18 exits={n + 3}-{2 * n + 2} position={EVENTS_POSITION} host",
         ),
     )
 

@@ -304,7 +304,7 @@ def by_column(parts, key):
     if len(values) < 2:
         return "".join(values)
     return "; ".join(
-        f"{', '.join(name for name in COLUMNS if columns.get(name) == value)}: " f"{value}"
+        f"{', '.join(name for name in COLUMNS if columns.get(name) == value)}: {value}"
         for value in values
     )
 

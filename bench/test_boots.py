@@ -147,7 +147,7 @@ class Judge(unittest.TestCase):
             (EMPTY + "not ok 1 - measure\n1..1\n", "not ok 1"),
             ("bench: foo=1\n" + EMPTY + "1..1\n", "unknown key"),
             (
-                EMPTY + "1..1\nbench: experiment=a1 item=m100 metric=pmis " "unit=count value=1\n",
+                EMPTY + "1..1\nbench: experiment=a1 item=m100 metric=pmis unit=count value=1\n",
                 "not asked for",
             ),
         ):

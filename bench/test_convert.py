@@ -173,7 +173,7 @@ class Times(unittest.TestCase):
 
     def test_a_latency_is_one_operation(self):
         got = run(
-            "bench: experiment=pmi item=nmi_self metric=time unit=tsc n=5 min=6 median=6 " "p95=6"
+            "bench: experiment=pmi item=nmi_self metric=time unit=tsc n=5 min=6 median=6 p95=6"
         )
         self.assertEqual(value(got, "nmi_self", "time"), 6)
         self.assertIs(value(got, "nmi_self", "time", "exact"), True)

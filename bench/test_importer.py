@@ -145,7 +145,7 @@ class Import(unittest.TestCase):
         self.assertEqual(found["environment"]["turbo"], "native: off; msr: on")
         self.assertEqual(
             found["environment"]["frequency"],
-            "native: 3000 MHz, governor powersave; " "msr: 3000 MHz, governor performance",
+            "native: 3000 MHz, governor powersave; msr: 3000 MHz, governor performance",
         )
 
     def test_what_makes_columns_unlike_is_said(self):

@@ -27,7 +27,7 @@ class Good(unittest.TestCase):
 
     def test_line_with_value(self):
         line = one(
-            "bench: experiment=profile item=profiled metric=share_a unit=percent " "value=29.97"
+            "bench: experiment=profile item=profiled metric=share_a unit=percent value=29.97"
         )
         self.assertEqual((line.metric, line.unit, line.value), ("share_a", "percent", 29.97))
 

@@ -212,7 +212,7 @@ def defines(text, name):
     """C: a definition begins at the margin and has a body, or is a macro; NASM: a label."""
     return (
         re.search(
-            rf"^[A-Za-z_][^;={{}}\n]*\b{name}\([^;{{}}]*\)\s*\{{|^#define {name}\(|" rf"^{name}:",
+            rf"^[A-Za-z_][^;={{}}\n]*\b{name}\([^;{{}}]*\)\s*\{{|^#define {name}\(|^{name}:",
             text,
             re.MULTILINE,
         )

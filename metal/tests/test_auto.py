@@ -314,7 +314,7 @@ def test_trouble_does_not_stop_the_chain(lab):
             lab,
             work,
             "intercept native",
-            "pmv.jobs=msr,exit,pmi pmv.runs=1 " "pmv.operations=10",
+            "pmv.jobs=msr,exit,pmi pmv.runs=1 pmv.operations=10",
             "hide_feature vmx\n" + SMI_COUNT,
         )
         put(disk, work, "bench/native/exit.1", "it did not end in 1000 s\n")
@@ -331,7 +331,7 @@ def test_trouble_does_not_stop_the_chain(lab):
         'env: apic="xAPIC"',
         'env: processors="1"',
         'env: microcode="0x2000065"',
-        "experiment=machine item=msr metric=smis " "unit=count value=0",
+        "experiment=machine item=msr metric=smis unit=count value=0",
         "item=msr metric=aperf_per_mperf ",
         "experiment=pmi item=nmi_self ",
         'experiment=exit item=all skip="begun twice: first it did not end in 1000 s, '
@@ -351,7 +351,7 @@ def test_all_processors(lab):
             lab,
             work,
             "native msr+nmi",
-            "pmv.jobs=exit,a1 pmv.runs=3 " "pmv.operations=10 pmv.a1_runs=1 tsc_early_khz=50000",
+            "pmv.jobs=exit,a1 pmv.runs=3 pmv.operations=10 pmv.a1_runs=1 tsc_early_khz=50000",
             cpus=2,
         )
         local = subprocess.run(

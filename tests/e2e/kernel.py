@@ -77,7 +77,7 @@ class Plan:
         """Where NMIs exit: another NMI at each instruction of such an exit (sweep.c says how)."""
         for position in range(1, positions + 1):
             self.knobs.append(
-                f"nmi_root reason=0 exits={first + (position - 1) * stride} " f"position={position}"
+                f"nmi_root reason=0 exits={first + (position - 1) * stride} position={position}"
             )
         return self.add(f"sweep-nmi:{first}:{positions}")
 
@@ -130,9 +130,9 @@ def tap(boot):
             found.append((match[3], match[1] == "ok", "# SKIP" in line, line))
         assert not line.startswith("Bail out!"), line
     plan = re.search(r"^1\.\.(\d+)$", boot.console, re.MULTILINE)
-    assert plan and int(plan[1]) == len(found) > 0, (
-        f"{len(found)} tests, but the plan is " f"{plan[0] if plan else 'missing'}"
-    )
+    assert (
+        plan and int(plan[1]) == len(found) > 0
+    ), f"{len(found)} tests, but the plan is {plan[0] if plan else 'missing'}"
     return found
 
 

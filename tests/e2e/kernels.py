@@ -142,7 +142,7 @@ DIFFERENCES = (
     ),
     Difference(
         "an MSR that this machine lacks",
-        "Both kernels print the line, each with the address that " "KASLR chose.",
+        "Both kernels print the line, each with the address that KASLR chose.",
         changed=(rf"unchecked MSR access error: RDMSR from 0xe2 at rIP: {ADDRESS} .*",),
         suites=LATER,
     ),

@@ -101,13 +101,8 @@ MSRS = [
 PASSED = [(0x048, 0), (0x049, 0), (0x10B, 0), (0x2000, 0x1234), (0x3FFF, 0)]
 # What CPUID shows besides: leaf, subleaf, register, of these what the guest sees.
 FEATURES = [
-    (
-        7,
-        1,
-        "eax",
-        1 << 17 | 1 << 20 | 1 << 27 | 1 << 19,
-        1 << 19,
-    ),  # FRED, NMI_SRC, MSRLIST; WRMSRNS
+    # FRED, NMI_SRC, MSRLIST; WRMSRNS
+    (7, 1, "eax", 1 << 17 | 1 << 20 | 1 << 27 | 1 << 19, 1 << 19),
     (7, 1, "ebx", 1 << 1 | 1 << 3, 1 << 3),  # PBNDKB; CPUIDMAXVAL_LIM_RMV
     (7, 1, "ecx", 1 << 5 | 1 << 0, 1 << 0),  # MSR_IMM; RDT_M_ASYM
     # UTMR, USER_MSR, UIRET_UIF, APX_F; PREFETCHI, AVX10
@@ -137,9 +132,9 @@ def msr_plan():
         *[f"msr {index:#x} {value:#x}" for index, value in PASSED],
         *PEBS_BASE,
         "msr 0x33 0",
-        "msr 0x123 2",
-        "cpuid 7 0 ecx 0x2000",
-    )  # IA32_MCU_OPT_CTRL; TME
+        "msr 0x123 2",  # IA32_MCU_OPT_CTRL
+        "cpuid 7 0 ecx 0x2000",  # TME
+    )
     plan.knobs.append(f"msr {TME_ACTIVATE:#x} {4 << 32:#x}")
     plan.add(f"msr-kept:{TME_ACTIVATE}", *[f"msr-{kind}:{index}" for index, kind, _ in MSRS])
     return plan.add(*[f"msr-passed:{index}" for index, _ in PASSED], "msr-special", "msr-pebs-base")

@@ -33,9 +33,7 @@ def verdict(command, status, text):
 @pytest.mark.parametrize("release", RELEASES, ids=[f"debian_{name}" for name in RELEASES])
 def test_distribution(release):
     if os.geteuid() != 0:
-        raise Skip(
-            "debootstrap and chroot want root; as root run: " "FULL=1 make e2e T=distribution/"
-        )
+        raise Skip("debootstrap and chroot want root; as root run: FULL=1 make e2e T=distribution/")
     assert shutil.which("debootstrap"), "debootstrap is missing; run: testbed/deps.sh full"
     said = []
     with folder(release) as root:

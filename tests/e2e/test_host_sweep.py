@@ -81,7 +81,7 @@ def test_sweep_tick(lab):
     first = 40
     plan = Plan(
         f"tsc_hz {TSC_HZ}",
-        f"nmi_root reason={REASON_TICK} " f"exits={first}-{first + POSITIONS} position=sweep host",
+        f"nmi_root reason={REASON_TICK} exits={first}-{first + POSITIONS} position=sweep host",
     )
     plan.add(f"host-sweep-tick:{first}:{POSITIONS}:{TICK_LOOPS}")
     boot = run(lab, "host-tick", plan, config="tick=1")
@@ -113,7 +113,7 @@ def merge(lab, name, config="", status=None, efi=None):
     first = 600
     plan = Plan(
         f"pmi_skid {kernel.LONG_SKID}",
-        f"nmi_root reason=10 exits={first}-" f"{first + MERGE_POSITIONS - 1} position=sweep host",
+        f"nmi_root reason=10 exits={first}-{first + MERGE_POSITIONS - 1} position=sweep host",
     )
     word = f"host-sweep-merge:{first}:{MERGE_POSITIONS}:{MERGE_OVERFLOW}"
     if status is not None:

@@ -165,9 +165,9 @@ def test_no_exits(lab):
         under, bare = guest(lab).region(region), native(lab).region(region)
         assert exit_count(under) == 0, f"region {region}: {under['exits']}"
         assert under["pmi"]["raised"] == bare["pmi"]["raised"] == under["pmi"]["nonroot"]
-        assert under["nonroot"] == bare["nonroot"], (
-            f"region {region}: {under['nonroot']} " f"instructions, natively {bare['nonroot']}"
-        )
+        assert (
+            under["nonroot"] == bare["nonroot"]
+        ), f"region {region}: {under['nonroot']} instructions, natively {bare['nonroot']}"
 
 
 def test_every_nmi_accounted(lab):

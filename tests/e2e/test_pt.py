@@ -63,7 +63,7 @@ def boot(lab, name, cases, entry="native", knobs="", append="", **more):
         entry=entry,
         initrd=path("build/payload/pt-cloud.img"),
         jobs="pt",
-        knobs=f"pt on\nbranch_trace 3300-3399 branches\n" f"guest_files guest\n{knobs}",
+        knobs=f"pt on\nbranch_trace 3300-3399 branches\nguest_files guest\n{knobs}",
         append=f"norandmaps pmv.pt={','.join(cases)} {append}",
         config="console=none",
         limit=LIMIT,

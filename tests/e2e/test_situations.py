@@ -14,7 +14,7 @@ import pytest
 # What is another in each boot: times, addresses, and bits 4 and 5 of port 61H, which toggle by
 # themselves.
 VARIES = re.compile(
-    r"\[ *[\d.]+\] |TSC [0-9a-f]+ |TIME \d+ |<[0-9a-f]{16}>|" r"(?<=unknown reason )[0-3](?=0 )"
+    r"\[ *[\d.]+\] |TSC [0-9a-f]+ |TIME \d+ |<[0-9a-f]{16}>|(?<=unknown reason )[0-3](?=0 )"
 )
 ENTRIES = ("native", "msr+nmi")
 SERVER = "sapphire_rapids"

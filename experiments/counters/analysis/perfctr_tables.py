@@ -79,7 +79,7 @@ def scenarios_table(machine):
         "scenarios. " + ONE_GUEST
     )
     table.reading.append(
-        "The paper's errors are in a plot without figures; its text calls them " "very small."
+        "The paper's errors are in a plot without figures; its text calls them very small."
     )
     if machine.exact:
         table.reading.append(
@@ -261,7 +261,7 @@ def solver_table(machine, event, theirs):
     heads = list(COLUMNS) + list(perfctr_published.COLUMNS)
     table = Table(
         f"mcf-{event}",
-        f"Minimum-cost flow by function: {event} (perfctr-xen, Table " f"{place}: {theirs})",
+        f"Minimum-cost flow by function: {event} (perfctr-xen, Table {place}: {theirs})",
         "native: samples; others: samples over native's",
         heads,
         [

@@ -217,7 +217,7 @@ def main():
     )
     parser.add_argument("trace", metavar="TRACE")
     parser.add_argument(
-        "--names", metavar="FILE", help="who is who; else TRACE.names.json, if it " "is there"
+        "--names", metavar="FILE", help="who is who; else TRACE.names.json, if it is there"
     )
     parser.add_argument("--json", action="store_true", help="all of it, times in ns")
     parser.add_argument("--all", action="store_true", help=f"all rows, not {SHOWN} of each table")

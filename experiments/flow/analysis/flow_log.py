@@ -62,6 +62,6 @@ def events(path):
             for tsc, rip, rsp, cr3, eptp, value, kind, processor in RECORD.iter_unpack(data):
                 if kind not in KINDS:
                     raise BadFlowLog(
-                        f"{path}: found an event of kind {kind}, wanted 1 to " f"{max(KINDS)}"
+                        f"{path}: found an event of kind {kind}, wanted 1 to {max(KINDS)}"
                     )
                 yield Event(tsc, processor, KINDS[kind], value, rip, cr3, rsp, eptp)

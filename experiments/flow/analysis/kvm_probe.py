@@ -36,7 +36,7 @@ def probe(vmlinux, module):
         ("rsp", at["regs"] + WORD * rsp, rsp),
     ):
         words.append(
-            f"{name}=+{place}(%di):x64 " f"{name}_known=+{at['known']}(%di):b1@{bit}/{KNOWN_BITS}"
+            f"{name}=+{place}(%di):x64 {name}_known=+{at['known']}(%di):b1@{bit}/{KNOWN_BITS}"
         )
     return " ".join(words)
 

@@ -38,9 +38,7 @@ LINE = re.compile(
 )
 HEX = r"(?:0x)?([0-9a-f]+)"
 SWITCH = (
-    re.compile(
-        r"prev_comm=.* prev_pid=(\d+) .*prev_state=(\S+) ==> next_comm=.* " r"next_pid=(\d+)"
-    ),
+    re.compile(r"prev_comm=.* prev_pid=(\d+) .*prev_state=(\S+) ==> next_comm=.* next_pid=(\d+)"),
     re.compile(r".*:(\d+) \[\d+\] (\S+) ==> .*:(\d+) \[\d+\]"),
 )
 WAKEUP = (re.compile(r"comm=.* pid=(\d+)"), re.compile(r".*:(\d+) \[\d+\]"))

@@ -44,9 +44,8 @@ class Timeline:
     leaves: list = dataclasses.field(default_factory=list)  # [Left], by time
     threads: dict = dataclasses.field(default_factory=dict)  # Thread -> its name
     borrowers: set = dataclasses.field(default_factory=set)  # Threads without an own table
-    candidates: dict = dataclasses.field(
-        default_factory=dict
-    )  # key -> [(name, pid)], it may be one
+    # key -> [(name, pid)], it may be one
+    candidates: dict = dataclasses.field(default_factory=dict)
     lost: int = 0
     complaints: list = dataclasses.field(default_factory=list)
     start_tick: int = 0

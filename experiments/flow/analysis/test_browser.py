@@ -502,7 +502,7 @@ def test_without_a_name(opened):
     ]
     chart.sort("nameless", 1)
     title = chart.page.value(
-        f"document.querySelectorAll('#labels li')" f"[{chart.rows().index(NAMELESS)}].title"
+        f"document.querySelectorAll('#labels li')[{chart.rows().index(NAMELESS)}].title"
     )
     assert title.startswith(NAMELESS) and "may be: init [72]" in title
     assert line.candidates == {B: [("init", 72)]}

@@ -152,9 +152,9 @@ class Processor(unittest.TestCase):
             (False, WAKE, 2110, 2321),
             (False, TIMER, 2050, 2200),
             (False, WAKE, 2005, 2100),  # before the guest has its interrupt
-            (True, WAKE, 2450, 2500),
+            (True, WAKE, 2450, 2500),  # until the next record
             (False, WAKE, 2451, 2500),
-        ):  # until the next record
+        ):
             own = [
                 load(0, A, B_STACK),
                 halt(100, A),

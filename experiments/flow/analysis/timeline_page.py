@@ -249,7 +249,7 @@ def html(source, line, title, where=""):
     if not line.tsc_khz:
         body.append(
             page.paragraph(
-                "The trace does not say how fast its clock is: a tick is taken " "for 1 ns."
+                "The trace does not say how fast its clock is: a tick is taken for 1 ns."
             )
         )
     body += [page.paragraph(f"Note: {text}.", "lead") for text in line.complaints]

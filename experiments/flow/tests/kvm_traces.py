@@ -69,7 +69,7 @@ def boot(lab, name, jobs="pair", append=""):
         memory=MEMORY,
         limit=LIMIT,
         initrd=path("build/payload/kvm-flowloads-cloud.img"),
-        append=f"pmv.kvm={jobs} pmv.kvm_around=ktrace " f"{probe_word(lab)} {append}",
+        append=f"pmv.kvm={jobs} pmv.kvm_around=ktrace {probe_word(lab)} {append}",
     )
 
 

@@ -98,9 +98,9 @@ def expect_goals(score, exact, elsewhere):
         f"missed {len(score.missed)} of {score.switches} "
         f"switches, the first (processor, TSC, process) {score.missed[0]}"
     )
-    assert len(score.invented) == 0, (
-        f"invented {len(score.invented)} switches, the first " f"{score.invented[0]}"
-    )
+    assert (
+        len(score.invented) == 0
+    ), f"invented {len(score.invented)} switches, the first {score.invented[0]}"
     assert (
         score.spread()[2] <= IN_PLACE_TICKS
     ), f"the 99th percentile of their places is {score.spread()[2]} ticks off"

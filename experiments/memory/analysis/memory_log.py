@@ -39,7 +39,7 @@ def entries(path):
                 entry = Entry(*fields)
                 if entry.kind > VMCALL:
                     raise BadMemoryLog(
-                        f"{path}: found an entry of kind {entry.kind}, wanted 0 to " f"{VMCALL}"
+                        f"{path}: found an entry of kind {entry.kind}, wanted 0 to {VMCALL}"
                     )
                 yield entry
 

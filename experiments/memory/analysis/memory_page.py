@@ -180,7 +180,7 @@ def working_set_figure(accesses, physical, pyplot):
     return plots.svg_of(
         "working-set",
         "Working set by window",
-        "Mean number of different pages and lines that the last so many accesses " "touched",
+        "Mean number of different pages and lines that the last so many accesses touched",
         figure,
         pyplot,
     )

@@ -51,9 +51,8 @@ class Truth:
     raced: int = 0  # records of the value that another processor stored next
     stood: int = 0  # records after a time at which the lent counter stood still
     unknown: int = 0  # records whose size the reader says it does not know
-    kinds: collections.Counter = dataclasses.field(
-        default_factory=collections.Counter
-    )  # same, by kind
+    # same, by kind
+    kinds: collections.Counter = dataclasses.field(default_factory=collections.Counter)
     faults: list = dataclasses.field(default_factory=list)
 
     @property

@@ -153,10 +153,10 @@ def test_pair_agrees():
         (2, "instruction", 1),
         (3, "event", 1),
         (4, "walk", 1),
-        (5, "chunk", 2),
+        (5, "chunk", 2),  # done in two goes
         (6, "instruction", 1),
     ],
-)  # the chunk was done in two goes
+)
 def test_missed(index, kind, count):
     entries, records = pair()
     del records[index]

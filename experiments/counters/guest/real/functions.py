@@ -25,7 +25,7 @@ def sections(binary):
     found = []
     for line in said("readelf", "--wide", "--section-headers", binary).splitlines():
         match = re.match(
-            r"\s*\[\s*\d+\] (\S+)\s+PROGBITS\s+([0-9a-f]+) [0-9a-f]+ ([0-9a-f]+) " r"\S+ +AX", line
+            r"\s*\[\s*\d+\] (\S+)\s+PROGBITS\s+([0-9a-f]+) [0-9a-f]+ ([0-9a-f]+) \S+ +AX", line
         )
         if match:
             first = int(match[2], 16)
