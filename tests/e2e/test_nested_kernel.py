@@ -12,20 +12,7 @@ import kernel
 import pytest
 
 
-BASICS = [
-    "cpuid",
-    "wrap",
-    "vmcall",
-    "msr",
-    "count",
-    "pmi",
-    "self",
-    "blocked",
-    "sti",
-    "movss",
-    "hlt",
-]
-SUITE = BASICS + ["cr4", "delivery", "hypercall", "x2apic", *BASICS]
+SUITE = kernel.BASICS + ["cr4", "delivery", "hypercall", "x2apic", *kernel.BASICS]
 COSTS = "measure:3:100"
 CPUS = 2
 STORMS = ["smp-processors", "smp-nmi:20", "smp-pmi:50:100", "smp-mixed:20:100"]
