@@ -57,6 +57,9 @@ _Noreturn void vmx_report_entry_failure(struct cpu *cpu);
 _Noreturn void vmx_launch(void);
 extern const char vmx_exit_entry[], vmx_exit_entry_timed[], vmx_exit_entry_guarded[];
 
+/* init_sipi.c: puts the guest's processor into its state after an INIT. */
+void guest_set_init_state(struct cpu *cpu);
+
 /* Set up the handlers' tables. */
 void hypercall_setup(struct cpu *cpu);
 void cpuid_setup(struct cpu *cpu, const uint32_t *controls);

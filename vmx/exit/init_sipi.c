@@ -6,13 +6,12 @@
  * Vol. 3, "Processor State After Reset" (the table's column for INIT); "Other Causes of VM Exits";
  * "Handling Activity States by VMM".
  */
-#include "vmx/exit/init_sipi.h"
+#include "vmx/exit/exit.h"
 
 #include <string.h>
 
 #include "apic/apic.h"
 #include "nmi/nmi.h"
-#include "vmx/exit/exit.h"
 #include "vmx/exit/report.h"
 #include "vmx/root/end.h"
 #include "vmx/root/fault.h"

@@ -11,7 +11,6 @@
 #include "nmi/nmi.h"
 #include "pmu/pmu.h"
 #include "vmx/exit/exit.h"
-#include "vmx/exit/init_sipi.h"
 #include "vmx/root/end.h"
 
 #define GUEST_VPID 1 /* the only guest; 0 is root mode */
