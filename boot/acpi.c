@@ -31,7 +31,8 @@ static void read_processors(struct acpi_madt *madt, struct acpi_facts *facts)
     }
 }
 
-/* An X_ field that is not 0 replaces the 32-bit field. */
+/* Uses the FADT's 64-bit X_ field if the table has that field and the field names an I/O port.
+ * Otherwise uses the 32-bit field. */
 static uint16_t choose_io_port(uint32_t narrow, const struct acpi_generic_address *wide)
 {
     if (wide != NULL && wide->space_id == ACPI_SPACE_IO && wide->address != 0)
@@ -110,7 +111,8 @@ void acpi_warn_of_damage(uint64_t rsdp)
 
 const struct acpi_spcr *acpi_find_spcr(uint64_t rsdp, uint16_t *port, uint16_t *divisor)
 {
-    /* Divisors of 115200, indexed by the SPCR's code for the rate. The other codes are reserved. */
+    /* UART divisors (115200 / rate), indexed by the SPCR's code for the rate. The other codes are
+     * reserved. */
     static const uint8_t divisors[] = {
         [SPCR_BAUD_UNCHANGED] = 0, [3] = 12, [4] = 6, [6] = 2, [7] = 1};
     const struct acpi_spcr *spcr = (const struct acpi_spcr *)acpi_find_table(

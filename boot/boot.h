@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Declarations that the files of boot/ share. Only this header and the files that include it know
- * UEFI's types. Everything here needs boot services.
+ * Declarations that the files of boot/ share. Only the files that include this header know UEFI's
+ * types. Everything here needs boot services.
  */
 #pragma once
 
@@ -13,7 +13,7 @@ struct firmware {
     EFI_HANDLE image;
     EFI_SYSTEM_TABLE *system;
     EFI_BOOT_SERVICES *services;
-    EFI_LOADED_IMAGE *loaded; /* this image */
+    EFI_LOADED_IMAGE *loaded; /* the protocol that describes this image */
 };
 extern struct firmware firmware;
 
@@ -39,9 +39,9 @@ struct need {
     uint64_t limit;     /* first address after the allowed range */
 };
 
-/* Allocates whole pages and remembers them for memory_free_all(). The first MiB is left to firmware
- * and the guest's real-mode code, except for the trampoline. out->size is the size rounded up to
- * whole pages. If no free block meets the need, fills *r and returns false. */
+/* Allocates whole pages and remembers them for memory_free_all(). out->size is the size rounded up
+ * to whole pages. Callers leave the first MiB, except for the trampoline, to firmware and to the
+ * guest's real-mode code. If no free block meets the need, fills *r and returns false. */
 bool memory_allocate(struct range *out, EFI_MEMORY_TYPE type, const struct need *n,
                      enum place place, struct refusal *r);
 /* Frees everything that memory_allocate() allocated. */
@@ -69,8 +69,8 @@ bool file_load(const char *what, const char *path, uint64_t limit, uint64_t high
                struct refusal *r);
 /* The image's own path on its volume; empty before the first file_load(). */
 const uint16_t *files_image_path(void);
-/* Writes the pieces to a new file, which replaces any file of that name. `path` is as for
- * file_load(). Returns false if there is no volume or the volume refuses. */
+/* Writes the pieces to a new file, which replaces any file of that name. `path` has the same form
+ * as for file_load(). Returns false if there is no volume, or if the file cannot be written. */
 bool file_save(const char *path, const struct range *pieces, uint64_t count);
 /* Closes the volume, after the last file. */
 void files_close_volume(void);
@@ -104,6 +104,6 @@ void screen_wait_for_key(uint32_t seconds);
 
 /* The log sink that writes to the firmware's text console. */
 void screen_sink(const char *text, size_t length);
-/* Copies the firmware's glyphs for ASCII, for use after firmware is gone. Without glyphs, the width
- * is 0. */
+/* Copies the firmware's glyphs for ASCII, for use after firmware is gone. If firmware has no
+ * glyphs, glyphs->width is 0. */
 void screen_read_glyphs(struct glyphs *glyphs);

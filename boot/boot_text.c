@@ -41,8 +41,8 @@ static const uint16_t *file_name(const uint16_t *path)
     return name;
 }
 
-/* Ignores the image's suffix, because the UEFI shell's command "pmuvisor" also starts
- * "pmuvisor.efi". */
+/* Returns true if the word is the image's name without its suffix: in the UEFI shell, the command
+ * "pmuvisor" starts pmuvisor.efi, too. */
 static bool is_image_name(const char *word, uint64_t length, const uint16_t *image_path)
 {
     const uint16_t *name = file_name(image_path);
@@ -56,8 +56,8 @@ static bool is_image_name(const char *word, uint64_t length, const uint16_t *ima
     return *name == '.' && length > 0;
 }
 
-/* Returns the number of leading characters that are the image's own name, or 0 if the first word is
- * an option. */
+/* Returns the length of the image's own name at the start of the text. Returns 0 if the first word
+ * is not the image's name. A word that contains '=' is an option. */
 static uint64_t image_name_length(const char *text, const uint16_t *image_path)
 {
     char closing = text[0] == '"' ? '"' : ' ';

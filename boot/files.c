@@ -8,7 +8,7 @@
 
 #define CHUNK MIB               /* bytes per read, and per step of the progress line */
 #define PROGRESS_FROM (4 * MIB) /* smaller files need no progress line */
-#define INFO_SIZE 1024          /* bytes of an EFI_FILE_INFO with the file's name */
+#define INFO_SIZE 1024          /* bytes of an EFI_FILE_INFO, which includes the file's name */
 
 static EFI_FILE_HANDLE volume;
 static uint16_t image_path[MAX_PATH_CHARACTERS];
@@ -80,7 +80,7 @@ static bool get_file_size(EFI_FILE_HANDLE file, const char *what, const char *pa
 static bool read_all(EFI_FILE_HANDLE file, const char *what, const char *path,
                      const struct range *to, struct refusal *r)
 {
-    uint64_t done = 0, shown = 0; /* `shown` is in tenths */
+    uint64_t done = 0, shown = 0; /* `shown`: tenths of the file in the progress line */
 
     log_printf("%s %s: %lu bytes", what, path, to->size);
     while (done < to->size) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Writes the log of a failed start to a file beside the image. A refused start writes its own log.
- * A start that fails later leaves its log in memory that a warm reset keeps, and the next start
- * writes that log.
+ * A run that fails later leaves its log in memory. A warm reset keeps this memory, and the next
+ * start writes the log from there.
  */
 #include <string.h>
 

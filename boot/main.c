@@ -19,10 +19,10 @@
 #define CONFIG_NAME "pmuvisor.cfg"
 #define CONFIG_MAX 16384 /* bytes */
 #define EXIT_ATTEMPTS 8
-#define MAP_SPARE 64 /* descriptors by which the memory map may still grow */
-/* The preferred lowest address of the pool. The log in the pool has to outlive a reset. So the pool
- * lies above the memory to which firmware unpacks itself and unpacks kernels. The pool also lies
- * below the top quarter of memory, which GRUB takes first. */
+#define MAP_SPARE 64 /* spare descriptors, because the memory map may still grow */
+/* The preferred lowest address of the pool. The log in the pool has to survive a reset. So the pool
+ * should lie above the memory into which firmware and kernels are unpacked, and below the top
+ * quarter of memory, which GRUB takes first. */
 #define POOL_PREFERRED_MIN (192 * MIB)
 #define TRAMPOLINE_LIMIT 0xa0000 /* video memory and firmware lie above */
 
@@ -77,8 +77,8 @@ static void log_console_warnings(uint32_t console, bool found)
             spcr->interface_type, spcr->base.address, spcr->base.space_id);
 }
 
-/* Called after firmware is gone. Now the log always goes to the UART, even if firmware's text went
- * there. The log also goes to the screen until the guest starts. */
+/* Called after firmware is gone. From now on, the log goes to the UART, even if firmware's text
+ * went to this UART before. Until the guest starts, the log also goes to the screen. */
 static void start_own_console(const struct boot_info *bi)
 {
     log_remove_sink(screen_sink);
@@ -208,8 +208,8 @@ static void collect_platform_facts(struct boot_info *bi)
 
 /* ---- memory ---- */
 
-/* Succeeds even if it cannot allocate the trampoline. In that case, the other processors are not
- * started, and vmx/start/bring_up.c says so. */
+/* A failure to allocate the trampoline is not an error. In that case, the other processors are not
+ * started, and vmx/start/bring_up.c logs a line about it. */
 static bool allocate_memory(struct boot_info *bi, const struct linux_image *image,
                             struct refusal *r)
 {
@@ -262,8 +262,8 @@ static EFI_STATUS exit_boot_services(struct boot_info *bi)
         status = memory_map_get(&bi->map, map_capacity, &key);
         if (EFI_ERROR(status))
             return status;
-        /* Fails if an event has changed the map since the call above, because the key is then
-         * stale. */
+        /* ExitBootServices fails if the key is stale, because an event has changed the map since
+         * memory_map_get(). */
         status = firmware.services->ExitBootServices(firmware.image, key);
         if (!EFI_ERROR(status))
             return EFI_SUCCESS;
@@ -335,8 +335,8 @@ EFI_STATUS efi_main(EFI_HANDLE image, EFI_SYSTEM_TABLE *system)
      * stack. */
     write_cr4(read_cr4() & ~CR4_CET);
     /* The guest's ACPI tables are edited in place under firmware's page tables, which may map them
-     * read-only. So clear CR0.WP until VMX operation sets it again. WP cannot be cleared while CET
-     * is on. */
+     * read-only. So clear CR0.WP. It is set again before VMXON (vmx/start/processor.c). WP cannot
+     * be cleared while CET is on. */
     write_cr0(read_cr0() & ~CR0_WP);
     start_own_console(&boot_info);
     hypervisor_start(&boot_info);

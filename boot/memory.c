@@ -7,8 +7,8 @@
 #include "lib/refusal.h"
 
 #define ALLOCATIONS_MAX 10
-#define SNAPSHOT_SPARE 8 /* spare descriptors, because allocating the buffer splits some */
-#define SNAPSHOT_TRIES 8 /* retries, because other code may add more descriptors */
+#define SNAPSHOT_SPARE 8 /* spare descriptors, because allocating the buffer may split one */
+#define SNAPSHOT_TRIES 8 /* tries, because other code may add descriptors in between */
 
 static struct range allocations[ALLOCATIONS_MAX];
 static uint64_t allocated; /* entries of allocations[] in use */
@@ -69,7 +69,7 @@ struct survey {
     uint64_t largest; /* size in bytes of the largest free block within the need's bounds */
 };
 
-/* Looks through the current map once. Without a map, both results are 0. */
+/* Reads the current map once. If the map cannot be read, both results are 0. */
 static struct survey survey_memory_map(const struct need *n)
 {
     struct survey found = {0};
@@ -93,8 +93,8 @@ static struct survey survey_memory_map(const struct need *n)
     return found;
 }
 
-/* Allocates the memory at `address`, and keeps it if is_it() accepts the address. Allocates first,
- * because firmware may guard unallocated memory. */
+/* Allocates the memory at `address`, and keeps it if is_it() accepts the address. Allocates before
+ * is_it() reads the memory, because firmware may make unallocated memory inaccessible. */
 static bool allocate_if_accepted(uint64_t address, uint64_t size, bool (*is_it)(uint64_t address))
 {
     EFI_PHYSICAL_ADDRESS at = address;
@@ -154,9 +154,10 @@ bool memory_map_reserve(struct efi_map *map, uint64_t *capacity, uint64_t spare,
 
 /* ---- pages ---- */
 
-/* Lets firmware choose the place, because the memory map may list memory as free that firmware
- * refuses to allocate. EDK II has bins, each for certain memory types. If a free block reaches from
- * one bin into the next, EDK II lists such memory. */
+/* Lets firmware choose the place, because firmware may refuse to allocate memory that its map lists
+ * as free. For example, EDK II reserves bins of memory for certain types. If a free block reaches
+ * across the border of a bin, the map lists the whole block as free, but EDK II refuses the part
+ * inside the bin. */
 static EFI_STATUS allocate_anywhere(EFI_MEMORY_TYPE type, const struct need *n,
                                     EFI_PHYSICAL_ADDRESS *at)
 {
@@ -170,7 +171,7 @@ static EFI_STATUS allocate_anywhere(EFI_MEMORY_TYPE type, const struct need *n,
     return EFI_NOT_FOUND;
 }
 
-/* Tries one aligned place after another, until firmware gives one. */
+/* Tries the aligned addresses in ascending order, until firmware allocates one. */
 static EFI_STATUS allocate_at_lowest_address(EFI_MEMORY_TYPE type, const struct need *n,
                                              EFI_PHYSICAL_ADDRESS *at)
 {

@@ -8,7 +8,7 @@
  *   key      the name as the user writes it
  *   kind     enum option_kind of options.h
  *   field    the member of struct options
- *   initial  the field's value before any source is read; {0}: empty text
+ *   initial  the default value of the field; {0}: empty text
  *   wanted   the valid values, as an error message names them; NULL: the text may be empty
  *   values   VALUES(NAME("as written", value), ...); for a NUMBER only its largest value
  *   help     sentences for the user

@@ -25,7 +25,7 @@ struct text {
     uint64_t length;
 };
 
-#define SHOWN_MAX 40 /* bytes of the user's text that an error quotes */
+#define SHOWN_MAX 40 /* an error quotes at most this number of bytes of the user's text */
 
 #define ROW(key, kind, field, initial, wanted, values, help)                                       \
     {#key,                                                                                         \
@@ -36,7 +36,7 @@ struct text {
      {values},                                                                                     \
      NULL,                                                                                         \
      0},
-/* `initial` is an initializer, such as {0}. NOLINTNEXTLINE(bugprone-macro-parentheses) */
+/* `initial` may be {0}, so it has no parentheses. NOLINTNEXTLINE(bugprone-macro-parentheses) */
 #define INITIAL(key, kind, field, initial, wanted, values, help) .field = initial,
 #define LIST_KEY(key, kind, field, initial, wanted, values, help) " " #key
 

@@ -39,7 +39,8 @@ uint64_t platform_find_rsdp(void)
     return old;
 }
 
-/* Returns false for a screen whose memory a processor cannot write. */
+/* Returns false if the processor cannot write to the screen's memory, or if the pixels do not have
+ * 32 bits. */
 static bool read_framebuffer(const EFI_GRAPHICS_OUTPUT_PROTOCOL *gop, struct framebuffer *fb)
 {
     static const EFI_PIXEL_BITMASK rgb = {0xff, 0xff00, 0xff0000, 0xff000000};
@@ -53,10 +54,10 @@ static bool read_framebuffer(const EFI_GRAPHICS_OUTPUT_PROTOCOL *gop, struct fra
         [PixelBlueGreenRedReserved8BitPerColor] = &bgr,
         [PixelBitMask] = &info->PixelInformation,
     };
-    bool has_pixels = info->PixelFormat <= PixelBitMask; /* else PixelBltOnly */
+    bool has_pixels = info->PixelFormat <= PixelBitMask; /* otherwise PixelBltOnly */
     const EFI_PIXEL_BITMASK *mask = masks[has_pixels ? info->PixelFormat : 0];
 
-    /* Only 32-bit pixels are handled. */
+    /* Only 32-bit pixels are handled: the four masks together cover all bits. */
     if (!has_pixels ||
         (mask->RedMask | mask->GreenMask | mask->BlueMask | mask->ReservedMask) != UINT32_MAX)
         return false;
@@ -109,7 +110,8 @@ uint64_t device_node_size(const void *node)
     return last || size < sizeof(*header) ? 0 : size;
 }
 
-/* Firmware numbers the UARTs at these ports in this order. */
+/* The index of a port in this table is the number (UID) that firmware gives the UART at the
+ * port. */
 static const uint16_t usual_ports[] = {SERIAL_COM1, SERIAL_COM2, 0x3e8, 0x2e8};
 
 /* Returns true if the device path contains the UART `uid`, or any UART if `uid` is past the end of
@@ -138,7 +140,8 @@ bool platform_console_uses_port(uint16_t port)
 
     while (uid < LENGTH_OF(usual_ports) && usual_ports[uid] != port)
         uid++;
-    /* For a UART outside usual_ports[], the device path does not tell the port. */
+    /* The device path of a UART outside usual_ports[] does not tell its port. Then the SPCR has to
+     * name the port. */
     bool unknown = uid == LENGTH_OF(usual_ports) &&
                    (acpi_find_spcr(platform_find_rsdp(), &named, &divisor) == NULL ||
                     named != port);

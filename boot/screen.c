@@ -42,7 +42,7 @@ void screen_wait_for_key(uint32_t seconds)
     if (seconds == 0 || screen.base == 0 ||
         EFI_ERROR(firmware.services->CreateEvent(EVT_TIMER, 0, NULL, NULL, &events[0])))
         return;
-    /* Stop the watchdog, which would reset the machine in five minutes. */
+    /* Stop firmware's watchdog. Otherwise it resets the machine after five minutes. */
     (void)firmware.services->SetWatchdogTimer(0, 0, 0, NULL);
     log_printf("a key, or %u seconds, and the boot goes on\n", seconds);
     if (in != NULL) {
