@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Edits the guest's ACPI tables: the MADT enables only the processors under VMX, the FADT's reset
- * register leads to the hypervisor, and S5 is the only sleep state. Everything else stays as
- * firmware made it. (ACPI specification, "Multiple APIC Description Table" and "Reset Register".)
+ * register points to the hypervisor's doorbell, and S5 is the only sleep state. Removes whole
+ * tables from the lists if the caller asks for it. Everything else stays as firmware made it. (ACPI
+ * specification, "Multiple APIC Description Table" and "Reset Register".)
  */
 #include "guest/acpi_edit.h"
 
@@ -80,8 +81,8 @@ static void redirect_reset_register(struct acpi_fadt *fadt, uint64_t doorbell)
 }
 
 /* Points every entry for a table with this signature to `new`, or removes the entry if `new` is 0.
- * Tables can lie in write-protected memory. So this function checks the writes, and returns false
- * if they did not take effect. */
+ * Tables can lie in write-protected memory. So this function checks its writes, and returns false
+ * if they had no effect. Also returns false if the entries are too short for `new`. */
 static bool replace_list_entries(const struct acpi_list *list, const char *signature, uint64_t new)
 {
     uint32_t kept = 0;
@@ -139,7 +140,7 @@ struct guest_acpi_result guest_acpi_edit(uint64_t rsdp, const struct guest_proce
         return result;
     if (madt != NULL) {
         memcpy(next, madt, madt->length);
-        /* A MADT without any processor would be worse than the firmware's MADT. */
+        /* If the copy enables no processor, keep firmware's MADT. */
         result.processors_limited = disable_other_processors((struct acpi_madt *)next, kept) &&
                                     replace_table(rsdp, (struct acpi_header *)next);
         next += align_for_copy(madt->length);

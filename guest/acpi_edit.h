@@ -21,11 +21,11 @@ struct guest_acpi_result {
 
 /* Copies MADT and FADT into `area` and edits the copies. Changes XSDT and RSDT in place, so that
  * they point to the copies. Disables every processor that is not among `kept`. The reset register,
- * if there is one, becomes a byte of memory at `doorbell`. Call this function only past the point
- * of no return. */
+ * if there is one, becomes a byte of memory at `doorbell`. In the DSDT and the SSDTs, hides all
+ * sleep states except S5, in place. Call this function only after boot services have ended. */
 struct guest_acpi_result guest_acpi_edit(uint64_t rsdp, const struct guest_processors *kept,
                                          uint64_t doorbell, void *area, uint64_t area_size);
 
 /* Removes the tables with this signature from XSDT and RSDT, in place. Returns false if the writes
- * to a list did not take effect. Call this function only past the point of no return. */
+ * to a list had no effect. Call this function only after boot services have ended. */
 bool guest_acpi_hide(uint64_t rsdp, const char *signature);

@@ -19,7 +19,7 @@ struct efi_descriptor {
 };
 _Static_assert(sizeof(struct efi_descriptor) == 40, "EFI_MEMORY_DESCRIPTOR version 1");
 
-/* Values of EFI_MEMORY_TYPE. Only types that are usable or have their own e820 type are named. */
+/* Values of EFI_MEMORY_TYPE. Only the types that this file uses have names. */
 enum {
     EFI_RESERVED,
     EFI_LOADER_CODE,
@@ -77,7 +77,7 @@ static bool range_contains(struct range r, uint64_t address)
     return address >= r.base && address - r.base < r.size;
 }
 
-/* Moves *next down to the first border of `r` above `position`. */
+/* If a border of `r` lies between `position` and *next, lowers *next to the first such border. */
 static void lower_to_range_boundary(struct range r, uint64_t position, uint64_t *next)
 {
     if (r.size == 0)
@@ -88,7 +88,8 @@ static void lower_to_range_boundary(struct range r, uint64_t position, uint64_t 
         *next = r.base + r.size;
 }
 
-/* Returns the type from `position` up to *next, the next place where a range begins or ends. */
+/* Returns the type of the memory at `position`. This type holds up to *next, where the next range
+ * begins or ends. */
 static uint32_t e820_type_at(const struct efi_map *map, const struct e820_overlay *overlays,
                              uint64_t overlay_count, uint64_t position, uint64_t *next)
 {

@@ -17,15 +17,15 @@
 #define E820_PMEM 7
 #define E820_SOFT_RESERVED 0xefffffffu
 
-/* A range whose type firmware does not decide. */
+/* A range whose type the hypervisor decides, whatever firmware's map says. */
 struct e820_overlay {
     struct range range;
     uint32_t type;
 };
 
 /* Fills out[0..limit) with sorted, merged entries that do not overlap. Overlays win over the map.
- * If the map contradicts itself, the type that is not RAM wins. Returns the number of entries, or
- * limit + 1 if they do not fit. */
+ * If two descriptors of the map overlap, the type that is not RAM wins. Returns the number of
+ * entries, or limit + 1 if they do not fit. */
 uint64_t e820_build(const struct efi_map *map, const struct e820_overlay *overlays,
                     uint64_t overlay_count, struct boot_e820_entry *out, uint64_t limit);
 
@@ -37,6 +37,6 @@ static inline uint64_t e820_entries_max(uint64_t descriptors, uint64_t overlays)
 }
 
 /* Changes the UEFI map itself: every descriptor of usable memory that touches one of the ranges
- * becomes reserved memory. Linux reads the UEFI map, too, and takes the kernel's new place from
- * this map. */
+ * becomes reserved memory. Linux reads the UEFI map, too: KASLR looks there for the kernel's new
+ * address. */
 void efi_map_hide(struct efi_map *map, const struct range *ranges, uint64_t count);

@@ -16,7 +16,7 @@
 #define ENTRY_64_OFFSET 0x200        /* offset of startup_64 in the kernel */
 #define LOADER_UNDEFINED 0xff        /* type_of_loader for a loader without a number */
 #define EFI_SIGNATURE_64 0x34364c45u /* "EL64" */
-#define HEADER_END_OFFSET 0x201      /* this byte holds the header's length after 0x202 */
+#define HEADER_END_OFFSET 0x201      /* offset of a byte: the header's length from 0x202 on */
 #define HEADER_END_BASE 0x202
 
 /* GiB that the first page tables map. guest_kernel and guest_setup lie below this limit. */
@@ -25,12 +25,13 @@
 #define GDT_ENTRIES 4
 #define STACK_SIZE PAGE_SIZE
 
-/* The overlays of the guest's map: image, pool, ACPI copies. */
+/* The number of overlays of the guest's map: image, pool, ACPI copies. */
 #define OVERLAYS 3
 
 #define VIDEO_TYPE_EFI_FRAMEBUFFER 0x70 /* Linux, linux/screen_info.h: VIDEO_TYPE_EFI */
 
-/* The parts of guest_setup as offsets in bytes, in order. The ACPI copies have their own pages. */
+/* The offsets in bytes of the parts of guest_setup, in ascending order. The pages of the ACPI
+ * copies contain nothing else. */
 struct setup_layout {
     uint64_t acpi;
     uint64_t acpi_size; /* bytes, whole pages */
@@ -124,7 +125,7 @@ static void set_efi_info(struct boot_params *bp, const struct efi_map *map)
     };
 }
 
-/* Stores the size and position of a colour in a pixel. */
+/* Converts a colour's mask to the size and the position of the colour in a pixel, in bits. */
 static void set_colour_field(uint32_t mask, __u8 *size, __u8 *position)
 {
     *position = mask != 0 ? (__u8)__builtin_ctz(mask) : 0;
@@ -138,8 +139,8 @@ static void set_screen_info(struct screen_info *s, const struct framebuffer *fb)
     if (fb->base == 0)
         return;
     uint32_t line = fb->pixels_per_line * (uint32_t)sizeof(uint32_t);
-    /* VIDEO_CAPABILITY_SKIP_QUIRKS makes Linux skip its list of known machines, because the numbers
-     * here come from firmware and are better than that list. */
+    /* Set VIDEO_CAPABILITY_SKIP_QUIRKS, so that Linux does not use its list of known machines: the
+     * numbers here come from firmware, and are better. */
     *s = (struct screen_info){
         .orig_video_isVGA = VIDEO_TYPE_EFI_FRAMEBUFFER,
         .lfb_width = (__u16)fb->width,
@@ -160,8 +161,8 @@ static void set_screen_info(struct screen_info *s, const struct framebuffer *fb)
 }
 
 /* Puts the e820 table into boot_params, and entries that do not fit there into a setup_data node.
- * First builds the whole table in the node's area. The map bounds the size of the table, see
- * plan_setup_layout(). */
+ * First builds the whole table in the node's area, which has room for the largest table that the
+ * map can need (plan_setup_layout()). */
 static bool set_e820_table(struct boot_params *bp, const struct boot_info *bi,
                            const struct setup_layout *l, uint64_t *count)
 {
@@ -211,8 +212,8 @@ static void build_gdt(uint64_t *gdt)
     gdt[LINUX_BOOT_DS / sizeof(*gdt)] = GDT_DATA;
 }
 
-/* Refuses if processors other than `processors` stay enabled. A processor that the guest could
- * start would run outside VMX operation and could reach all of the hypervisor's memory. */
+/* Refuses if processors other than `processors` stay enabled. The guest could start such a
+ * processor. It would run outside VMX operation and could reach all of the hypervisor's memory. */
 static bool edit_acpi(const struct boot_info *bi, const struct setup_layout *l,
                       const struct guest_processors *processors, struct refusal *r)
 {

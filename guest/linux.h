@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Linux as the guest: checks that a file is a kernel that can be started, tells what memory the
- * kernel needs, and loads it. (Linux, Documentation/arch/x86/boot.rst.)
+ * kernel needs, and loads the kernel. (Linux, Documentation/arch/x86/boot.rst.)
  */
 #pragma once
 
@@ -16,11 +16,11 @@
 struct linux_image {
     uint64_t setup_size; /* real-mode part; the kernel proper follows it in the file */
     uint64_t kernel_size;
-    uint64_t init_size; /* memory the kernel needs from its start on */
+    uint64_t init_size; /* memory that the kernel needs, from its load address on */
     uint64_t alignment;
     uint64_t preferred;        /* preferred load address, and the lowest at which the kernel runs */
     uint64_t initrd_max;       /* highest address of the initrd's last byte */
-    uint64_t command_line_max; /* without the terminator */
+    uint64_t command_line_max; /* largest length, without the terminator */
     uint16_t protocol;         /* major << 8 | minor */
 };
 
@@ -50,9 +50,10 @@ struct guest_entry {
 #define LINUX_BOOT_CS 0x10
 #define LINUX_BOOT_DS 0x18
 
-/* Puts the kernel into guest_kernel, and everything that the kernel is told into guest_setup. Edits
- * the ACPI tables so that they name `processors`, and fills *entry. Runs after boot services have
- * ended. The page tables must map all memory that this function touches to itself. Logs what the
- * guest gets. Returns false if something went wrong, with the reason in *r. */
+/* Puts the kernel into guest_kernel, and everything that the kernel reads at its start into
+ * guest_setup. Edits the ACPI tables so that they name `processors`, and fills *entry. Call this
+ * function after boot services have ended. The current page tables must identity-map all memory
+ * that it touches. Logs what the guest gets. On failure, returns false and stores the reason in
+ * *r. */
 bool linux_load(const struct boot_info *bi, const struct guest_processors *processors,
                 struct guest_entry *entry, struct refusal *r);

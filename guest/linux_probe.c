@@ -15,7 +15,7 @@
 #define SECTOR 512u
 #define SETUP_SECTORS_DEFAULT 4 /* used if setup_sects is 0 */
 #define PROTOCOL_WANTED 0x020c  /* 2.12: the first with xloadflags */
-/* bytes of the header after 0x202 in protocol 2.12; `jump` leads past them */
+/* length of the header from 0x202 on in protocol 2.12; the field `jump` jumps over these bytes */
 #define HEADER_BYTES_WANTED 0x66
 #define PARAGRAPH 16u /* bytes; the unit of syssize */
 #define INIT_SIZE_MAX (1ULL << 30)
@@ -67,7 +67,8 @@ static bool check_image_kind(const struct setup_header *h, const char *name, str
     return true;
 }
 
-/* Checks the numbers that the loader computes with, and that the file is complete. */
+/* Checks the fields from which the loader computes sizes and addresses, and whether the file is
+ * complete. */
 static bool check_header_fields(const struct setup_header *h, const struct linux_image *image,
                                 uint64_t size, const char *name, struct refusal *r)
 {
