@@ -73,7 +73,7 @@ struct acpi_fadt {
 } __attribute__((packed));
 #define ACPI_FADT_RESET_REG_SUP (1u << 10)
 #define ACPI_PM_TIMER_BYTES 4 /* value of pm_timer_length if the timer exists */
-/* A longer FADT, up to the wide copies of the PM1 control and PM timer blocks. */
+/* A longer FADT, up to the last 64-bit (X_) field that is used here. */
 struct acpi_fadt_wide {
     struct acpi_fadt narrow;
     uint8_t before_x_dsdt[11];
@@ -212,10 +212,11 @@ uint8_t acpi_checksum(const void *table, uint64_t length);
 /* Sets the header's checksum. */
 void acpi_set_checksum(struct acpi_header *table);
 /* Returns the table at `address` if it has this signature and a length from `least` to
- * ACPI_TABLE_MAX bytes, otherwise NULL. With `signature` NULL, any signature will do. The table's
+ * ACPI_TABLE_MAX bytes, otherwise NULL. If `signature` is NULL, accepts any signature. The table's
  * checksum may be wrong. */
 struct acpi_header *acpi_validate_table(uint64_t address, const char *signature, uint64_t least);
-/* Each reads one of the lists that the RSDP names. Returns false if that list does not exist. */
+/* These functions read the two lists that the RSDP names. They return false if the list does not
+ * exist. */
 bool acpi_read_xsdt(uint64_t rsdp, struct acpi_list *list);
 bool acpi_read_rsdt(uint64_t rsdp, struct acpi_list *list);
 uint64_t acpi_get_table_address(const struct acpi_list *list, uint32_t index);
@@ -226,7 +227,7 @@ void acpi_set_table_address(const struct acpi_list *list, uint32_t index, uint64
 struct acpi_header *acpi_find_table(uint64_t rsdp, const char *signature, uint64_t least);
 
 /* Returns the MADT entry after `entry`, or the first entry if `entry` is NULL. Returns NULL at the
- * end of the MADT, and if an entry's length does not fit. */
+ * end of the MADT, or if the length of the next entry is wrong. */
 struct acpi_madt_entry *acpi_madt_next(struct acpi_madt *madt, struct acpi_madt_entry *entry);
 
 /* Returns true if the entry is an enabled processor of any of the three kinds, and puts its APIC ID

@@ -10,11 +10,11 @@
 #define AML_NAME_OP 0x08
 #define AML_PACKAGE_OP 0x12
 #define AML_BYTE_PREFIX 0x0a
-#define AML_PACKAGE_LENGTH_SHIFT 6 /* shift to the number of further bytes of a PkgLength */
-#define LONGEST 14                 /* bytes from the name to the end of the second value */
+#define AML_PACKAGE_LENGTH_SHIFT 6 /* bits 7:6 of PkgLength's first byte count the others */
+#define LONGEST 14                 /* most bytes from the name to the end of the second value */
 
-/* A small integer is either a byte after a prefix, or ZeroOp or OneOp. The opcodes of these two
- * equal their values. */
+/* Reads the first two integers of the package. AML encodes a small integer as a prefix and a byte,
+ * or as ZeroOp or OneOp, whose opcodes are 0 and 1. */
 static void read_sleep_types(const uint8_t *aml, uint8_t type[2])
 {
     if (*aml++ != AML_PACKAGE_OP)

@@ -27,7 +27,7 @@ static void put_character(struct output *out, char c)
 
 static void put_repeated(struct output *out, char c, size_t n)
 {
-    /* Stops when the buffer is full, however large a width the caller wrote. */
+    /* Stop when the buffer is full, because the caller's width may be far larger. */
     for (size_t i = 0; i < n && out->length + 1 < out->size; i++)
         put_character(out, c);
 }
@@ -115,7 +115,7 @@ static void put_conversion(struct output *out, const struct directive *d, char c
         put_number(out, d, value, conversion == 'x' ? 16 : 10, false);
         break;
     }
-    default: /* "%%"; an unknown conversion is copied, so that somebody notices it */
+    default: /* "%%", or an unknown conversion, which is copied so that somebody notices it */
         put_character(out, '%');
         if (conversion != '%')
             put_character(out, conversion);

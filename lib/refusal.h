@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * A refusal says why PMUvisor will not start. It consists of one clear line and the kind of
- * trouble. Firmware gets the kind as a status. Every check up to the point of no return fills a
- * refusal instead of printing.
+ * trouble. Firmware gets the kind as a status. A check fills a refusal instead of printing, and its
+ * caller prints the line.
  */
 #pragma once
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The four memory functions that compilers call on their own, and strlen. memcpy, memmove and
- * memset use string instructions (SDM Vol. 1, "String Instructions"). A compiler could turn a loop
- * in such a function into a call of the function itself. String instructions also touch no SSE
- * register.
+ * memset use string instructions (SDM Vol. 1, "String Instructions"), because a compiler could turn
+ * a loop into a call of the very function that contains the loop. String instructions also touch no
+ * SSE register.
  */
 #include <stddef.h>
 #include <stdint.h>
