@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Reads the ACPI table DMAR. Pure. Trusts no length. Device scopes are ignored: all units get the
- * same tables for all devices. A device that belongs to no unit is not contained.
+ * Reads the ACPI table DMAR. Pure. Checks the length of each structure. Ignores device scopes: all
+ * units get the same tables for all devices. A device that belongs to no unit is not contained.
  * (VT-d specification, "DMA Remapping Reporting Structure", "DMA Remapping Hardware Unit Definition
  * Structure", "Reserved Memory Region Reporting Structure".)
  */

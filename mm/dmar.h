@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The contents of the ACPI table DMAR: the registers of the VT-d units, and the memory that is used
- * by devices that firmware set up. (VT-d specification, "DMA Remapping Reporting Structure".)
+ * The contents of the ACPI table DMAR: the registers of the VT-d units, and the memory that devices
+ * go on using because firmware has set them up so. (VT-d specification, "DMA Remapping Reporting
+ * Structure".)
  */
 #pragma once
 
@@ -17,6 +18,6 @@ struct dmar {
     struct range reserved[DMAR_RESERVED_MAX]; /* memory that devices keep using (RMRR) */
 };
 
-/* Reads a DMAR table whose header and checksum are right. Returns false if the table is damaged,
- * has no unit, or has more entries than *d has room for. After false, *d must not be used. */
+/* Reads a DMAR table that acpi_find_table() has found. Returns false if the table is damaged, has
+ * no unit, or has more entries than *d has room for. After false, *d must not be used. */
 bool dmar_read(const void *table, struct dmar *d);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The guest's EPT: an identity map of all memory and devices except the hidden ranges. The MTRRs do
- * not apply by themselves under EPT, so the map has their memory types. Writes table pages only.
- * SDM Vol. 3, "The Extended Page Table Mechanism (EPT)" and "EPT and Memory Typing".
+ * The guest's EPT: an identity map of all memory and devices except the hidden ranges. Under EPT,
+ * the processor does not use the MTRRs for the guest's accesses, so the map's entries have the
+ * memory types of the MTRRs. Writes only to pages of tables. SDM Vol. 3, "The Extended Page Table
+ * Mechanism (EPT)" and "EPT and Memory Typing".
  *
  * The map is built once, before the first VM entry, and never changes. So no page changes its size
- * or type while a translation of the page is cached. Some processors raise a machine check on a
- * page-size change (erratum "Machine Check Error on Page Size Change"). That machine check cannot
- * come from this map. A guest kernel can provoke the machine check by its own page tables, exactly
- * as on the bare machine.
+ * or type while a translation of the page is cached. On some processors, such a change of size
+ * causes a machine check (erratum "Machine Check Error on Page Size Change"). This map never causes
+ * it. A guest kernel can still cause it by its own page tables, as on the bare machine.
  */
 #include <stddef.h>
 
@@ -18,8 +18,8 @@
 
 #define LEVEL_2M 2
 #define LEVEL_1G 3
-#define REACH_MIN (4ULL << 30)        /* all that 32-bit devices can occupy */
-#define REACH_2M_PAGES (512ULL << 30) /* costs 2 MiB of tables */
+#define REACH_MIN (4ULL << 30)        /* all addresses that 32-bit devices can occupy */
+#define REACH_2M_PAGES (512ULL << 30) /* in 2 MiB pages, this takes 2 MiB of tables */
 
 /* One run over the map. The run either builds the tables or only counts them. */
 struct walk {
@@ -63,8 +63,8 @@ static enum overlap get_overlap_with_hidden(const struct walk *w, uint64_t base,
     return overlap;
 }
 
-/* The first 2 MiB are always in 4 KiB pages: the fixed MTRRs end inside them, and the SDM advises
- * against large pages there (SDM Vol. 3, "Large Page Size Considerations"). */
+/* The first 2 MiB are always mapped by 4 KiB pages: the fixed MTRRs end inside them, and the SDM
+ * advises against large pages there (SDM Vol. 3, "Large Page Size Considerations"). */
 static bool is_page_size_allowed(const struct walk *w, uint64_t address, unsigned level)
 {
     return level == 1 || (address >= SIZE_2M && ((level == LEVEL_2M && w->q->page_2m) ||
@@ -78,8 +78,8 @@ static bool new_table(struct walk *w, uint64_t **table)
     return w->count_only || *table != NULL;
 }
 
-/* Fills the table of `level` whose first entry translates `base`. With `uniform`, all memory that
- * the table translates is known to be of `type`. False: out of pages. */
+/* Fills the table of `level` whose first entry translates `base`. If `uniform` is true, all memory
+ * that the table translates is known to be of `type`. Returns false if the pages run out. */
 static bool fill_table(struct walk *w, uint64_t *table, unsigned level, uint64_t base, bool uniform,
                        enum memory_type type)
 {
@@ -104,10 +104,10 @@ static bool fill_table(struct walk *w, uint64_t *table, unsigned level, uint64_t
             continue;
         one_type = uniform || mtrr_lookup_type(w->q->mtrr, address, size, &type);
         if (!one_type)
-            type = MEMORY_UC; /* matters only past MAXPHYADDR: other 4 KiB pages have one type */
+            type = MEMORY_UC; /* used only past MAXPHYADDR: below it, a 4 KiB page has one type */
         if (level == 1 || (hidden == OVERLAP_NONE && one_type && size == span &&
                            is_page_size_allowed(w, address, level))) {
-            /* The type is not forced, so the guest's own PAT still applies on top. */
+            /* The entry does not set "ignore PAT", so the guest's PAT still applies. */
             entry = address | (readable == OVERLAP_ALL ? EPT_READ : EPT_RWX) |
                     (uint64_t)type << EPT_MEMORY_TYPE_SHIFT;
             if (level > 1)
@@ -119,7 +119,7 @@ static bool fill_table(struct walk *w, uint64_t *table, unsigned level, uint64_t
                 return false;
             entry = (uint64_t)(uintptr_t)lower | EPT_RWX;
         }
-        if (table != NULL) /* otherwise tables are only counted */
+        if (table != NULL) /* NULL: tables are only counted */
             table[i] = entry;
     }
     return true;
@@ -148,10 +148,10 @@ uint64_t ept_build(const struct ept_request *q)
     return (uint64_t)(uintptr_t)root;
 }
 
-/* Counts the tables of the map without hidden ranges. Reads only hidden_count, not the hidden
- * ranges themselves: the pool is a hidden range, and the caller asks for the pool's size before it
- * places the pool. A hidden range needs more tables only if one of its ends falls inside a large
- * page. The pages between its ends need no more tables. */
+/* Counts the tables of a map without hidden ranges, and adds the most tables that the ends of the
+ * hidden ranges and of the readable range can need. An end needs more tables only if it lies inside
+ * a large page. Reads hidden_count, but not the hidden ranges themselves: the pool is one of them,
+ * and the caller asks for the pool's size before it places the pool. */
 uint64_t ept_pages_needed(const struct ept_request *q)
 {
     struct walk w = {.q = q, .reach = ept_get_address_limit(q), .count_only = true};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The hypervisor's own page tables: identity, 4 KiB pages only, no page both writable and
- * executable. Writes to table pages only. The caller loads CR3, and flushes the TLB after a change
- * of live tables. SDM Vol. 3, "4-Level Paging and 5-Level Paging".
+ * executable. Writes only to pages of tables. The caller loads CR3, and flushes the TLB after a
+ * change of live tables. SDM Vol. 3, "4-Level Paging and 5-Level Paging".
  */
 #include <stddef.h>
 
@@ -50,8 +50,8 @@ static uint64_t *find_leaf_entry(uint64_t root, uint64_t address, bool create)
 
 uint64_t host_paging_new(void) { return (uint64_t)(uintptr_t)page_alloc(1); }
 
-/* Widens the range to whole pages. Also returns false if the range cannot be mapped to itself
- * because it is not canonical. */
+/* Widens the range to whole pages. Returns false if the pages run out, or if the range does not lie
+ * below LOWER_HALF_END. */
 bool host_paging_map(uint64_t root, struct range range, enum host_access access)
 {
     if (range.base >= LOWER_HALF_END || range.size > LOWER_HALF_END - range.base)

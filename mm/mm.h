@@ -22,7 +22,7 @@ uint64_t page_pool_free(void); /* pages left */
 /* ---- the hypervisor's own page tables (SDM Vol. 3, "4-Level Paging and 5-Level Paging") ---- */
 
 enum host_access { HOST_READ_ONLY, HOST_READ_WRITE, HOST_READ_EXECUTE, HOST_DEVICE };
-/* Makes an empty table. Returns its root (the value for CR3), or 0 when pages run out. */
+/* Makes empty page tables. Returns their root (the value for CR3), or 0 when pages run out. */
 uint64_t host_paging_new(void);
 /* Maps [base, base+size) to itself in 4 KiB pages, replacing earlier mappings. HOST_DEVICE is
  * uncached. Everything except HOST_READ_EXECUTE is execute-disable: W^X has no exception. */
@@ -37,7 +37,7 @@ struct host_window {
     uint64_t *entry;   /* the window's lowest-level entry in the page tables */
 };
 #define HOST_WINDOW_SHUT (~0ULL)
-/* Takes a page of the pool for the window. False: out of pages. */
+/* Takes a page of the pool for the window. Returns false if the pages run out. */
 bool host_window_new(uint64_t root, struct host_window *window);
 /* Makes the window show the page at `physical`, which must be below 2^MAXPHYADDR. The caller
  * flushes window->page (INVLPG). */
@@ -77,8 +77,8 @@ struct ept_request {
     uint64_t top; /* end of the memory in the memory map; the EPT maps at least up to here */
 };
 /* Builds the identity map with the largest pages that types and hidden ranges allow. With 1 GiB
- * pages the map reaches all of MAXPHYADDR (at most 48 bits). Returns the physical address of the
- * PML4 table, or 0 when pages run out. */
+ * pages, the map covers all addresses up to MAXPHYADDR (at most 48 bits). Returns the physical
+ * address of the PML4 table, or 0 when pages run out. */
 uint64_t ept_build(const struct ept_request *q);
 /* Returns the end of the addresses that ept_build() maps for this request. */
 uint64_t ept_get_address_limit(const struct ept_request *q);
@@ -86,8 +86,8 @@ uint64_t ept_get_address_limit(const struct ept_request *q);
  * 0 if the address is not mapped. For tests, for the report of a guest's stray access, and for
  * checks of an address that the guest chose. */
 uint64_t ept_lookup(uint64_t root, uint64_t address, uint64_t *page_bytes);
-/* Returns whether the leaf maps write-back memory that may be written. Root mode denies the guest
- * only such memory, and looks only into such memory. */
+/* Returns true if the leaf maps write-back memory that the guest may write. Root mode itself reads
+ * and writes the guest's memory only if it is memory of this kind. */
 static inline bool ept_is_memory(uint64_t leaf)
 {
     return leaf & EPT_WRITE && (leaf >> EPT_MEMORY_TYPE_SHIFT & 7) == MEMORY_WB;

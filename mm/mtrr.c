@@ -61,7 +61,7 @@ static enum memory_type decode_memory_type(uint64_t encoding)
 
 /* Returns the type of memory that two variable ranges cover. If both types are the same, that type
  * stays. UC wins over all types, and WT wins over WB. All other pairs are undefined, and UC is
- * taken. For three and more ranges the rule is applied in turn. */
+ * taken. For three and more ranges, the rule is applied to one range after the other. */
 static enum memory_type combine_types(enum memory_type a, enum memory_type b)
 {
     if (a == b)
@@ -87,11 +87,12 @@ static uint64_t address_mask(const struct mtrr_state *m)
     return (1ULL << (bits < PHYSICAL_ADDRESS_BITS_MAX ? bits : PHYSICAL_ADDRESS_BITS_MAX)) - 1;
 }
 
-/* Finds the type that variable ranges and the default type give to a set of addresses. The set has
- * all addresses that equal `base` in the bits where `free` is 0. A pair of registers matches all
- * addresses of the set, none, or some. If a pair that matches some addresses can change the type,
- * the set is halved at an address bit of such a pair. So the work depends on the number of pairs,
- * not on the size of the set. A mask with holes, which the SDM allows, needs no special care. */
+/* Finds the type that variable ranges and the default type give to a set of addresses. Returns
+ * false if the set has more than one type. The set has all addresses that equal `base` in the bits
+ * where `free` is 0. A pair of registers matches all addresses of the set, none, or some. If a pair
+ * that matches some addresses can change the type, the set is halved at an address bit of such a
+ * pair. So the work depends on the number of pairs, not on the size of the set. A mask with holes,
+ * which the SDM allows, needs no special care. */
 static bool get_variable_type(const struct mtrr_state *m, uint64_t base, uint64_t free, int *answer)
 {
     enum memory_type all = decode_memory_type(m->default_type & MTRR_TYPE); /* if no pair matches */
@@ -166,7 +167,7 @@ bool mtrr_lookup_type(const struct mtrr_state *m, uint64_t base, uint64_t size,
         return true;
     }
 
-    /* Enabled fixed ranges hide the variable ones. */
+    /* Enabled fixed ranges override variable ranges. */
     bool fixed = m->capability & MTRRCAP_FIX && m->default_type & MTRR_DEF_TYPE_FE;
     while (fixed && address < end && address < FIXED_END)
         if (!merge_uniform_type(&answer, get_fixed_type(m, address, &address)))

@@ -35,7 +35,7 @@ void *page_alloc(uint64_t count)
                                           __ATOMIC_ACQUIRE));
     uint64_t *words = (uint64_t *)(uintptr_t)at;
 
-    /* The firmware hands over memory with old contents in it. */
+    /* Clear the pages, because firmware's memory has old contents. */
     for (uint64_t i = 0; i < bytes / sizeof(*words); i++)
         words[i] = 0;
     return words;

@@ -5,16 +5,16 @@
  * Translation Caches".)
  *
  * All devices of all units share one context table, which names the guest's EPT. Second-level
- * entries of legacy mode have R, W, page size and address in the same bits as EPT entries.
- * Second-level entries ignore execute permission and memory type (bits 2 and 6:3). Some bits are
- * reserved in one of the two formats, among them SNP (11) and TM (62). These bits are clear in
- * every entry that mm/ept.c makes. The other differences do no harm. The EPT may leave out a local
- * APIC's page, but that page is never looked up, because 0xfeexxxxx is the interrupt address range.
- * The units' own registers are kept from devices as well as from the guest. (VT-d specification,
- * "Second-Level Paging Entries", "Interrupt Address Range".)
+ * entries of legacy mode have R, W, page size and address in the same bits as EPT entries. In
+ * second-level entries, the hardware ignores the EPT's execute permission and memory type (bits 2
+ * and 6:3). Some bits are reserved in one of the two formats, among them SNP (11) and TM (62).
+ * These bits are clear in every entry that mm/ept.c makes. The other differences do no harm. The
+ * EPT may lack the local APIC's page, but no unit looks up that page, because 0xfeexxxxx is the
+ * interrupt address range. The units' own registers are kept from devices as well as from the
+ * guest. (VT-d specification, "Second-Level Paging Entries", "Interrupt Address Range".)
  *
- * This mode blocks requests with a PASID and requests that a device has translated itself (context
- * entry, TT 0).
+ * Legacy mode blocks requests with a PASID and requests that a device has translated itself
+ * (context entry, TT 0).
  */
 #include "mm/vtd.h"
 
@@ -28,7 +28,7 @@
 
 #define WAIT_READS 10000000 /* a few seconds; the specification sets no limit */
 #define TABLE_PAGES 3       /* root table, context table, queue */
-/* A wait command's status goes into the last word of the queue's page, which holds no command */
+/* A wait command stores its status in the last word of the queue's page, which holds no command */
 #define QUEUE_STATUS_WORD (TABLE_ENTRIES - 1)
 #define ENTRY_WORDS 2
 
@@ -68,7 +68,7 @@ static bool can_contain_dma(uint64_t rsdp, enum x2apic_use x2apic, uint64_t top,
         uint64_t unit = plan->dmar.units[i].base;
         uint64_t cap = mmio_read_64(unit + VTD_CAP), ecap = mmio_read_64(unit + VTD_ECAP);
 
-        if (cap == UINT64_MAX) /* no unit answers */
+        if (cap == UINT64_MAX) /* no unit answers here */
             cap = 0;
         widen_register_range(&plan->dmar.units[i], cap, ecap);
         plan->cap &= cap;
@@ -155,7 +155,7 @@ static bool issue_command(uint64_t unit, uint32_t bit, bool on, bool done)
     return wait_for_register(unit + VTD_GSTS, bit, done ? bit : 0);
 }
 
-/* Uses the queue, because all units have a queue. Version 5 is the last version with invalidation
+/* Uses the queue, because every unit has a queue. Units of a version above 5 have no invalidation
  * by registers. */
 static bool invalidate_caches(uint64_t unit, uint64_t *queue, uint64_t cap)
 {
@@ -176,16 +176,17 @@ static bool invalidate_caches(uint64_t unit, uint64_t *queue, uint64_t cap)
     return wait_for_register(status, 1, 1);
 }
 
-/* Returns the step that the unit did not take, or NULL if the unit took all steps. If firmware has
- * turned translation on, translation stays on unless the kind of tables changes. A unit cannot
- * change the kind while translation is on. */
+/* Returns the name of the step that failed, or NULL if all steps succeeded. If firmware has turned
+ * translation on, with tables in legacy mode, translation stays on. With tables in another mode,
+ * this function turns translation off first, because a unit cannot change the mode while
+ * translation is on. */
 static const char *start_unit(uint64_t unit, uint64_t root, uint64_t *queue)
 {
     uint64_t cap = mmio_read_64(unit + VTD_CAP);
 
     mmio_write_32(unit + VTD_FECTL, FECTL_IM);
-    /* Wait for the commands that firmware left in its queue. Commands that an error has stopped
-     * never end. */
+    /* Wait for the commands that firmware left in its queue. If an error has stopped these
+     * commands, the wait ends after WAIT_READS reads. */
     if (mmio_read_32(unit + VTD_GSTS) & GLOBAL_QIE)
         wait_for_register(unit + VTD_IQH, IQ_POINTER, mmio_read_32(unit + VTD_IQT) & IQ_POINTER);
     if (!issue_command(unit, GLOBAL_QIE, false, false))
@@ -228,7 +229,7 @@ static void warn_of_hidden_reserved_memory(const struct dmar *d, const struct ep
                            d->reserved[i].base, d->reserved[i].size);
 }
 
-/* Returns false with the reason in *r. */
+/* On failure, returns false and stores the reason in *r. */
 static bool start_remapping_units(const struct vtd_plan *plan, uint64_t map, struct refusal *r)
 {
     uint64_t *root = page_alloc(TABLE_PAGES);

@@ -12,15 +12,15 @@
 /* Tells whether the guest can do without interrupt remapping, which needs DMAR. */
 enum x2apic_use {
     X2APIC_OFF,
-    X2APIC_ON,    /* a guest without DMAR leaves x2APIC mode, unless interrupts are remapped now */
-    X2APIC_FORCED /* locked on, or there are APIC IDs that only this mode can address */
+    X2APIC_ON,    /* on; without DMAR the guest turns it off, unless interrupts are remapped now */
+    X2APIC_FORCED /* x2APIC mode is locked on, or some APIC IDs need this mode */
 };
 
 struct vtd_plan {
-    struct dmar dmar;   /* hide units[] from the guest; without units, DMA cannot be contained */
+    struct dmar dmar;   /* the caller hides units[] from the guest; empty: DMA is not contained */
     uint64_t cap;       /* the bits of CAP that all units have in common */
     uint64_t ecap;      /* the bits of ECAP that all units have in common */
-    struct refusal why; /* without units, the reason why DMA cannot be contained */
+    struct refusal why; /* if there are no units, the reason why DMA is not contained */
 };
 
 /* Reads DMAR and the units' capabilities. The table and the units' registers have to be mapped.
@@ -34,5 +34,5 @@ uint64_t vtd_pages_needed(const struct vtd_plan *plan, const struct ept_request 
 /* Makes all units translate by the EPT itself. If a unit lacks a page size that the EPT uses, all
  * units translate by a separate map that hides the same memory. Takes over units that firmware has
  * turned on. Neither map may change afterwards. Logs whether DMA is contained now. If DMA is not
- * contained, logs the reason, for example that a unit did not do as it was told. */
+ * contained, logs the reason, for example a command that a unit did not complete. */
 bool vtd_start(const struct vtd_plan *plan, const struct ept_request *q, uint64_t ept_root);
