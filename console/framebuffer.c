@@ -2,8 +2,8 @@
  *
  * Shows text on the framebuffer from the end of boot services until the guest starts and owns the
  * screen, and once more for the report of a fault. The glyphs come from the firmware, see
- * boot/screen.c. Lines start at the top and wrap around. Nothing is read back from video memory,
- * because such reads are slow.
+ * boot/screen.c. Text starts at the top of the screen. After the last row, it goes on at the top.
+ * Nothing is read back from video memory, because such reads are slow.
  */
 #include "console/framebuffer.h"
 

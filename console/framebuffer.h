@@ -15,8 +15,8 @@
 #define GLYPH_LAST '~'
 #define GLYPH_HEIGHT_MAX 32
 
-/* One bit per pixel: bit x of rows[c][y] is pixel x from the left. Without glyphs, the width is
- * 0. */
+/* One bit per pixel: bit x of rows[c - GLYPH_FIRST][y] is pixel x from the left. If there are no
+ * glyphs, the width is 0. */
 struct glyphs {
     uint8_t width;  /* in pixels, at most 8 */
     uint8_t height; /* in pixels, at most GLYPH_HEIGHT_MAX */
@@ -30,8 +30,8 @@ static inline uint64_t framebuffer_bytes(const struct framebuffer *screen)
 }
 
 /* Copies both structures and adds the sink. Returns false if there is no screen or no glyphs. Video
- * memory must be mapped to itself while the sink is in use. log.h declares how to stop and restart
- * the sink. */
+ * memory must be mapped to itself while the sink is in use. log.h declares the functions that stop
+ * and restart the sink. */
 bool framebuffer_start(const struct framebuffer *screen, const struct glyphs *glyphs);
 /* Returns the video memory, which has to be mapped. Its size is 0 if framebuffer_start() started
  * nothing. */

@@ -9,8 +9,8 @@
 
 static const char magic[LOG_MAGIC_BYTES] = "PMUvisor's log";
 
-/* Larger than the weight of any byte at any place, so errors in `end` and text cannot cancel
- * out. */
+/* The checksum contains this number for each byte logged. It is larger than the weight of any byte,
+ * so an error in `end` and an error in one byte of text cannot cancel out. */
 #define BYTE_LOGGED ((uint64_t)LOG_SIZE << 16)
 
 static uint64_t ring_offset(uint64_t position) { return position & (LOG_SIZE - 1); }

@@ -13,13 +13,13 @@
 #define CACHE_LINE 64 /* bytes, on all processors with VMX; SDM Vol. 2, "CLFLUSH" */
 
 struct log_ring {
-    char magic[LOG_MAGIC_BYTES]; /* zero: no start finds this ring */
+    char magic[LOG_MAGIC_BYTES]; /* zero: no later start finds this ring */
     uint64_t end;                /* number of bytes logged since the start */
     uint64_t sum;                /* checksum of `end` and of each text byte with its place */
     char text[LOG_SIZE] __attribute__((aligned(CACHE_LINE)));
 };
 
-/* Copies `from` to `to` and adds the magic, so that a later start can find what is appended. */
+/* Copies `from` to `to` and adds the magic, so that a later start finds the ring. */
 void kept_start(struct log_ring *to, const struct log_ring *from);
 /* Appends text. If the ring has the magic, also writes the text from the caches to memory, because
  * a reset drops the contents of the caches. */

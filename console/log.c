@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The log: a ring of the last LOG_SIZE bytes and the sinks that show it. One processor logs at a
- * time. Touches only its own ring. log_move_ring() moves the ring to a place where the next start
- * finds it (console/kept.c).
+ * time. Touches only the ring. log_move_ring() moves the ring to a place where the next start finds
+ * it (console/kept.c).
  */
 #include "console/log.h"
 
@@ -10,14 +10,14 @@
 
 #include "console/kept.h"
 
-#define LOG_LINE 512 /* longest piece of text that one call can log */
+#define LOG_LINE 512 /* size of the buffer for the text of one call */
 
 _Static_assert((LOG_SIZE & (LOG_SIZE - 1)) == 0, "the ring is indexed by a mask");
 
 static struct log_ring first;
 static struct log_ring *ring = &first;
 static bool locked;
-static bool taken_over; /* set by the processor that has stopped all others, wherever they were */
+static bool taken_over; /* one processor has stopped all others, which may hold the lock */
 static log_sink sinks[LOG_SINKS];
 
 static void lock(void)

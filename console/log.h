@@ -13,17 +13,17 @@
 /* A sink gets each piece of text as it is logged. */
 typedef void (*log_sink)(const char *text, size_t length);
 
-/* There are at most LOG_SINKS sinks, and none at the start. boot/screen.c (while boot services
- * live), console/serial.c and console/framebuffer.c have one sink each. */
+/* There are at most LOG_SINKS sinks, and none at the start. boot/screen.c (until boot services
+ * end), console/serial.c and console/framebuffer.c have one sink each. */
 #define LOG_SINKS 3
 void log_add_sink(log_sink sink);
 void log_remove_sink(log_sink sink);
 
 /* Ignores the lock from now on. The processor that has stopped all others calls this function,
- * because a stopped processor may have been logging. */
+ * because a stopped processor may hold the lock. */
 void log_ignore_lock(void);
-/* Releases the lock of a processor that was stopped for good and may have been logging. Must not be
- * called while another processor is logging. */
+/* Releases the lock, which a processor that was stopped for good may hold. Must not be called while
+ * another processor is logging. */
 void log_break_lock(void);
 
 /* Formats and logs at most 511 bytes. Knows %s %.*s %c %d %u %x %ld %lu %lx, a width, and the flags
@@ -41,14 +41,16 @@ struct log_ring;
 void log_move_ring(struct log_ring *to);
 /* Returns the ring's current place, for code that writes the log to a file (kept_get_text()). */
 const struct log_ring *log_get_ring(void);
-/* Call when the run ends as the guest asked. No later start then takes this log for a crash log. */
+/* Call this function when the run ends as the guest asked. It keeps the next start from saving this
+ * log as the log of a crash. */
 void log_finish(void);
 
 /* Logs the last `size` bytes again. `size` is at most half of LOG_SIZE, because a longer output
  * would overwrite bytes before they are logged again. */
 void log_print_tail(uint64_t size);
 
-/* Formats into a buffer and always terminates the text. Returns the length that was written. */
+/* Formats into a buffer and always terminates the text. Returns the length of the text, without the
+ * terminator. */
 size_t format_text(char *out, size_t size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 size_t format_text_v(char *out, size_t size, const char *format, va_list arguments);
@@ -56,21 +58,21 @@ size_t format_text_v(char *out, size_t size, const char *format, va_list argumen
 /* console/serial.c: sets up the UART for 115200 8N1 and adds its sink. Returns false if there is no
  * UART. */
 _Bool serial_start(uint16_t port);
-/* Chooses another rate for the next serial_start(): 115200 divided by this number. 0 keeps
- * firmware's rate. */
+/* Sets the rate for the next serial_start() to 115200 divided by this number. With 0, the UART
+ * keeps firmware's rate. */
 void serial_set_divisor(uint16_t of_115200);
 /* Sets up the UART again, for a report: the guest may have set another rate. */
 void serial_restart(void);
 /* Removes the UART's sink. */
 void serial_stop(void);
-/* Waits until the UART has sent everything, but not for ever. Call this before the machine goes
- * off. */
+/* Waits for a limited time until the UART has sent everything. Call this function before the
+ * machine goes off. */
 void serial_drain(void);
 #define SERIAL_COM1 0x3f8
 #define SERIAL_COM2 0x2f8
 
-/* console/framebuffer.c: removes the framebuffer's sink, if there is one, because the guest starts
- * and owns the screen. */
+/* console/framebuffer.c: removes the framebuffer's sink, if there is one. Call this function before
+ * the guest starts, because the guest owns the screen. */
 void framebuffer_stop(void);
 /* Adds the sink again for a report. The text starts at the top of the screen and overwrites what is
  * there. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * A 16550 UART as a log sink: polled, bounded waits, no interrupts. The guest uses the same UART,
- * so its line and modem control registers are restored after every piece of text. (National
+ * so the UART's line and modem control registers are restored after every piece of text. (National
  * Semiconductor PC16550D data sheet, "Registers".)
  */
 #include <stdbool.h>
@@ -27,8 +27,7 @@
 #define DIVISOR_115200 1
 
 /* The number of reads of LSR before the UART counts as dead. A byte takes 87 us at 115200, and a
- * port read takes at most a few us. So all the reads take as long as sending several hundred
- * bytes. */
+ * port read takes about 1 us. So all the reads take as long as sending several hundred bytes. */
 #define WAIT_READS 50000
 
 static uint16_t uart; /* I/O port, 0: none */
@@ -89,7 +88,7 @@ bool serial_start(uint16_t port)
             return false;
     }
     uart = port;
-    (void)wait_for_line_status(LSR_TEMT); /* else text that firmware still has to send is lost */
+    (void)wait_for_line_status(LSR_TEMT); /* otherwise firmware's unsent text would be lost */
     outb(port + UART_LCR, LCR_8N1);
     outb(port + UART_IER, 0);
     if (divisor != 0) {
