@@ -6,8 +6,7 @@
 
 #include <stdint.h>
 
-/* Marks a parameter that the function type of a table requires, but that this function does not
- * use. */
+/* Marks a parameter that a function does not use, but that the function's type requires. */
 #define UNUSED __attribute__((unused))
 
 /* The number of elements. `array` must be an array, not a pointer. */

@@ -22,7 +22,7 @@ struct range {
 struct efi_map {
     void *entries;
     uint64_t size;            /* bytes in use */
-    uint64_t descriptor_size; /* distance between entries in bytes, larger than the struct */
+    uint64_t descriptor_size; /* distance between entries in bytes; may exceed the struct's size */
     uint32_t descriptor_version;
     uint64_t system_table; /* physical address of EFI_SYSTEM_TABLE */
 };
@@ -40,8 +40,8 @@ struct framebuffer {
     uint32_t reserved_mask;
 };
 
-/* The fields of ACPI's generic address that are used here (ACPI specification, "Generic Address
- * Structure"). */
+/* The fields of ACPI's generic address structure that are used here (ACPI specification, "Generic
+ * Address Structure"). */
 struct acpi_address {
     uint8_t space_id;  /* 0: system memory, 1: system I/O, 2: PCI configuration */
     uint8_t bit_width; /* the register's width in bits */
@@ -54,11 +54,11 @@ struct guest_processors {
     uint32_t apic_id[PROCESSORS_MAX];
 };
 
-#define SLP_TYP_UNKNOWN 0xff /* SLP_TYP has three bits */
+#define SLP_TYP_UNKNOWN 0xff /* no value of SLP_TYP, which has three bits */
 struct acpi_facts {
     uint64_t rsdp;                    /* physical address; 0: none found */
     uint32_t processors;              /* enabled processors in the MADT; 0 without a MADT */
-    uint32_t apic_id[PROCESSORS_MAX]; /* the IDs of the first PROCESSORS_MAX of these */
+    uint32_t apic_id[PROCESSORS_MAX]; /* the APIC IDs of the first PROCESSORS_MAX of them */
     uint16_t pm1a_control;            /* I/O port of PM1a control; 0: none */
     uint16_t pm1b_control;            /* I/O port of PM1b control; 0: none */
     uint16_t pm_timer;                /* I/O port of the PM timer; 0: none */
@@ -90,8 +90,8 @@ struct boot_info {
 /* The log follows the pool's first page. The next start looks for it there (boot/last.c). */
 #define POOL_LOG_OFFSET PAGE_SIZE
 
-/* Returns the address of the pool's first page. The hypervisor never uses this page, and like
- * the rest of the pool it is not mapped for the guest. The guest's FADT names it as the reset
- * register, so a reset arrives in root mode as an EPT violation. (The usual reset port 0xcf9 cannot
- * be watched alone, because every 4-byte access to PCI's 0xcf8 would exit too.) */
+/* Returns the address of the pool's first page. The hypervisor never uses this page, and the
+ * guest's EPT does not map it. The guest's FADT names the page as the reset register, so a reset
+ * arrives in root mode as an EPT violation. (The usual reset port 0xcf9 cannot be watched alone,
+ * because every 4-byte access to PCI's 0xcf8 would exit too.) */
 static inline uint64_t reset_doorbell(const struct boot_info *bi) { return bi->pool.base; }

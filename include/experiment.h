@@ -2,9 +2,9 @@
  *
  * An experiment is a folder experiments/NAME/ whose hypervisor/ is linked into pmuvisor-lab.efi. An
  * experiment may name the core, but the core never names an experiment. An experiment registers one
- * struct experiment; a row of the section "experiments" points to it. The start walks over these
- * rows, but no exit does. In pmuvisor.efi, the section has no rows. docs/adding.md walks through
- * one experiment.
+ * struct experiment; a row of the section "experiments" points to it. The code of the start reads
+ * these rows. Exits do not. In pmuvisor.efi, the section has no rows. docs/adding.md explains one
+ * experiment step by step.
  */
 #pragma once
 
@@ -34,7 +34,7 @@ struct experiment {
     void (*rows)(struct cpu *cpu);
 
     /* Runs on each processor before its VMCS is set up. Returns whether the processor can do what
-     * the options ask for. False: *r says what is missing. */
+     * the options ask for. If not, *r says what is missing. */
     bool (*possible)(const struct vmx_capability *c, struct refusal *r);
     /* Returns whether CPUID hides MONITOR and MWAIT, so that the guest idles by HLT. */
     bool (*hides_monitor)(void);
@@ -45,7 +45,7 @@ struct experiment {
      * `tables` is the number of pages that the guest's own map takes. */
     uint64_t (*pages)(const struct boot_info *bi, uint64_t tables);
     /* Returns how many bytes of the pool the guest may read: whole pages, in addition to pages().
-     * reserve() gets the place of these bytes. It is called once, before the guest's map is
+     * reserve() gets the place of these bytes, and is called once, before the guest's map is
      * built. */
     uint64_t (*readable)(const struct boot_info *bi);
     void (*reserve)(struct range readable);
@@ -64,7 +64,7 @@ struct experiment {
 /* Weak symbols: with no experiment linked, the list is empty. */
 extern const struct experiment *const __start_experiments[] __attribute__((weak));
 extern const struct experiment *const __stop_experiments[] __attribute__((weak));
-/* Declares `e`. NOLINTBEGIN(bugprone-macro-parentheses) */
+/* Loops over the linked experiments; declares `e`. NOLINTBEGIN(bugprone-macro-parentheses) */
 #define FOR_EACH_EXPERIMENT(e)                                                                     \
     for (const struct experiment *const *at = __start_experiments, *e;                             \
          at < __stop_experiments && (e = *at, true); at++)
@@ -75,7 +75,7 @@ extern const struct experiment *const __stop_experiments[] __attribute__((weak))
     static const struct experiment *const linked_##of                                              \
         __attribute__((used, section("experiments"))) = &(of)
 
-/* The values of a row, in an experiment's table and in boot/option_table.h. */
+/* For the column `values` of a row, in an experiment's table and in boot/option_table.h. */
 #define VALUES(...) __VA_ARGS__
 #define NAME(name, value) {name, value}
 /* Expands EXPERIMENT_OPTIONS, the table in an experiment's options.h, to rows. boot/option_table.h

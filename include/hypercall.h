@@ -26,12 +26,12 @@
 #define CPUID_HV_FEATURES 0x40000001u
 #define CPUID_HV_LAST CPUID_HV_FEATURES
 
-/* VMCALL: RAX has the number. The lines below give arguments and results. RAX = result; negative =
- * error. */
+/* VMCALL: RAX has the number. The comments below give arguments -> results. RAX = result; negative
+ * = error. */
 #define HYPERCALL_NMI_PASSTHROUGH_ON 13  /* -> RAX = 0; as in the thesis's program A.1 */
 #define HYPERCALL_NMI_PASSTHROUGH_OFF 14 /* -> RAX = 0; NMIs exit and are injected */
 /* The guest calls this for an NMI that no guest handler claims -> RAX = 0: the NMI does not belong
- * to the host, either */
+ * to the host, either; > 0: it belongs to the host */
 #define HYPERCALL_UNKNOWN_NMI 15
 #define HYPERCALL_STATISTICS 16 /* RBX = exit reason, or ~0 for all -> RAX = count */
 /* RBX = position -> RAX = n (0..32) bytes of text, in RCX, RDX, RSI, RDI (first byte lowest), RBX =

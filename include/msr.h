@@ -130,9 +130,10 @@
 #define GLOBAL_STATUS_LBR_FRZ BIT(58)
 #define GLOBAL_STATUS_CTR_FRZ BIT(59)
 #define GLOBAL_STATUS_COND_CHGD BIT(63) /* not in IA32_PERF_GLOBAL_STATUS_SET */
-/* Each of these bits comes with a PMI. They stand for counters (48: PERF_METRICS), the trace's
- * output, the uncore, and the PEBS buffer. For the PEBS buffer, the processor clears the counter's
- * own bit. The bits of freezes and of SGX (60) come without a PMI. */
+/* The bits that the processor sets together with a PMI: the bits of counters (48: PERF_METRICS), of
+ * Intel PT's output, of the uncore, and of the PEBS buffer. If the PEBS buffer raises the PMI, the
+ * processor clears the counter's own bit. The bits of freezes and of SGX (60) come without a
+ * PMI. */
 #define GLOBAL_STATUS_PMI (BITS(55, 0) | BIT(61) | BIT(62))
 #define IA32_PERF_GLOBAL_CTRL 0x38f
 #define GLOBAL_CTRL_FIXED_SHIFT 32

@@ -12,7 +12,7 @@
 struct refusal;
 
 enum policy { POLICY_INTERCEPT, POLICY_MSR, POLICY_MSR_NMI };
-/* Values of options.console: an I/O port, or one of the first two constants. */
+/* Values of options.console: an I/O port, CONSOLE_NONE or CONSOLE_AUTO. */
 #define CONSOLE_NONE 0
 #define CONSOLE_AUTO 0x10000    /* the port that ACPI's SPCR names, else COM1 */
 #define CONSOLE_PORT_MAX 0xfff8 /* a UART has eight ports */
@@ -21,7 +21,7 @@ enum policy { POLICY_INTERCEPT, POLICY_MSR, POLICY_MSR_NMI };
 enum bookkeeping_step {
     BOOKKEEPING_LOST = 1,    /* host NMIs that the guest took are found after the next exit */
     BOOKKEEPING_SKID = 2,    /* a guest PMI that arrives in root mode is given to the guest */
-    BOOKKEEPING_UNBLOCK = 4, /* root mode is unblocked if the guest was in its NMI handler */
+    BOOKKEEPING_UNBLOCK = 4, /* root mode unblocks NMIs if the guest was in its NMI handler */
     BOOKKEEPING_MASK = 8,    /* host work unmasks the PMI, and restores LVTPC */
     BOOKKEEPING_ALL = 15,
 };
@@ -44,8 +44,8 @@ struct options {
     bool pt;              /* the guest has Intel PT if VMX can keep root mode out of its traces */
     bool stats_cycles;    /* stats=cycles: RDTSC around every exit */
     bool user_hypercalls; /* VMCALL is served at CPL 1 to 3 too */
-    bool unblock_lazy;    /* if the guest blocks NMIs, so does root mode, except before host work */
-    bool platform_nmi_host; /* SERR and IOCHK belong to the host, and port 0x61 is trapped */
+    bool unblock_lazy;    /* exits from the guest's NMI handler keep NMIs blocked until host work */
+    bool platform_nmi_host; /* the host gets the NMIs of SERR and IOCHK; port 0x61 is trapped */
     bool mitigations_off;   /* exits and entries do nothing against speculative execution */
     uint32_t bookkeeping;   /* enum bookkeeping_step bits */
     bool fault_reset;       /* a fault in root mode resets the machine after wait_s */
@@ -53,15 +53,16 @@ struct options {
     uint32_t wait_s;        /* seconds to read a refusal, or a fault that ends in a reset */
     uint32_t tick_ms;       /* 0: no tick */
     uint32_t processors;    /* start at most this number; 0: all; struct settings has the limit */
-    bool vtd;               /* with VT-d, devices reach only the guest's memory map */
+    bool vtd;               /* VT-d lets devices reach only what the guest's EPT maps */
     char kernel[OPTION_PATH_MAX]; /* relative to the folder of the image unless it starts with a
                                      separator */
     char initrd[OPTION_PATH_MAX];
     char append[OPTION_APPEND_MAX];
 };
 
-/* The values that apply on this machine, for those options where they may differ from the user's
- * choice. Derived once from options and facts (vmx/settings.h). Nobody changes them afterwards. */
+/* The values that apply on this machine, for the options whose value may differ from the user's
+ * choice. settings_derive() computes them once (vmx/settings.h), and nobody changes them
+ * afterwards. */
 struct settings {
     bool monitor_hidden; /* CPUID hides MONITOR and MWAIT, so the guest idles by HLT */
     uint32_t processors; /* start at most this number, the first one included */
@@ -87,7 +88,7 @@ struct option_row {
     const char *key;
     enum option_kind kind;
     uint32_t offset; /* the field's offset in struct options */
-    uint32_t size;   /* the field's size: for choices and numbers, that of an integer or a bool */
+    uint32_t size;   /* the field's size in bytes; choices and numbers: of an integer or a bool */
     const char *wanted; /* what an error message says is wanted */
     struct option_choice choices[OPTION_CHOICES_MAX];
     void *field;      /* only in an experiment's row: the field, which is not in struct options */
@@ -100,6 +101,6 @@ void options_default(struct options *o);
 /* Reads one source. `text` is ASCII, not terminated, and has `length` bytes. `source` is the name
  * for errors ("load options", "pmuvisor.cfg"). Blanks and line ends separate tokens, `#` at the
  * start of a line begins a comment, and `append=` takes the rest of its line. A later source wins.
- * False: *r says what is wrong. */
+ * On failure, returns false and says in *r what is wrong. */
 bool options_parse(struct options *o, const char *text, uint64_t length, const char *source,
                    struct refusal *r);

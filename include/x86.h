@@ -16,7 +16,7 @@
 #define CR0_NE BIT(5)
 #define CR0_WP BIT(16)
 #define CR0_PG BIT(31)
-/* The bits among 31:0 that a MOV to CR0 ignores. A MOV that sets a higher bit faults. */
+/* The bits of 31:0 that a MOV to CR0 ignores. A MOV that sets one of the bits 63:32 faults. */
 #define CR0_IGNORED (CR0_ET | BITS(15, 6) | BIT(17) | BITS(28, 19))
 
 #define CR4_DE BIT(3)
@@ -240,7 +240,8 @@ DEFINE_PORT(w, uint16_t)
 DEFINE_PORT(l, uint32_t)
 #undef DEFINE_PORT
 
-/* Waits by reading the POST code's port `us` times. Each read takes about 1 us on hardware. */
+/* Waits about `us` microseconds by reading the port of the POST code `us` times. Each read takes
+ * about 1 us on hardware. */
 #define PORT_DELAY 0x80
 static inline void delay_us(unsigned us)
 {
