@@ -5,8 +5,9 @@
  * IA32_PERF_GLOBAL_CTRL. The functions here rely on the first switch. Linux sets all bits of
  * GLOBAL_CTRL after each change of its events, even if no events are left. It clears these bits
  * during a PMI's handler (arch/x86/events/core.c, x86_pmu_enable()). In contrast, Linux sets an
- * enable bit only for a counter that is to count, right before it sets GLOBAL_CTRL. A kernel that
- * keeps its enable bits and switches only GLOBAL_CTRL is noticed when it writes GLOBAL_CTRL.
+ * enable bit only for a counter that is to count, right before it sets GLOBAL_CTRL. If a kernel
+ * keeps its enable bits and switches only GLOBAL_CTRL, its write of GLOBAL_CTRL shows that it
+ * counts.
  *
  * These functions only read registers. Nothing counts in root mode, so an NMI can change these
  * registers only by a freeze. A freeze changes no bit that these functions use. SDM Vol. 3,
@@ -27,7 +28,7 @@ static bool is_event_select(uint32_t index)
             (index - IA32_PMC_GP0_CTR) % PMC_STEP == 1);
 }
 
-/* Returns the enabled counters, as bits of GLOBAL_CTRL. */
+/* Returns the counters whose enable bits are on, as bits of GLOBAL_CTRL. */
 static uint64_t read_enabled_counters(const struct pmu_facts *facts)
 {
     bool new_names = facts->version >= PMU_VERSION_NAMES;

@@ -9,13 +9,13 @@
  * the registers does not change who takes an NMI.
  *
  * Two settings in the VMCS decide whether accesses pass: the address of the MSR bitmap (there are
- * two bitmaps), and RDPMC exiting. Changing them does not change the PMU's registers. So an NMI may
- * arrive at any instruction here. Before, between and after the two writes to the VMCS, the guest's
- * next access finds the same value, with or without an exit. The NMI handler itself needs neither
- * setting. If an NMI for the guest arrives while root mode examines the guest's write, the entry
- * delivers the NMI before the guest executes the write again. So the guest's NMI handler runs
- * before the write, as it does natively if an NMI arrives before the write. SDM Vol. 3, "MSR-Bitmap
- * Address"; "Processor-Based VM-Execution Controls".
+ * two bitmaps), and RDPMC exiting. A change of these settings does not change the PMU's registers.
+ * So an NMI may arrive at any instruction here. Before, between and after the two writes to the
+ * VMCS, the guest's next access finds the same value, with or without an exit. The NMI handler
+ * itself needs neither setting. If an NMI for the guest arrives while root mode examines the
+ * guest's write, the entry delivers the NMI before the guest executes the write again. So the
+ * guest's NMI handler runs before the write, as it does natively if an NMI arrives before the
+ * write. SDM Vol. 3, "MSR-Bitmap Address"; "Processor-Based VM-Execution Controls".
  */
 #include "experiment.h"
 
@@ -51,7 +51,8 @@ static void set_pmu_passthrough(struct cpu *cpu, bool pass)
         vmcs_set_primary_controls(PRIMARY_RDPMC_EXITING, !pass);
 }
 
-/* While PMU accesses pass, a write that still exits to this handler is not a write to the PMU. */
+/* While PMU accesses pass, a write that still exits turns no counter on: it is a write of
+ * IA32_PEBS_BASE, or of an MSR that does not belong to the PMU. */
 static void demand_wrmsr(struct cpu *cpu)
 {
     struct cpu_demand *d = demand_of(cpu);
@@ -78,10 +79,9 @@ static void demand_tick(struct cpu *cpu)
     d->tick(cpu);
 }
 
-/* Fills the open bitmap. The core makes accesses to some registers exit for the PMU. The open
- * bitmap lets these accesses pass, and otherwise equals the closed bitmap. But writes of the buffer
- * address of architectural PEBS stay trapped, because the address has to be checked
- * (vmx/exit/msr.c). */
+/* Fills the open bitmap. It equals the closed bitmap, except that accesses to the PMU's registers
+ * pass. But writes of IA32_PEBS_BASE, the buffer address of architectural PEBS, still exit, because
+ * the address has to be checked (vmx/exit/msr.c). */
 static void make_open_bitmap(const struct cpu *cpu, uint8_t *open)
 {
     const uint8_t *closed = cpu->msr_bitmap;

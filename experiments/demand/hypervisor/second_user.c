@@ -3,9 +3,9 @@
  * second_user=: at each tick, does the PMU work of a switch to another virtual machine and back. So
  * the boot of a single guest shows what the switch costs. The second user does nothing with the
  * PMU. The switch is host work (nmi/host_work.c). The guest's NMIs are held during the switch,
- * because the status that reveals a PMI then belongs to the second user. After the guest's
- * registers are restored, nmi_release() lets the guest's NMIs through. LVTPC is not touched.
- * Nothing counts in root mode. Thesis, section 3.1.
+ * because the PMU's status, which shows whether an NMI is a PMI, belongs to the second user at that
+ * time. After the guest's registers are restored, nmi_release() lets the guest's NMIs through.
+ * LVTPC is not touched. Nothing counts in root mode. Thesis, section 3.1.
  */
 #include "experiments/demand/hypervisor/demand.h"
 
