@@ -11,7 +11,7 @@
  * instruction, and an NMI after the access is an NMI after the instruction. pmu_pmi_raised()
  * recognizes the guest's PMI by the same bits. Before the write that clears the bits,
  * pmu_pmi_raised() finds the bits set, and the guest gets its NMI. By that write, the guest itself
- * says that it is done with the bits. Neither the write that clears bits nor the write that sets
+ * says that it no longer needs the bits. Neither the write that clears bits nor the write that sets
  * bits raises a PMI. SDM Vol. 3, "Architectural Performance Monitoring Version 4"; "Performance
  * Monitoring".
  */
@@ -21,10 +21,10 @@
 #include "vmx/msr_bitmap.h"
 #include "vmx/root/fault.h"
 
-/* The handlers under the two rows, for each processor. */
+/* The handlers that the two rows replaced, for each processor. */
 struct cpu_status {
-    exit_handler rdmsr; /* the handler under status_rdmsr() */
-    exit_handler wrmsr; /* the handler under status_wrmsr() */
+    exit_handler rdmsr; /* the handler that status_rdmsr() replaced */
+    exit_handler wrmsr; /* the handler that status_wrmsr() replaced */
 };
 static uint64_t place;
 

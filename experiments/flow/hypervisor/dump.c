@@ -12,7 +12,7 @@
 
 #define WORDS_OF_RECORD (sizeof(struct trace_record) / sizeof(uint64_t))
 
-static exit_handler below; /* the handler under dump_io(), the same on all processors */
+static exit_handler below; /* the handler that dump_io() replaced, the same on all processors */
 
 static void dump_ring(const struct trace_ring *ring)
 {
@@ -31,7 +31,7 @@ static void dump_ring(const struct trace_ring *ring)
 }
 
 /* Returns whether the guest writes S5's sleep type with SLP_EN to PM1a. An operating system does
- * this in one whole write. */
+ * this by one write of the whole register. */
 static bool is_power_off_request(const struct cpu *cpu)
 {
     const struct acpi_facts *acpi = &cpu->boot->acpi;
@@ -45,7 +45,7 @@ static bool is_power_off_request(const struct cpu *cpu)
 
 static void dump_io(struct cpu *cpu)
 {
-    static bool dumped; /* the chipset may take some time, and the guest may write again */
+    static bool dumped; /* the power-off takes some time, and the guest may write again */
 
     if (!dumped && is_power_off_request(cpu)) {
         dumped = true;

@@ -9,6 +9,6 @@
 
 extern uint32_t dump_records; /* value of trace_dump=: the most records per ring; 0: none */
 
-/* Adds the dump's row to the table, under the rows of a level. Runs on the processor itself, before
- * its ring is set up. */
+/* Puts the dump's row into the table of handlers. Call this function on the processor itself,
+ * before ring_setup(), which copies the table. So the rows of a trace level call the dump's row. */
 void trace_add_dump_row(struct cpu *cpu);

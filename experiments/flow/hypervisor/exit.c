@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Records exits. A recording row covers each row of the table of handlers. The recording row begins
- * the record, calls the covered handler, and ends the record. It reads the TSC as early as a row
- * can. Only the code from the exit to the row runs before this read, and the bookkeeping of NMIs if
- * there is any.
+ * Records exits. A recording row replaces each row of the table of handlers. The recording row
+ * begins the record, calls the replaced handler, and ends the record. It reads the TSC as early as
+ * a row can: only the code from the exit to the row, with the bookkeeping of NMIs if there is any,
+ * runs before this read.
  */
 #include "experiments/flow/hypervisor/level.h"
 #include "vmx/exit/exit.h"

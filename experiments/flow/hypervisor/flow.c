@@ -7,8 +7,9 @@
  * interrupt and all later ones until the guest can take an interrupt, either at once or when the
  * interrupt window opens. Then root mode lets the local APIC deliver the interrupt that is first at
  * that moment, and the entry injects that interrupt. Without the exit, the guest would have got the
- * same interrupt at that moment. Software never holds an interrupt. SDM Vol. 3, "Other Causes of VM
- * Exits"; "VM-Entry Controls for Event Injection"; "Interrupt Acceptance for Fixed Interrupts".
+ * same interrupt at that moment. So no interrupt ever waits in software. SDM Vol. 3, "Other Causes
+ * of VM Exits"; "VM-Entry Controls for Event Injection"; "Interrupt Acceptance for Fixed
+ * Interrupts".
  */
 #include "experiments/flow/hypervisor/level.h"
 
@@ -27,9 +28,9 @@ static void flow_hlt(struct cpu *cpu)
     vmcs_write_32(VMCS_GUEST_ACTIVITY_STATE, ACTIVITY_HLT);
 }
 
-/* Each exit restarts the preemption timer, and loads of CR3 and external interrupts exit more often
- * than the tick. So the handlers of these exits call this function, which checks whether a tick is
- * due. */
+/* Each exit restarts the preemption timer. Loads of CR3 and external interrupts exit so often that
+ * the timer might never expire. So the handlers of these exits call this function, which checks
+ * whether a tick is due. */
 static void tick_if_due(struct cpu *cpu)
 {
     if (cpu->tick.runs &&
@@ -60,9 +61,8 @@ static bool is_cr3_refused(uint64_t value)
 }
 
 /* The guest executes the MOV again, this time without an exit. So the processor itself flushes what
- * it has to flush, or refuses the value. If the processor refuses the value, the record has the CR3
- * value that stays in place. Switches between the two page tables of the same process also do not
- * exit. */
+ * it has to flush, or refuses the value. If the processor refuses the value, the record keeps the
+ * old value of CR3. Switches between the two page tables of the same process also do not exit. */
 void flow_cr_access(struct cpu *cpu)
 {
     uint64_t qualification = vmcs_read_natural(VMCS_EXIT_QUALIFICATION);
@@ -88,7 +88,7 @@ static void inject_interrupt(struct cpu *cpu)
     trace_of(cpu)->record->detail = stack_detail() | (information & TRACE_VECTOR);
 }
 
-/* While the guest waits for the interrupt window, the window exits and interrupts do not. */
+/* While an interrupt waits for the interrupt window, the window exits, and interrupts do not. */
 static void set_interrupt_window_exiting(bool wait)
 {
     uint32_t pin = vmcs_read_32(VMCS_PIN_BASED_CONTROLS);
@@ -142,15 +142,16 @@ void trace_set_flow_controls(bool on)
                                               : pin & ~(uint32_t)PIN_EXTERNAL_INTERRUPT_EXITING);
     vmcs_write_32(VMCS_PRIMARY_CONTROLS, on ? primary | exits : primary);
     vmcs_write_32(VMCS_CR3_TARGET_COUNT, on ? CR3_TARGETS : 0);
-    if (on) /* the list may hold a process that no longer exists */
+    if (on) /* the list of CR3 targets may name a process that has ended */
         trace_set_cr3_targets(vmcs_read_natural(VMCS_GUEST_CR3));
 }
 
-/* An exception or an interrupt may arrive at a gate, and the gate's code checks which. Because
- * exceptions may still arrive, their gates keep their stacks. On a processor without the
- * machine-check architecture, the new gate of #MC would have nothing to check, so #MC keeps its old
- * gate. The NMI handler also gets vector 2 from an 8259. That interrupt does not block NMIs, so it
- * must not use the stack that a following NMI uses. */
+/* An exception or an interrupt may arrive at a gate, and the gate's code checks which of the two it
+ * is. Because exceptions may still arrive, their gates keep their stacks. On a processor without
+ * the machine-check architecture, the new gate of #MC would have nothing to check, so #MC keeps its
+ * old gate. An 8259 may send an interrupt with vector 2, which goes to the NMI handler. Such an
+ * interrupt does not block NMIs. On an IST stack, a following NMI would overwrite the interrupt's
+ * frame, so gate 2 uses no IST stack. */
 #define GATE_IST BITS(34, 32)
 bool trace_set_flow_gates(void)
 {

@@ -78,7 +78,7 @@ took:
     ret
 
 ; The guest may also send this vector as an interrupt. MCG_STATUS tells whether the event is a
-; machine check. The event can be anything else only if IF was 1. RDX is preserved. RCX and R8 are
+; machine check. The event can be an interrupt only if IF was 1. RDX is preserved. RCX and R8 are
 ; caller-saved.
 ; SDM Vol. 3, "IA32_MCG_STATUS MSR".
 interrupt_or_machine_check:

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The trace levels, and how the guest changes them. A level consists of VMX controls and of rows
- * over the table of handlers. A level that is off has neither, so no exit has to test whether the
- * level is on.
+ * that replace rows of the table of handlers. While a level is off, it has neither, so no exit has
+ * to test whether the level is on.
  */
 #include "experiments/flow/hypervisor/dump.h"
 #include "experiments/flow/hypervisor/level.h"

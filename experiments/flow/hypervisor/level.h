@@ -19,22 +19,22 @@ void trace_set_level(struct cpu *cpu, uint32_t level);
 void trace_setup(struct cpu *cpu, const struct vmx_capability *c);
 int64_t trace_call(struct cpu *cpu); /* HYPERCALL_TRACE */
 
-/* flow.c: call at least once before the first level is set. */
+/* flow.c: call this function at least once before trace_set_level(). */
 void trace_flow_setup(void);
-/* flow.c: puts the level's rows over the table of handlers. */
+/* flow.c: replaces rows of the table of handlers by the rows of trace=flow. */
 void trace_add_flow_rows(struct cpu *cpu);
-/* exit.c: puts the rows that record each exit over the table of handlers. */
+/* exit.c: replaces all rows of the table of handlers by rows that record the exit. */
 void trace_exits_rows(struct cpu *cpu);
 void flow_cr_access(struct cpu *cpu); /* one of flow.c's rows */
 
 /* Turns on or off the exits that trace=flow adds. */
 void trace_set_flow_controls(bool on);
-/* Installs this processor's gates. Through these gates, an interrupt in root mode ends
- * trace_take_interrupt(). Returns false if the page pool is used up. */
+/* Installs this processor's gates. An interrupt that arrives in root mode goes through its gate and
+ * ends trace_take_interrupt(). Returns false if the page pool is used up. */
 bool trace_set_flow_gates(void);
 
-/* interrupt.asm: lets the local APIC deliver to root mode the interrupt that is first in the APIC's
- * order. Returns the interruption information that injects this interrupt, or 0 if there is no
+/* interrupt.asm: lets the local APIC deliver its pending interrupt of the highest priority to root
+ * mode. Returns the interruption information that injects this interrupt, or 0 if there is no
  * interrupt. Interrupts are disabled before and after the call. Nothing executes IRET. */
 uint32_t trace_take_interrupt(void);
 #define TRACE_GATE_BYTES 8

@@ -3,8 +3,8 @@
  * Traces the I/O ports of one device. Root mode executes the guest's IN or OUT, as for any port
  * that exits (vmx/exit/io.c). A string instruction also accesses memory with the guest's rights,
  * and only the processor itself does that correctly. So the first string instruction opens its port
- * to the guest for the rest of the trace. The trace does not change ports that the policy watches.
- * SDM Vol. 3, "I/O-Bitmap Addresses"; "Exit Qualification for I/O Instructions".
+ * to the guest until the trace level is set again. The trace does not change ports that the policy
+ * watches. SDM Vol. 3, "I/O-Bitmap Addresses"; "Exit Qualification for I/O Instructions".
  */
 #include "experiments/flow/hypervisor/ports.h"
 
@@ -13,7 +13,7 @@
 #include "vmx/exit/exit.h"
 #include "vmx/exit/report.h"
 
-static uint64_t own; /* bit n: the port n above trace_port= is traced; the same on all processors */
+static uint64_t own; /* bit n: port trace_port= + n is traced; the same on all processors */
 
 static uint8_t *bitmap_byte(struct cpu *cpu, unsigned port)
 {
@@ -30,7 +30,7 @@ void trace_ports_setup(struct cpu *cpu)
     own = port_options.first == PORTS_NONE ? 0 : found;
 }
 
-/* Sets or clears the bits of these ports. Returns whether any bit changed. */
+/* Sets or clears the bits of the traced ports in this range. Returns whether any bit changed. */
 static bool set_port_exiting(struct cpu *cpu, unsigned first, unsigned count, bool on)
 {
     bool changed = false;

@@ -16,6 +16,7 @@ extern struct port_options port_options;
 /* Finds the device's ports that nothing else watches. Runs on the processor itself, once, before
  * trace_set_port_exiting(). */
 void trace_ports_setup(struct cpu *cpu);
-/* Sets or clears the ports' bits in this processor's I/O bitmaps. Also sets the row of the table of
- * handlers that lies under the trace's row. */
+/* Sets or clears the traced ports' bits in this processor's I/O bitmaps. If `on`, also replaces the
+ * row of I/O instructions. Call this function before trace_exits_rows(), so that the recording row
+ * calls this row. */
 void trace_set_port_exiting(struct cpu *cpu, bool on);
