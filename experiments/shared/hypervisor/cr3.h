@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Makes a load of CR3 exit when the load switches the processor to another process. After that
- * exit, the process's own loads do not exit.
+ * exit, loads of that process's page tables do not exit.
  */
 #pragma once
 
 #include "vmx/cpu.h"
 
-/* The number of CR3-target values. IA32_VMX_MISC tells how many the processor supports. CR3_TARGETS
- * is how many the hypervisor uses. SDM Vol. 3, "Miscellaneous Data" in Appendix "VMX Capability
+/* The number of CR3-target values. IA32_VMX_MISC tells how many of them the processor supports. The
+ * hypervisor uses CR3_TARGETS of them. SDM Vol. 3, "Miscellaneous Data" in Appendix "VMX Capability
  * Reporting Facility". */
 #define VMX_MISC_CR3_TARGETS_SHIFT 16
 #define VMX_MISC_CR3_TARGETS BITS(24, 16)
@@ -25,6 +25,6 @@ static inline bool trace_is_load_of_cr3(uint64_t qualification)
 
     return (qualification & fields) == (3 | CR_ACCESS_MOV_TO << CR_ACCESS_TYPE_SHIFT);
 }
-/* Lets this process's page tables be loaded without an exit from now on, with or without a
+/* From now on, a load of one of this process's two page tables does not exit, with or without a
  * flush. */
 void trace_set_cr3_targets(uint64_t value);

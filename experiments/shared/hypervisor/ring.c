@@ -11,7 +11,7 @@
 struct ring_options ring_options;
 uint64_t ring_place;
 static struct range rings;  /* the rings of all processors */
-static uint32_t rings_used; /* processors start one after the other */
+static uint32_t rings_used; /* number of rings in use; processors start one after the other */
 
 uint64_t ring_mib(void) { return ring_options.mib != 0 ? ring_options.mib : 1; }
 

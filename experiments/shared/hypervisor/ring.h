@@ -19,7 +19,7 @@ struct ring_options {
 };
 extern struct ring_options ring_options;
 
-/* The size of the space that struct cpu_trace has for the code that fills the ring. */
+/* The size of `filler` in struct cpu_trace. */
 #define FILLER_BYTES 1536
 
 /* The recording state of one processor. */
@@ -28,11 +28,11 @@ struct cpu_trace {
     struct trace_record *first;  /* start of the ring's records */
     struct trace_record *end;    /* end of the ring's records */
     struct trace_ring *ring;     /* NULL: nothing is recorded */
-    /* The table of handlers with the policy's rows, but without the trace's rows. */
+    /* The table of handlers without the trace's rows: the rows of the policy. */
     exit_handler untraced[EXIT_REASON_COUNT + 1];
-    /* The handlers under the trace's rows. */
+    /* The handlers that the trace's rows replaced. */
     exit_handler under[EXIT_REASON_COUNT + 1];
-    /* Space for the code that fills the ring. Its place next to the ring's state saves a load on
+    /* State of the code that fills the ring. It is next to the ring's state, which saves a load on
      * each exit. */
     uint8_t filler[FILLER_BYTES] __attribute__((aligned(64)));
     uint64_t ticked;     /* value of the TSC when flow's exits last ran a tick */
@@ -46,7 +46,7 @@ static inline struct cpu_trace *trace_of(const struct cpu *cpu)
     return (struct cpu_trace *)((uintptr_t)cpu + place);
 }
 
-/* Takes the trace's rows off the table. */
+/* Restores the table of handlers without the trace's rows. */
 static inline void trace_remove_rows(struct cpu *cpu)
 {
     memcpy(cpu->handlers, trace_of(cpu)->untraced, sizeof(cpu->handlers));

@@ -30,10 +30,10 @@
 #define HYPERCALL_TRACE 19
 #define TRACE_ASK (~0UL)
 /* RBX = MEMTRACE_*, or TRACE_ASK; RCX = first address, RDX = bytes, widened to whole pages (0: all
- * memory); RSI = 0: guest-physical; TRACE_THIS_CR3: guest-linear under the caller's CR3; any other
- * value: guest-linear under that CR3 -> RAX = the previous mode of this processor; RBX = physical
+ * memory); RSI = 0 if the address is guest-physical, or the CR3 under which it is guest-linear
+ * (TRACE_THIS_CR3: the caller's CR3) -> RAX = the previous mode of this processor; RBX = physical
  * address of its ring, RCX = the ring's bytes. Only with memtrace=. HYPERCALL_E_STATE: another
- * processor traces another range */
+ * processor traces another range or mode, or BTS, PEBS or Intel PT is on */
 #define HYPERCALL_MEMTRACE 20
 #define TRACE_THIS_CR3 (~0UL)
 
@@ -47,8 +47,8 @@ struct trace_ring {
     uint32_t level;   /* current TRACE_* */
     uint64_t tsc_khz; /* 0: unknown */
     uint32_t memory;  /* current MEMTRACE_* */
-    uint32_t counter; /* TRACE_COUNTER_*: the counter behind `retired` in memory records */
-    uint64_t unread;  /* pages whose reads are not seen, because they hold page tables */
+    uint32_t counter; /* TRACE_COUNTER_*: where `retired` in memory records comes from */
+    uint64_t unread;  /* number of pages whose reads are not seen, because they hold page tables */
 };
 
 struct trace_record {
@@ -100,20 +100,23 @@ struct trace_record {
 #define TRACE_COUNTER_GUEST 2 /* bits 43:0 of IA32_FIXED_CTR0 as the guest has set it */
 
 /* flags */
-/* With TRACE_WRITE: the processor reported a read and a write, or the instruction is XCHG or
- * similar. */
+/* Together with TRACE_WRITE: the processor reported a read and a write, or the instruction is XCHG
+ * or similar. */
 #define TRACE_READ 1u
 #define TRACE_WRITE 2u
-/* A page walk set an accessed or dirty bit. Without TRACE_WRITE: from now on, reads of this page
- * are not seen, because page walks read the page. */
+/* With TRACE_WRITE: a page walk set an accessed or dirty bit. With TRACE_READ: a page walk read
+ * this page, so reads of the page are not seen from now on. */
 #define TRACE_WALK 4u
-#define TRACE_EVENT 8u    /* the frame that the delivery of an event pushed */
-#define TRACE_CHUNK 16u   /* iterations of a REP that root mode executed at once */
-#define TRACE_INEXACT 32u /* a frame pushed outside 64-bit mode: its size is unknown */
+#define TRACE_EVENT 8u  /* the frame that the delivery of an event pushed */
+#define TRACE_CHUNK 16u /* iterations of a REP that root mode executed at once */
+/* With TRACE_EVENT: a frame pushed outside IA-32e mode, whose size is unknown. Without TRACE_EVENT:
+ * a page walk, or a store for PEBS or Intel PT, caused the violation, so the access may not be the
+ * instruction's own. */
+#define TRACE_INEXACT 32u
 #define TRACE_XSTATE 64u  /* an instruction of the XSAVE family, or FXSAVE, FXRSTOR */
 #define TRACE_DEVICE 128u /* access to a device: there is no value */
-/* With TRACE_WRITE: a page that was written at least once up to this time. The writer and the
- * linear address are unknown. */
+/* Together with TRACE_WRITE: a page that was written at least once up to this time. The writer and
+ * the linear address are unknown. */
 #define TRACE_PAGE (TRACE_CHUNK | TRACE_INEXACT | TRACE_DEVICE)
 
 struct trace_memory {
