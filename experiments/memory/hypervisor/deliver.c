@@ -29,7 +29,7 @@ void deliver_exception(struct cpu *cpu)
 
     if (fault == DELIVERY_SHUTDOWN)
         exit_triple_fault(cpu);
-    /* A page fault that exits does not write CR2, and neither does the injection of that fault. */
+    /* Neither a page fault that exits nor its injection writes CR2, so write CR2 here. */
     if (vector == VECTOR_PF)
         write_cr2(vmcs_read_natural(VMCS_EXIT_QUALIFICATION));
     if (fault == DELIVERY_DOUBLE_FAULT)

@@ -2,8 +2,9 @@
  *
  * Copies the guest's EPT. A copy is either another EPT with fewer rights, or entries of root mode's
  * own page tables, through which root mode reaches the memory that the guest may write. The copy is
- * written only to table pages that the caller has set aside. The original map does not change. SDM
- * Vol. 3, "The Extended Page Table Mechanism (EPT)".
+ * written to table pages that the caller has set aside and, for root mode, also to root mode's
+ * top-level table. The original map does not change. SDM Vol. 3, "The Extended Page Table Mechanism
+ * (EPT)".
  */
 #include "experiments/memory/hypervisor/ept_copy.h"
 
@@ -49,7 +50,8 @@ static bool must_split(const struct ept_copy *c, unsigned level, uint64_t addres
     return c->as == EPT_COPY_SMALL || address < c->first || last > c->last;
 }
 
-/* `from` and `to` may be the same table. */
+/* Copies the table `from` to `to`, and all tables below it. `from` and `to` may be the same table.
+ * Returns false if the table pages run out. */
 static bool copy_table(struct ept_copy *c, const uint64_t *from, uint64_t *to, unsigned level,
                        uint64_t base)
 {

@@ -17,18 +17,18 @@ enum ept_copy_as {
 struct ept_copy {
     enum ept_copy_as as;
     uint64_t deny;  /* rights of EPT_RWX that the copy denies between `first` and `last` */
-    bool devices;   /* in this range, deny everything except memory; false: deny only memory */
-    uint64_t first; /* EPT_COPY_HOST maps only memory from `first` to `last` */
-    uint64_t last;  /* last byte of that range */
+    bool devices;   /* true: in the range, deny everything except memory; false: only memory */
+    uint64_t first; /* first byte of the range; EPT_COPY_HOST maps only memory in the range */
+    uint64_t last;  /* last byte of the range */
     bool page_1g;   /* EPT_COPY_HOST: root mode can use 1 GiB pages */
     uint64_t *next; /* the next free table page */
     uint64_t *end;  /* end of the free table pages */
 };
 /* Returns the copy's root, or 0 if the pages run out. */
 uint64_t ept_copy(uint64_t root, struct ept_copy *c);
-/* Maps each physical address A below EPT_COPY_HOST_LIMIT at EPT_COPY_HOST_LIMIT + A in the host
- * tables at `host_root`. The limit is half of what these tables can map. Returns false if the pages
- * run out. */
+/* Maps the memory at each physical address A below EPT_COPY_HOST_LIMIT at the address
+ * EPT_COPY_HOST_LIMIT + A, in the host tables at `host_root`. The limit is half of the canonical
+ * addresses that start at 0. Returns false if the pages run out. */
 #define EPT_COPY_HOST_LIMIT (1ULL << 46)
 bool ept_copy_to_host(uint64_t root, struct ept_copy *c, uint64_t host_root);
 /* Returns the number of tables that a map has. */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Borrows IA32_FIXED_CTR0 from the guest. The counter counts the instructions that the guest
+ * Borrows IA32_FIXED_CTR0 from the guest. The counter counts only instructions that the guest
  * retires, because nothing counts in root mode. The guest can see that the counter is counting.
  *
  * If a guest starts to use the lent counter, root mode notices that in one of two ways. If the
  * guest writes the counter, the counter's value shows the use, because the loan counts from a value
  * that no guest's count or period reaches. If the guest only turns the counter on, the control
- * field shows the use, because the loan asks for PMIs, which no guest does without a period. The
- * loan raises no PMI before 3 * 2^46 instructions. SDM Vol. 3, "Architectural Performance
+ * field shows the use: the loan asks for PMIs, and a guest that asks for PMIs also writes a period.
+ * The loan raises no PMI before 3 * 2^46 instructions. SDM Vol. 3, "Architectural Performance
  * Monitoring Version 2".
  */
 #include "experiments/memory/hypervisor/lend.h"

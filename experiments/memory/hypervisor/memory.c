@@ -29,8 +29,9 @@ static void set_cr3_exiting(bool on)
         trace_set_cr3_targets(vmcs_read_natural(VMCS_GUEST_CR3));
 }
 
-/* The report of a busy shadow stack in the exit reason is on only while the trace's rows are in the
- * table. Without these rows, no handler knows the reason of an exit with this report. */
+/* Turns on or off the bit of the exit reason that reports a busy shadow stack. It is on only while
+ * the trace's rows are in the table, because the other handlers do not know an exit reason with
+ * this bit. */
 static void set_busy_reporting(const struct cpu *cpu, bool on)
 {
     uint32_t controls = vmcs_read_32(VMCS_EXIT_CONTROLS) & ~(uint32_t)EXIT_SECONDARY_CONTROLS;
@@ -94,9 +95,10 @@ static int64_t start_trace(struct cpu *cpu, uint32_t mode, uint64_t ends)
     return 0;
 }
 
-/* Sets the range to trace: whole pages, at least one. The range must be memory. With `devices`, the
- * range may also be anything that a device may have. Returns false for any other range, and for a
- * range that wraps past the last address. */
+/* Sets the range to trace, widened to whole pages. If `bytes` is 0, the range is all memory.
+ * Returns false for a `cr3` that names no page table, and for a range that wraps past the last
+ * address. Unless `devices` is set, also returns false for a guest-physical range that begins past
+ * the end of memory. */
 static bool set_traced_range(struct cpu *cpu, bool devices, uint64_t first, uint64_t bytes,
                              uint64_t cr3)
 {
@@ -137,8 +139,9 @@ static bool may_processor_write_records(struct cpu *cpu)
 }
 
 /* Returns whether the guest may ask for `mode`. memtrace=all also offers reads and writes, and
- * memtrace=reads also offers writes. Devices are also offered if the maps can deny reads. Pages are
- * also offered if the maps can use small pages. */
+ * memtrace=reads also offers writes. memtrace=all and memtrace=reads also offer devices, because
+ * their maps can deny reads. If the processor has a page-modification log, they also offer pages,
+ * because their maps can have small pages. */
 static bool is_mode_offered(const struct cpu_memory *m, uint64_t mode)
 {
     bool small = m->most == MEMTRACE_READS || m->most == MEMTRACE_ALL;
@@ -206,8 +209,8 @@ static void end_load_of_cr3(struct cpu *cpu)
     vmcs_set_primary_controls(PRIMARY_MONITOR_TRAP_FLAG, false);
 }
 
-/* After the MOV, puts the value that CR3 holds now into the list of CR3 targets. So a load of any
- * other value exits, even of a value that the processor refused before. */
+/* After the MOV, puts the current value of CR3 into the list of CR3 targets. So a load of any other
+ * value exits, even if the processor refused that value before. */
 static void memory_monitor_trap(struct cpu *cpu)
 {
     uint64_t cr3 = vmcs_read_natural(VMCS_GUEST_CR3);
@@ -222,8 +225,8 @@ static void memory_monitor_trap(struct cpu *cpu)
 }
 
 /* After an INIT, a processor may wait for a SIPI forever, so it must not keep the other processors
- * from using another range. With memtrace_ms=, the INIT may be an old one, which exit_init()
- * drops. */
+ * from using another range. With memtrace_ms=, the INIT may have been pending since before the
+ * SIPI. Then exit_init() drops the INIT, and the trace goes on. */
 static void memory_init(struct cpu *cpu)
 {
     if (!cpu->sipi.taken || vmcs_read_natural(VMCS_GUEST_RIP) != 0)
@@ -267,8 +270,8 @@ static void handle_full_page_log(struct cpu *cpu)
         stop_trace(cpu);
 }
 
-/* If the exit left a shadow stack busy, the exit was counted past the table. Moves that count to
- * the basic reason. */
+/* If the exit left a shadow stack busy, the exit reason has an extra bit. So the exit was counted
+ * under EXIT_REASON_COUNT. Moves this count to the basic reason. */
 static void exit_past_table(struct cpu *cpu)
 {
     uint64_t basic = vmcs_read_32(VMCS_EXIT_REASON) & ~EXIT_REASON_PREMATURELY_BUSY;
@@ -321,7 +324,8 @@ static bool can_log_pages(const struct vmx_capability *c)
            c->ept_vpid & EPT_CAP_ACCESSED_DIRTY;
 }
 
-/* An exit for a full log saves a linear address only if the exit reports a busy shadow stack. */
+/* An exit for a full log saves the linear address of a push only if the exit reports a busy shadow
+ * stack. Root mode needs this address to free the shadow stack. */
 static bool can_log_pages_safely(const struct vmx_capability *c)
 {
     return !vmx_allows_control(c, SET_ENTRY, ENTRY_LOAD_CET) || can_report_busy(c);

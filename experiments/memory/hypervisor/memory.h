@@ -2,12 +2,12 @@
  *
  * The memory trace records each access by an EPT violation and a single step.
  *
- * There are three maps of the guest's memory, and no map changes while a processor uses it. The
- * closed map denies the traced accesses. An instruction that violates the closed map is executed
- * again under the open map, which is the guest's own map. No event comes before the instruction,
- * because MOV SS blocks events. An exit comes after the instruction, because of the monitor trap
- * flag. The half-open map allows reads, so that the trace also sees the write of an instruction
- * that reads and writes.
+ * There are three maps of the guest's memory. While a processor uses a map, the map changes only to
+ * allow more (memory_map_allow_read()). The closed map denies the traced accesses. An instruction
+ * that violates the closed map is executed again under the open map, which is the guest's own map.
+ * Blocking by MOV SS keeps events from arriving before the instruction. The monitor trap flag
+ * causes an exit after the instruction. The half-open map allows reads, so that the trace also sees
+ * the write of an instruction that reads and writes.
  *
  * Each map has its own EPT pointer. So no INVEPT is needed, and a step on one processor opens
  * nothing for the other processors. After Schmidt, "Evaluating Techniques for Full System Memory
@@ -40,10 +40,10 @@ struct cpu_memory {
     uint32_t stage;          /* STAGE_* below: what the next exit may be */
     bool plain;              /* memory_exit.c may handle exits by itself */
     bool by_exits;       /* exits keep events away from this step, as with memtrace_step=exits */
-    uint64_t closed;     /* EPT pointer of the map that denies what is traced */
+    uint64_t closed;     /* EPT pointer of the map that denies the traced accesses */
     uint64_t half_open;  /* EPT pointer of the map that denies only writes */
     uint64_t open;       /* EPT pointer of the guest's own map, which denies nothing */
-    uint32_t primary;    /* primary processor-based controls */
+    uint32_t primary;    /* primary processor-based controls outside a step */
     uint32_t stepping;   /* the same controls during a step of the fast path */
     uint32_t exceptions; /* exception bitmap outside a step, the same as without a trace */
     uint32_t step_exceptions; /* exception bitmap during a step */
@@ -57,11 +57,11 @@ struct cpu_memory {
     uint64_t bytes;           /* length of the range; all memory: ~0 */
     uint64_t cr3;             /* CR3 under which the range is guest-linear; 0: guest-physical */
     bool loads_cr3;           /* the guest is executing a MOV to CR3 again (memory.c) */
-    uint32_t begun;           /* records whose instruction has not retired yet */
+    uint32_t begun;           /* number of records whose instruction has not retired yet */
     uint32_t event;           /* interruption information of the event being delivered again */
     uint64_t event_gla;       /* linear address that the event's delivery accessed */
     uint64_t event_gpa;       /* guest-physical address that the event's delivery accessed */
-    uint64_t walked;    /* address of the entry that the last walk was to change (memory_walk.c) */
+    uint64_t walked;    /* address of the entry that the last walk had to change (memory_walk.c) */
     uint64_t walked_at; /* number of EPT violations up to that walk */
     uint64_t rsi;       /* RSI before the step */
     uint64_t ends;      /* TSC at which the trace ends; ~0: when the guest says so */
@@ -81,7 +81,7 @@ static inline struct cpu_memory *memory_of(const struct cpu *cpu)
 /* The options other than the mode, which is in ring_options. */
 struct memory_options {
     bool exits;  /* memtrace_step=exits: interrupts and NMIs exit during a step */
-    uint32_t ms; /* trace all memory from the start for this long; 0: wait for the hypercall */
+    uint32_t ms; /* trace all memory for this time from the start; 0: wait for the hypercall */
 };
 extern struct memory_options memory_options;
 
@@ -95,8 +95,8 @@ int64_t memory_call(struct cpu *cpu); /* HYPERCALL_MEMTRACE */
 
 /* ---- memory_map.c ---- */
 
-/* Returns the number of pages that these options need from the pool. The guest's own map has
- * `tables` pages. */
+/* Returns the number of pages that the options need from the pool. The guest's own map has `tables`
+ * pages. */
 uint64_t memory_map_pages(const struct boot_info *bi, uint64_t tables);
 /* On the first call, takes these pages from the pool and gives root mode access to the memory that
  * the guest may write. Returns false if the pool is used up. */
@@ -136,7 +136,7 @@ static inline bool memory_is_traced(const struct cpu *cpu, uint64_t gla, uint64_
 
 /* ---- the exits ---- */
 
-/* Says which exit, if it is the next one, memory_exit.c can handle by itself. */
+/* The exit that memory_exit.c can handle by itself, if it comes next. */
 enum memory_stage {
     STAGE_WHOLE,   /* none: memory_step.c handles any exit */
     STAGE_CLOSED,  /* an EPT violation by an instruction's write */
@@ -145,13 +145,14 @@ enum memory_stage {
 /* memory_exit.c: the handlers that exits reach first while something is traced. One handles EPT
  * violations, one the monitor trap flag, and one all other exits. */
 exit_function memory_exit_write, memory_exit_trap, memory_exit_other;
-/* Call when the trace begins. */
+/* Reads the controls that steps change, and decides whether memory_exit.c may handle exits by
+ * itself. Call this function when the trace begins and when the controls may have changed. */
 void memory_exit_setup(struct cpu *cpu);
 /* Exceptions that end a step. In a step #DB is a trap, and comes after the step. A machine check
  * belongs to the guest, as without a trace. */
 #define STEP_EXCEPTIONS (~(uint32_t)(BIT(VECTOR_DB) | BIT(VECTOR_MC)))
-/* Returns whether the exception exits even without a trace. If so, the handler under the trace's
- * handler gets the exception. */
+/* Returns whether the exception exits even without a trace. If so, the trace passes the exception
+ * to the handler that the trace's row replaced. */
 static inline bool memory_always_exits(const struct cpu *cpu, uint32_t information)
 {
     return BIT(information & INTERRUPTION_VECTOR) & memory_of(cpu)->exceptions;
@@ -169,12 +170,12 @@ void memory_step_instruction(struct cpu *cpu, uint64_t qualification, uint32_t f
                              uint64_t gpa, const exit_handler *row);
 extern exit_handler memory_step_row[EXIT_REASON_COUNT + 1];
 void memory_step_setup(void); /* call at least once */
-/* memory_begin_step() begins a step under this map, with these handlers for its exits.
+/* memory_begin_step() begins a step under `map`. `row` has the handlers for the exits of the step.
  * memory_end_step() ends the step and restores the closed map. */
 void memory_begin_step(struct cpu *cpu, uint64_t map, const exit_handler *row);
 void memory_end_step(struct cpu *cpu);
-/* Ends the step at the monitor trap flag's exit. A MOV to CR0 or CR3, or a SIPI, may have asked for
- * the same exit. */
+/* Ends the step at the monitor trap flag's exit. If a SIPI or a MOV to CR0, CR3 or CR4 has asked
+ * for an exit by the flag, too, also calls the handler of that exit. */
 void memory_step_trapped(struct cpu *cpu);
 /* If an IRET had unblocked NMIs before it exited, keeps NMIs blocked until the guest executes the
  * IRET again. */
@@ -202,10 +203,9 @@ void memory_event_setup(void); /* call at least once */
 /* Delivers again the event whose delivery this exit interrupted. Does what deliver_event_again()
  * does, and also frees a shadow stack that the delivery had switched to. */
 void memory_deliver_event_again(struct cpu *cpu, uint32_t vectoring);
-/* Handles an exit whose reason is past the end of the handlers' table. If the reason is there
- * because the exit left a shadow stack busy, returns the basic reason. In that case, also frees the
- * shadow stack, unless the exit is for an exception. Returns EXIT_REASON_COUNT for any other reason
- * past the table. */
+/* Handles an exit reason past the end of the table of handlers. If the exit left a shadow stack
+ * busy, returns the basic reason and, unless the exit is for an exception, frees the shadow stack.
+ * Returns EXIT_REASON_COUNT for any other reason past the table. */
 uint64_t memory_handle_busy_exit(struct cpu *cpu, uint64_t reason);
 /* Like exit_reason(), but calls memory_handle_busy_exit() for reasons past the table. */
 static inline uint64_t memory_exit_reason(struct cpu *cpu)

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * REP STOS and REP MOVS have so many iterations that root mode executes them itself. The first
- * iteration in a page is stepped, and shows what root mode may do afterwards. The registers tell
+ * iteration in a page is stepped, and shows what root mode may do afterwards. The registers confirm
  * which instruction it was, and the processor has translated the target's page for a write. An
  * element that crosses a page's end shows nothing about the next page, so such an element ends the
  * chunk. Root mode looks up the source itself, with the guest's rights. Then it executes all
  * iterations up to a page's end at once, and makes one record of them.
  *
  * Root mode never finishes the instruction. When RCX is 0, the guest executes the instruction once
- * more. This last execution accesses nothing, and retires the instruction. So only the guest's
- * counts of accesses differ. SDM Vol. 2, "REP/REPE/REPZ/REPNE/REPNZ"; Vol. 1, "Fast-String
- * Operation".
+ * more. This last execution accesses nothing, and retires the instruction. So only counts of
+ * accesses differ from those of a native run. SDM Vol. 2, "REP/REPE/REPZ/REPNE/REPNZ"; Vol. 1,
+ * "Fast-String Operation".
  */
 #include "experiments/memory/hypervisor/memory_record.h"
 
@@ -20,7 +20,7 @@
 #define REX_MASK 0xf0
 #define REX 0x40
 #define REX_W 8
-#define OPCODE_MOVS 0xa4 /* bit 0 gives the operand size */
+#define OPCODE_MOVS 0xa4 /* bit 0 is 0 for bytes */
 #define OPCODE_STOS 0xaa
 #define DR7_ENABLES BITS(7, 0)
 
@@ -104,7 +104,7 @@ void memory_do_string(struct cpu *cpu, const struct trace_memory *stepped, uint6
         stepped->rip != vmcs_read_natural(VMCS_GUEST_RIP) ||
         !is_next_in_page(target, stepped->gla, s.size) ||
         (s.moves ? !is_next_in_page(source, rsi, s.size) : source != rsi) ||
-        !guest_in_64_bit_mode() || /* the code page may have been found in 64-bit mode */
+        !guest_in_64_bit_mode() || /* the guest may have left 64-bit mode meanwhile */
         vmcs_read_natural(VMCS_GUEST_RFLAGS) & RFLAGS_TF ||
         vmcs_read_natural(VMCS_GUEST_DR7) & DR7_ENABLES)
         return;

@@ -3,8 +3,8 @@
  * memtrace=devices: records accesses to everything in the guest's map that is not memory. This is
  * device registers and device memory. Root mode never touches a device, because a read may have a
  * side effect. So a record has no value. Steps for reads and steps for writes both run under the
- * open map. Under this map, an instruction accesses the device once, and a REP is stepped from
- * start to end. An access that the guest's own map denies stays denied.
+ * open map. Under this map, an instruction accesses the device once. Each iteration of a REP is
+ * stepped. An access that the guest's own map denies stays denied.
  */
 #include "experiments/memory/hypervisor/memory_record.h"
 
@@ -23,12 +23,12 @@ void memory_device_setup(void)
     for (unsigned reason = 0; reason <= EXIT_REASON_COUNT; reason++)
         device_row[reason] = memory_step_row[reason];
     device_row[EXIT_REASON_MONITOR_TRAP_FLAG] = device_trap;
-    /* Handled like any other exit. */
+    /* Another violation ends the step, as any other exit does. */
     device_row[EXIT_REASON_EPT_VIOLATION] = memory_step_row[EXIT_REASON_COUNT];
 }
 
-/* Returns whether this is a read or write that the guest may make and only the closed map
- * denies. */
+/* Returns whether the access is a read or a write of a device that the guest's own map allows, so
+ * that only the closed map denies it. */
 static bool is_denied_by_map(const struct cpu *cpu, uint64_t qualification, uint64_t gpa)
 {
     uint64_t bytes, entry = ept_lookup(cpu->ept_root, gpa, &bytes);

@@ -8,13 +8,13 @@
  *
  * A delivery that switches to a shadow stack marks the stack's token busy, and then pushes. If a
  * push exits, the token stays busy. The second delivery would find it busy and raise #GP, so root
- * mode clears the busy bit. If the processor has "prematurely busy shadow stack", the exit reason
- * says when the bit has to be cleared. Otherwise, the address of the push shows when: the push is
- * right below a busy token, and not at the top of the guest's current stack. (This misjudges a
- * stack that is full to its last word and lies next to the other stack's token. It does not detect
- * a far CALL from CPL 1 or 2.) SDM Vol. 3, "Shadow-Stack Updates"; "Information for VM Exits That
- * Occur During Event Delivery"; "VM-Entry Controls for Event Injection"; "Stack Switching with
- * Stack-Segment Switching in 64-Bit Mode".
+ * mode clears the busy bit. If the processor can report "prematurely busy shadow stack", the exit
+ * reason tells whether the bit has to be cleared. Otherwise, the address of the push tells it: the
+ * bit has to be cleared if the push is right below a busy token, and not at the top of the guest's
+ * current stack. (This misjudges a stack that is full to its last word and lies next to the other
+ * stack's token. It does not detect a far CALL from CPL 1 or 2.) SDM Vol. 3, "Shadow-Stack
+ * Updates"; "Information for VM Exits That Occur During Event Delivery"; "VM-Entry Controls for
+ * Event Injection"; "Stack Switching with Stack-Segment Switching in 64-Bit Mode".
  */
 #include "experiments/memory/hypervisor/memory_record.h"
 
@@ -46,8 +46,8 @@ static bool has_switched(uint64_t push)
            (vmcs_read_natural(VMCS_GUEST_SSP) & ~(WORD - 1ULL)) - WORD - push > last;
 }
 
-/* After an exception's exit, the stack stays busy. Natively, a page fault in a push leaves the
- * stack busy, too. */
+/* Leaves the stack busy if the exit is for an exception: natively, a page fault in a push leaves
+ * the stack busy, too. */
 uint64_t memory_handle_busy_exit(struct cpu *cpu, uint64_t reason)
 {
     uint64_t basic = reason & ~EXIT_REASON_PREMATURELY_BUSY;
@@ -89,7 +89,8 @@ static void record_frame(struct cpu *cpu)
     uint64_t rsp = vmcs_read_natural(VMCS_GUEST_RSP);
     uint32_t bytes = FRAME_WORDS * WORD;
 
-    /* Root mode must not read from a device, so no frame is recorded. */
+    /* No frame is recorded in two modes. MEMTRACE_READS: the delivery only writes the frame.
+     * MEMTRACE_DEVICES: to get the frame's value, root mode would have to read from a device. */
     if (memory_of(cpu)->mode == MEMTRACE_READS || memory_of(cpu)->mode == MEMTRACE_DEVICES)
         return;
     if (memory_of(cpu)->event & INTERRUPTION_ERROR_CODE)
@@ -103,7 +104,7 @@ static void record_frame(struct cpu *cpu)
         memory_record_publish(cpu);
         return;
     }
-    /* The processor pushes downwards, so the part above a page's end was pushed first. */
+    /* The processor pushes downwards, so it pushed the part in the higher page first. */
     uint32_t left = (uint32_t)(PAGE_SIZE - rsp % PAGE_SIZE);
     if (left < bytes) {
         record_piece(cpu, rsp + left, bytes - left);
@@ -118,7 +119,7 @@ static void event_trap(struct cpu *cpu)
     record_frame(cpu);
 }
 
-/* Without vectoring information, this exit came after the delivery. */
+/* If there is no vectoring information, this exit came after the delivery. */
 static void event_other(struct cpu *cpu)
 {
     memory_end_step(cpu);

@@ -2,13 +2,14 @@
  *
  * The fast path handles the two exits of a traced write: the violation, and the end of the write's
  * step. Nearly all exits of the trace are of these two kinds, so each instruction counts here.
- * These functions call no other function. They do not check VMREAD and VMWRITE, because the fields
- * have been accessed before. If anything is unusual, they do nothing, and memory_step.c handles the
- * exit. memory_step.c can do everything that the fast path does, and the rest.
+ * These functions call no other function. They do not check whether VMREAD and VMWRITE succeed,
+ * because the same fields have been accessed before. If anything is unusual, they do nothing, and
+ * memory_step.c handles the exit. memory_step.c can do everything that the fast path does, and the
+ * rest.
  */
 #include "experiments/memory/hypervisor/memory_record.h"
 
-#define REP_MASK 0xfe /* REPNE and REP */
+#define REP_MASK 0xfe /* finds REPNE (F2) and REP (F3) */
 #define REP 0xf2
 #define ESCAPE 0x0f
 #define XSTATE_ALIGNMENT 8 /* the first byte that the XSAVE family writes is aligned to this */
@@ -26,8 +27,8 @@ static inline void write_field(uint32_t encoding, uint64_t value)
     __asm__ volatile("vmwrite %1, %0" : : "r"((uint64_t)encoding), "r"(value) : "cc", "memory");
 }
 
-/* Returns whether the byte 0F comes first or after a prefix. Hardly any write has this byte. The
- * assembly compares the second byte in place, in a register. A compiler would emit a copy and a
+/* Returns whether the first or the second byte of the code is 0F. Hardly any write has such code.
+ * The assembly compares the second byte in place, in a register. A compiler would emit a copy and a
  * shift for this comparison. */
 static inline bool has_escape(uint64_t code)
 {
@@ -37,10 +38,10 @@ static inline bool has_escape(uint64_t code)
     return __builtin_expect(second || (uint8_t)code == ESCAPE, 0);
 }
 
-/* Begins the step of a write that needs nothing from memory_step.c. The write violates the closed
- * map, and that map allows reads and execution of the page. So the page is memory, and lies in the
- * range. Returns false, and does nothing, for any other exit. By then, the place of the next record
- * in the ring may have been written, but that place is not part of any record yet. */
+/* Begins the step of a write that needs nothing from memory_step.c: a write to a page where the
+ * closed map denies only writes. Such a page is memory, and lies in the range. Returns false for
+ * any other exit, and then has changed nothing except the place of the next record in the ring,
+ * which no reader reads yet. */
 static inline bool begin_write_step(struct cpu *cpu)
 {
     struct cpu_memory *m = memory_of(cpu);
@@ -121,7 +122,7 @@ void memory_exit_other(struct cpu *cpu)
 {
     struct cpu_memory *m = memory_of(cpu);
 
-    if (m->stage == STAGE_STEPPED) { /* do what begin_write_step() left out */
+    if (m->stage == STAGE_STEPPED) { /* set what begin_write_step() left out */
         m->row = memory_step_row;
         m->begun = 1;
         m->stage = STAGE_WHOLE;

@@ -10,8 +10,8 @@
 #include "mm/paging.h"
 
 #define LEVEL_1G 3
-/* The largest number of bytes to map in small pages. Writing the tables for that number takes about
- * a second. */
+/* The pool has pages to map at most this number of bytes in small pages. Writing the tables for
+ * this number takes about a second. */
 #define SMALL_MOST (256ULL << 30)
 
 static struct {
@@ -45,7 +45,7 @@ uint64_t memory_map_pages(const struct boot_info *bi, uint64_t tables)
     uint64_t gibs = bi->memory_top / entry_span(LEVEL_1G) + 2;
     uint64_t most = bi->memory_top < SMALL_MOST ? bi->memory_top : SMALL_MOST;
     uint64_t small = most / entry_span(LEVEL_1G - 1) + 2 + gibs;
-    /* A range has two ends, and each may lie in a large page of either size. */
+    /* A range has two ends. Each end may need two more tables, one for each size of large pages. */
     const uint64_t ends = 4;
 
     if (ring_options.memory == MEMTRACE_OFF)
@@ -85,7 +85,7 @@ static uint64_t make_map(const struct cpu *cpu, uint64_t deny, enum ept_copy_as 
                          .first = linear ? 0 : m->first,
                          .last = linear ? ~0ULL : m->first + (m->bytes - 1)};
 
-    /* Past the end of memory, MTRRs may say write-back where there is nothing. */
+    /* Past the end of memory, the MTRRs may give the type write-back to empty addresses. */
     if (!devices && c.last >= cpu->boot->memory_top)
         c.last = cpu->boot->memory_top - 1;
     uint64_t root = ept_copy(cpu->ept_root, &c);
@@ -145,7 +145,7 @@ int64_t memory_map_join(struct cpu *cpu)
     memory_of(cpu)->closed = maps.closed;
     memory_of(cpu)->half_open = maps.half_open;
     unlock();
-    /* The maps' pages may have held other maps before. */
+    /* Flush, because the maps' pages may have held other maps before. */
     flush_guest_translations();
     return result;
 }
@@ -156,7 +156,7 @@ void *memory_find_guest(const struct cpu *cpu, uint64_t physical)
 {
     uint64_t bytes;
 
-    /* Above the end of memory, MTRRs may say write-back for a device. */
+    /* Past the end of memory, the MTRRs may give the type write-back to a device. */
     if (physical >= cpu->boot->memory_top ||
         !ept_is_memory(ept_lookup(cpu->ept_root, physical, &bytes)))
         return NULL;
@@ -171,7 +171,7 @@ bool memory_map_allow_read(struct cpu *cpu, uint64_t physical)
         uint64_t entry = table[entry_index(physical, level)];
 
         if (entry & EPT_PAGE || !(entry & EPT_RWX))
-            return false; /* not reached: small pages map what may not be read */
+            return false; /* not reached: all pages that deny reads are small */
         table = (uint64_t *)(entry & EPT_ADDRESS);
     }
     uint64_t before = __atomic_fetch_or(&table[entry_index(physical, 1)], EPT_READ,

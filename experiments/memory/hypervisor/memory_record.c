@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Looks up the parts of a record that are not at hand: translations by the guest's own tables,
- * code, and the header of an XSAVE area.
+ * Finds the parts of a record that the exit does not report: translations by the guest's own
+ * tables, code, and the header of an XSAVE area.
  */
 #include "experiments/memory/hypervisor/memory_record.h"
 
 #include "mm/guest_walk.h"
 #include "mm/paging.h"
 
-/* ---- where the guest's addresses lie. These functions read only the guest's memory. The guest can
- * read the ring, and the ring must never reveal root mode's memory. ---- */
+/* ---- where the guest's addresses lie. These functions read only the guest's memory, because the
+ * guest can read the ring, and the ring must never reveal root mode's memory. ---- */
 
 struct tables {
     const struct cpu *cpu;
     uint64_t last;       /* address of the entry read last */
     uint64_t looked_for; /* address of an entry to look for */
     bool met;            /* the walk has read the entry looked for */
-    uint64_t entry;      /* value of the entry read last, which is read only once */
+    uint64_t entry;      /* value of the entry read last; each entry is read only once */
     uint64_t all;        /* bits that are set in all entries */
 };
 
@@ -67,8 +67,8 @@ enum memory_entry memory_entry_of(struct cpu *cpu, uint64_t linear, uint64_t add
                                               : ENTRY_ON_WAY;
 }
 
-/* Returns NULL in two cases that are left to the processor: a page walk that would set a bit, and
- * protection keys. SDM Vol. 3, "Determination of Access Rights". */
+/* Also returns NULL if the page walk would have to set a bit, or if protection keys apply: these
+ * cases are left to the processor. SDM Vol. 3, "Determination of Access Rights". */
 const void *memory_find_readable(struct cpu *cpu, uint64_t linear)
 {
     struct tables tables = {0};
@@ -119,8 +119,8 @@ unsigned memory_read_code_across_pages(struct cpu *cpu, uint64_t cr3, uint64_t r
 }
 
 /* Records what the area's header says after the instruction. XSAVEC may begin to write after the
- * area's first bytes, but within the first 64 bytes. An area is aligned to 64 bytes. SDM Vol. 1,
- * "XSAVE Area", "XSAVE Header". */
+ * area's first bytes, but within the first 64 bytes. An area is aligned to 64 bytes, so its start
+ * is found by rounding down. SDM Vol. 1, "XSAVE Area", "XSAVE Header". */
 #define XSAVE_ALIGNMENT 64
 #define XSTATE_BV 512
 #define XCOMP_BV 520
@@ -131,7 +131,7 @@ void memory_finish_xstate(struct cpu *cpu, struct trace_memory *record)
     record->flags |= TRACE_XSTATE;
     record->detail = (uint32_t)cpu->gpr[GPR_RAX];
     if (area % PAGE_SIZE > PAGE_SIZE - XCOMP_BV - sizeof(uint64_t))
-        return; /* the header is past the page's end, and may lie anywhere */
+        return; /* the header is in the next page, which may lie anywhere in physical memory */
     const uint64_t *bv = memory_host_address(area + XSTATE_BV),
                    *comp = memory_host_address(area + XCOMP_BV);
     record->xstate = (*bv & BITS(23, 0)) | (*comp & BITS(22, 0)) << 24 | (*comp >> 63) << 47;

@@ -20,7 +20,8 @@ const void *memory_find_readable(struct cpu *cpu, uint64_t linear);
 /* Finds the page of code. Returns false if the page is not mapped, or is not in the guest's
  * memory. */
 bool memory_find_code(struct cpu *cpu, uint64_t cr3, uint64_t linear, struct code_page *page);
-/* Reads code that continues in another page. Returns how many bytes of the code are known. */
+/* Reads up to CODE_BYTES bytes of code that continues in another page. Returns the number of bytes
+ * that it could read. */
 unsigned memory_read_code_across_pages(struct cpu *cpu, uint64_t cr3, uint64_t rip, uint8_t *code);
 /* Stores the value of an access to the last bytes of a page. */
 void memory_finish_end_of_page(struct trace_memory *record);
@@ -50,8 +51,8 @@ static inline struct code_page *memory_code_slot(struct cpu *cpu, uint64_t cr3, 
     return &memory_of(cpu)->code[(linear ^ cr3) / PAGE_SIZE % CODE_PAGES];
 }
 
-/* Returns whether `page` is known to hold this code. Returns false also if the guest has changed
- * the entry that maps the page. Then the page has to be found again. */
+/* Returns whether `page` is known to hold this code. Also returns false if the guest has changed
+ * the entry that maps the page, because then memory_find_code() has to find the page again. */
 static inline bool memory_is_code_known(const struct code_page *page, uint64_t cr3, uint64_t linear)
 {
     return page->cr3 == cr3 && page->linear == linear && *page->entry == page->value;

@@ -7,19 +7,21 @@
  * before all of these events. Something else may end the step in place of the instruction: an
  * exception, an exit that the instruction causes itself, or the preemption timer. Then the access
  * did not happen. Root mode drops the record and restores the closed map. When the guest tries the
- * instruction again, the instruction violates the closed map again. An INIT may also come after the
- * instruction. RIP tells whether the INIT did.
+ * instruction again, the instruction violates the closed map again. An INIT may come before or
+ * after the instruction. RIP tells which.
  *
  * According to the SDM, MOV SS blocks all of these events, but for some of them the SDM says "may".
  * The option memtrace_step=exits is for a processor that does not block these events. The option
  * makes interrupts and NMIs exit during a step. Such an event ends the step, and comes after the
- * exit, under the closed map. Two kinds of instruction are always stepped this way. The first kind
- * is an instruction that does not write, because it may be a load of SS. A load of SS blocks events
- * itself. In a step that begins with blocking by MOV SS, the load's own blocking would be lost: if
- * two loads come in a row, "only the first" is certain to block. The second kind is an instruction
- * that the guest itself single-steps. The trap of the guest's step then stays pending together with
- * the other waiting events, as the processor itself keeps it. SDM Vol. 3, "Monitor Trap Flag";
- * "Masking Exceptions and Interrupts When Switching Stacks"; "Checks on Guest Non-Register State".
+ * exit, under the closed map. Three kinds of instruction are always stepped this way. The first
+ * kind is an instruction that does not write, because it may be a load of SS. A load of SS blocks
+ * events itself. In a step that begins with blocking by MOV SS, the load's own blocking would be
+ * lost: if two loads come in a row, "only the first" is certain to block. The second kind is an
+ * instruction that the guest itself single-steps. The trap of the guest's step then stays pending
+ * together with the other waiting events, as the processor itself keeps it. The third kind is an
+ * instruction for which a page walk, or a store for PEBS or Intel PT, caused the violation. Such an
+ * instruction may be a load of SS, too. SDM Vol. 3, "Monitor Trap Flag"; "Masking Exceptions and
+ * Interrupts When Switching Stacks"; "Checks on Guest Non-Register State".
  */
 #include "experiments/memory/hypervisor/memory_record.h"
 
@@ -30,7 +32,7 @@
 
 exit_handler memory_step_row[EXIT_REASON_COUNT + 1];
 
-/* Returns the primary controls outside a step. Each step sets the monitor trap flag. The other
+/* Returns the primary controls outside a step. A step also sets the monitor trap flag. The other
  * controls change only if NMIs are trapped. */
 static uint32_t step_controls(const struct cpu *cpu)
 {
@@ -52,10 +54,10 @@ void memory_select_map(struct cpu *cpu, uint64_t cr3)
 
 /* ---- the step's end ---- */
 
-/* Makes each event exit that can come at the next instruction. Leaves out blocked events, because
- * they would exit as well, again and again. If NMIs are trapped, they exit anyway. With virtual
- * NMIs, an IRET unblocks NMIs just as it does without virtual NMIs. SDM Vol. 3, "Interruptibility
- * State"; "Event Blocking". */
+/* Makes the events exit that can arrive before the next instruction. Leaves out events that the
+ * guest blocks: blocking does not prevent their exits, so they would exit again and again. If NMIs
+ * are trapped, they exit anyway. With virtual NMIs, an IRET unblocks NMIs just as it does without
+ * virtual NMIs. SDM Vol. 3, "Interruptibility State"; "Event Blocking". */
 static void set_event_exiting(const struct cpu *cpu, bool on)
 {
     uint32_t pin = vmcs_read_32(VMCS_PIN_BASED_CONTROLS);
@@ -121,9 +123,9 @@ static void step_other(struct cpu *cpu)
     uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
 
     abandon_step(cpu);
-    /* The processor itself made the access, for PEBS, while the guest was in HLT. The entry failed
-     * because HLT does not allow blocking by MOV SS (SDM Vol. 3, "Checks on Guest Non-Register
-     * State"). So HLT ends early, and the next instruction is stepped. */
+    /* The entry failed, because HLT does not allow blocking by MOV SS (SDM Vol. 3, "Checks on Guest
+     * Non-Register State"). The step began in HLT, because the processor itself made the access
+     * that violated the map, for PEBS. End HLT early, so that the next instruction is stepped. */
     if (reason & EXIT_REASON_ENTRY_FAILURE && vmcs_read_32(VMCS_GUEST_ACTIVITY_STATE) != 0) {
         vmcs_write_32(VMCS_GUEST_ACTIVITY_STATE, 0);
         return;
@@ -167,8 +169,8 @@ static void block_events(struct cpu *cpu, uint64_t qualification)
 
     if (memory_of(cpu)->by_exits) {
         memory_keep_nmi_blocked(cpu, qualification);
-        /* The exit may not have saved the pending single step that the entry requires. If the entry
-         * fails because of that, the step ends. */
+        /* If the guest single-steps while STI or MOV SS blocks, the entry fails unless the step is
+         * among the pending debug exceptions. The exit may not have saved it there. */
         if (cpu->blocking & BLOCKING_BY_STI_OR_MOV_SS)
             pend_step_in_shadow();
         set_event_exiting(cpu, true);

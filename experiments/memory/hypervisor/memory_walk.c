@@ -7,9 +7,9 @@
  * Nothing tells whether the walk wants the accessed bit (A) or the dirty bit (D). If A is clear,
  * root mode sets A. If A is set, root mode leaves the entry alone once, because another processor
  * may just have set A. If the walk returns to the same entry, the walk wants D. If a walk reads a
- * page that may not be read, the page is opened for reads for good. A record says so, because after
- * that no read of the page is seen. SDM Vol. 3, "Accessed and Dirty Flags"; "Exit Qualification for
- * EPT Violations".
+ * page that denies reads, the closed map allows reads of this page for good. A record says so,
+ * because after that no read of the page is seen. SDM Vol. 3, "Accessed and Dirty Flags"; "Exit
+ * Qualification for EPT Violations".
  */
 #include "experiments/memory/hypervisor/memory_record.h"
 
@@ -65,9 +65,11 @@ bool memory_walk(struct cpu *cpu, uint64_t qualification, uint64_t gla, uint64_t
             return false;
         now |= PTE_D;
     }
+    /* Record nothing if another processor changed the entry first, if the mode is MEMTRACE_READS,
+     * or if the range is guest-linear: the linear address of the entry is not known. */
     if (!__atomic_compare_exchange_n(entry, &was, now, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED) ||
         memory_of(cpu)->mode == MEMTRACE_READS || memory_of(cpu)->cr3 != 0)
-        return true; /* no record for a linear range: an entry's linear address is not known */
+        return true;
     record_walk(cpu, TRACE_WRITE, gla, address);
     return true;
 }

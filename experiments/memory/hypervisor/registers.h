@@ -17,7 +17,7 @@
 #define EPT_VIOLATION_READ BIT(0)
 #define EPT_VIOLATION_PAGE BITS(5, 3) /* the page's rights: EPT_READ and so on, shifted */
 #define EPT_VIOLATION_PAGE_SHIFT 3
-#define EPT_VIOLATION_NMI_UNBLOCKING BIT(12) /* an IRET had unblocked NMIs before it was undone */
+#define EPT_VIOLATION_NMI_UNBLOCKING BIT(12) /* an IRET unblocked NMIs before it exited */
 
 /* Page-modification logging. For VMCS fields see vmx/vmcs_fields.h. */
 #define SECONDARY_ENABLE_PML BIT(17)
