@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Reads this processor's VMX capabilities, and makes the checks that come before any check of a
- * control: the processor has VMX, firmware allows VMX, and there is a PMU. Changes no state. SDM
- * Vol. 3, "Discovering Support for VMX", "Enabling and Entering VMX Operation".
+ * Reads this processor's VMX capabilities, and checks that this machine can run PMUvisor: the
+ * processor has VMX, firmware allows VMX, the VMX controls fit, and there is a PMU. Changes no
+ * state. SDM Vol. 3, "Discovering Support for VMX", "Enabling and Entering VMX Operation".
  */
 #include "vmx/capability.h"
 
@@ -33,8 +33,8 @@ void vmx_capability_read(struct vmx_capability *c)
 {
     c->basic = rdmsr(IA32_VMX_BASIC);
     c->misc = rdmsr(IA32_VMX_MISC);
-    /* Hide PT if it can also send output to a trace transport subsystem, because that output would
-     * have no guest-physical address. */
+    /* Hide PT if it has no single-range output, or if it can also send output to a trace transport
+     * subsystem, because such output has no guest-physical address. */
     if (!(cpuid_extended_features().ebx & CPUID_7_EBX_PT) ||
         (cpuid(CPUID_LEAF_PT, 0).ecx & CPUID_14_ECX_OUTPUTS) != CPUID_14_ECX_SINGLE_RANGE)
         c->misc &= ~VMX_MISC_PT;
@@ -47,7 +47,8 @@ void vmx_capability_read(struct vmx_capability *c)
     c->allowed[SET_EXIT] = rdmsr(true_controls ? IA32_VMX_TRUE_EXIT_CTLS : IA32_VMX_EXIT_CTLS);
     c->allowed[SET_ENTRY] = rdmsr(true_controls ? IA32_VMX_TRUE_ENTRY_CTLS : IA32_VMX_ENTRY_CTLS);
 
-    /* The MSRs of these controls exist only if the bits that activate the controls may be 1. */
+    /* The capability MSRs of the secondary controls, EPT and VPID exist only if the controls that
+     * activate these features may be 1. */
     c->allowed[SET_SECONDARY] = 0;
     c->ept_vpid = 0;
     if (vmx_allows_control(c, SET_PRIMARY, PRIMARY_SECONDARY_CONTROLS)) {
@@ -55,7 +56,7 @@ void vmx_capability_read(struct vmx_capability *c)
         if (vmx_allows_control(c, SET_SECONDARY, SECONDARY_ENABLE_EPT | SECONDARY_ENABLE_VPID))
             c->ept_vpid = rdmsr(IA32_VMX_EPT_VPID_CAP);
     }
-    /* PMUvisor uses only one of the tertiary controls. Without that one, leave them all off. */
+    /* PMUvisor uses only one tertiary control. If the processor lacks it, leave all of them off. */
     if (vmx_allows_control(c, SET_PRIMARY, PRIMARY_TERTIARY_CONTROLS) &&
         !(rdmsr(IA32_VMX_PROCBASED_CTLS3) & TERTIARY_PEBS_GUEST_PHYSICAL))
         c->allowed[SET_PRIMARY] &= ~((uint64_t)PRIMARY_TERTIARY_CONTROLS << 32);
@@ -64,9 +65,9 @@ void vmx_capability_read(struct vmx_capability *c)
     c->cr4_fixed0 = rdmsr(IA32_VMX_CR4_FIXED0);
     c->cr4_fixed1 = rdmsr(IA32_VMX_CR4_FIXED1);
     c->physical_address_bits = cpuid(CPUID_LEAF_ADDRESS_SIZES, 0).eax & 0xff;
-    /* The upper bits that firmware gave to memory encryption keys are not part of an address. With
-     * them set, the guest would reach the hypervisor's memory at another address (SDM Vol. 4,
-     * "IA32_TME_ACTIVATE"). */
+    /* Firmware may use the upper bits of an address to select a memory encryption key. Such bits do
+     * not belong to the address. If the EPT mapped addresses with these bits set, the guest could
+     * reach the hypervisor's memory through them (SDM Vol. 4, "IA32_TME_ACTIVATE"). */
     if (cpuid_extended_features().ecx & CPUID_7_ECX_TME)
         c->physical_address_bits -= rdmsr(IA32_TME_ACTIVATE) >> TME_ACTIVATE_KEYID_BITS_SHIFT &
                                     TME_ACTIVATE_KEYID_BITS;
@@ -105,7 +106,8 @@ bool hypervisor_check_requirements(const struct boot_info *bi, struct settings *
     if (!vmx_controls_choose(&capability, o, &controls, r))
         return false;
 
-    /* Some firmware merely forgets to clear the bit. If VMX is really in use, VMXON will fail. */
+    /* Only warn, because some firmware merely forgets to clear CR4.VMXE. If firmware really uses
+     * VMX, VMXON will fail. */
     if (read_cr4() & CR4_VMXE)
         log_printf(
             "warning: firmware left CR4.VMXE on; should VMXON fail, turn off what uses VMX in "

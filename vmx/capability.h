@@ -11,7 +11,7 @@ enum control_set { SET_PIN, SET_PRIMARY, SET_SECONDARY, SET_EXIT, SET_ENTRY, SET
 
 struct vmx_capability {
     uint64_t basic;              /* IA32_VMX_BASIC */
-    uint64_t misc;               /* IA32_VMX_MISC, without VMX_MISC_PT if PT cannot be used */
+    uint64_t misc;               /* IA32_VMX_MISC; VMX_MISC_PT is cleared if PT cannot be used */
     uint64_t ept_vpid;           /* IA32_VMX_EPT_VPID_CAP, or 0 */
     uint64_t allowed[SET_COUNT]; /* low half: bits that must be 1; high half: bits that may be 1 */
     uint64_t cr0_fixed0;         /* IA32_VMX_CR0_FIXED0: bits that must be 1 in CR0 */
@@ -30,7 +30,7 @@ struct vmx_controls {
 
 /* Returns whether `bit` of `set` may be 1. */
 bool vmx_allows_control(const struct vmx_capability *c, enum control_set set, uint32_t bit);
-/* Does the same for a control that PMUvisor needs. False: *r says that `name` is missing. */
+/* Returns the same for a control that PMUvisor needs. False: *r says that `name` is missing. */
 bool vmx_require_control(const struct vmx_capability *c, enum control_set set, uint32_t bit,
                          const char *name, struct refusal *r);
 
@@ -38,11 +38,11 @@ bool vmx_require_control(const struct vmx_capability *c, enum control_set set, u
 uint32_t vmx_adjust_controls(uint64_t allowed, uint32_t want);
 
 /* Returns whether the VMCS controls load a wrong IA32_PERF_GLOBAL_CTRL on a processor with this
- * CPUID.1:EAX. They do on Nehalem and Westmere: errata AAK155, AAP115, AAT100, BC86 and BA97 of
+ * CPUID.1:EAX. Nehalem and Westmere have this erratum: AAK155, AAP115, AAT100, BC86 and BA97 in
  * Intel's specification updates. */
 bool has_global_ctrl_erratum(uint32_t signature);
 
-/* Returns whether this processor has VMX and firmware allows it. False: *r says why not. */
+/* Returns whether this processor has VMX and firmware allows VMX. False: *r says why not. */
 bool vmx_is_available(struct refusal *r);
 
 /* Returns IA32_ARCH_CAPABILITIES, or 0 on a processor without it. */
@@ -52,9 +52,10 @@ uint64_t read_arch_capabilities(void);
 void vmx_capability_read(struct vmx_capability *c);
 
 /* Chooses the controls for these options. False: *r names the first control or capability that is
- * missing, or that cannot be turned off. Pure: all knowledge of the processor comes from *c. */
+ * missing, or the first control that cannot be turned off. Pure: everything about the processor
+ * comes from *c. */
 bool vmx_controls_choose(const struct vmx_capability *c, const struct options *o,
                          struct vmx_controls *out, struct refusal *r);
 
-/* Logs each control that is needed or optional, and whether it was found. */
+/* Logs every needed and every optional control, and whether the processor has it. */
 void vmx_capability_print(const struct vmx_capability *c, const struct options *o);

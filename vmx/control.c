@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The VMX controls that PMUvisor needs, wants, or must have off: one table, and the functions that
- * check the table and derive the control values from it. Pure, so that tests can run on the host.
+ * One table of the VMX controls: those that PMUvisor needs, those that it uses if they exist, and
+ * those that must be off. The functions check a processor against the table and compute the values
+ * of the controls. They only read their arguments and log, so tests can run on the host.
  * SDM Vol. 3, Appendix "VMX Capability Reporting Facility"; "VM-Execution Control Fields".
  */
 #include "vmx/capability.h"
@@ -16,9 +17,9 @@ enum need {
     REQUIRED,        /* without this control, the start is refused */
     OPTIONAL,        /* on if the processor has this control */
     FOR_PMU,         /* on if the processor has this control, but only with pmu=on */
-    FOR_NMI_EXITING, /* used while NMIs are trapped; policies msr and intercept need it */
-    TO_STEP,         /* required, and on while the guest executes one instruction */
-    FOR_PT,          /* on with pt=on if the processor has all of these */
+    FOR_NMI_EXITING, /* on while NMIs are trapped; policies msr and intercept need it */
+    TO_STEP,         /* required; on only while the guest executes a single instruction */
+    FOR_PT,          /* on if the guest gets Intel PT, see can_expose_pt() */
     FORBIDDEN,       /* if this control cannot be 0, the start is refused */
 };
 
@@ -89,9 +90,9 @@ static const struct control_row rows[] = {
     {"MOV-DR exiting", SET_PRIMARY, FORBIDDEN, PRIMARY_MOV_DR_EXITING, 0},
 };
 
-/* The default1 class: reserved controls that must be 1, and controls that the SDM lists with them.
- * CR3-load and CR3-store exiting are left out, because the newer capability MSRs allow them to be
- * 0. */
+/* The default1 class: controls that may be forced to 1 and do no harm. Most of them are reserved.
+ * CR3-load and CR3-store exiting belong to this class but are left out here, because they would do
+ * harm, and the newer capability MSRs allow them to be 0. */
 static const uint32_t default1[SET_COUNT] = {
     [SET_PIN] = 0x00000016,
     [SET_PRIMARY] = 0x0401e172 & ~(uint32_t)(PRIMARY_CR3_LOAD_EXITING | PRIMARY_CR3_STORE_EXITING),
@@ -132,16 +133,16 @@ static bool is_control_available(const struct vmx_capability *c, const struct co
     if (!vmx_allows_control(c, row->set, row->bit) ||
         (row->need == FOR_PMU && c->global_ctrl_erratum))
         return false;
-    /* GLOBAL_CTRL is saved only if it is also loaded, and loading needs its own pair of
-     * controls. */
+    /* "save GLOBAL_CTRL" is used only with both load controls. `partner` names only the entry's
+     * load control. */
     if (row->set == SET_EXIT && row->bit == EXIT_SAVE_GLOBAL_CTRL &&
         !vmx_allows_control(c, SET_EXIT, EXIT_LOAD_GLOBAL_CTRL))
         return false;
     return row->partner == 0 || vmx_allows_control(c, other, row->partner);
 }
 
-/* Returns whether the guest gets Intel PT. If any one of the FOR_PT controls were missing, the
- * guest's traces would include root mode, or the processor would write a trace past the EPT. */
+/* Returns whether the guest gets Intel PT. This takes all FOR_PT controls: without one of them, the
+ * guest's traces would include root mode, or the processor would write traces past the EPT. */
 static bool can_expose_pt(const struct vmx_capability *c, const struct options *o)
 {
     bool whole = o->pt && o->pmu && c->misc & VMX_MISC_PT;
@@ -174,7 +175,7 @@ bool vmx_controls_choose(const struct vmx_capability *c, const struct options *o
                          struct vmx_controls *out, struct refusal *r)
 {
     uint32_t want[SET_COUNT] = {0};
-    uint32_t tolerated[SET_COUNT] = {0}; /* forced bits that do no harm, see vmcs_setup() */
+    uint32_t tolerated[SET_COUNT] = {0}; /* forced bits that do no harm, see vmcs_setup.c */
 
     if (!o->pmu || o->policy == POLICY_INTERCEPT)
         tolerated[SET_PRIMARY] = PRIMARY_RDPMC_EXITING;

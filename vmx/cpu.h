@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * One struct per processor. Root mode reaches its processor's struct through GS. The other mutable
- * state is the log, the page pool, and the list of processors with the state of their end
- * (vmx/root/end.c). The exit path writes none of this other state, so processors never share one of
- * its cache lines on an exit.
+ * The state of one processor, in one struct. Root mode finds its processor's struct through GS.
+ * Besides these structs, only the log, the page pool, and the list of processors with the flags for
+ * their end (vmx/root/end.c) change at run time. The exit path does not write them, so exits never
+ * make two processors compete for a cache line.
  */
 #pragma once
 
@@ -21,7 +21,8 @@
 #include "x86.h"
 
 /* General-purpose registers, numbered as the processor numbers them (SDM Vol. 3, "Exit
- * Qualification for Control-Register Accesses"), so a register number from hardware is an index. */
+ * Qualification for Control-Register Accesses"). So a register number from the hardware is an index
+ * into `gpr`. */
 enum gpr {
     GPR_RAX,
     GPR_RCX,
@@ -64,24 +65,24 @@ enum pmu_list_entry { PMU_LIST_GLOBAL_CTRL, PMU_LIST_PEBS_ENABLE, PMU_LIST };
 /* The branch records that host work uses, see pmu/branch_records.c. */
 struct branch_records {
     uint32_t control; /* the MSR that turns branch records on and off */
-    uint32_t from;    /* the MSR with the first record's FROM */
+    uint32_t from;    /* the MSR with the source address (FROM) of the first record */
     uint64_t on;      /* the value of `control` that turns branch records on; 0 turns them off */
 };
 
 struct cpu_pmu {
     enum global_ctrl_switch global_ctrl;
-    uint64_t global_ctrl_valid;      /* bits that the processor has; only with policy=intercept */
-    uint64_t global_ctrl_loaded;     /* the value that the VMCS loads at the next entry */
-    struct pmu_registers *registers; /* saved and loaded by a full switch, see pmu/pmu_context.c */
-    struct pmu_context *guest;       /* the guest's PMU while the host uses the hardware */
-    struct pmu_context *host;        /* the host's PMU while the guest uses the hardware */
-    bool status_set;                 /* IA32_PERF_GLOBAL_STATUS_SET exists: since PMU version 4 */
+    uint64_t global_ctrl_valid;      /* the bits that exist; set only with policy=intercept */
+    uint64_t global_ctrl_loaded;     /* guest_list's value at the last pmu_reload_global_ctrl() */
+    struct pmu_registers *registers; /* the registers of a full switch, see pmu/pmu_context.c */
+    struct pmu_context *guest;       /* the guest's registers while the host uses the PMU */
+    struct pmu_context *host;        /* the host's registers while the guest uses the PMU */
+    bool status_set;                 /* IA32_PERF_GLOBAL_STATUS_SET exists (PMU version 4 and up) */
     bool can_run_host_work;          /* the processor has every register that host work writes */
     struct host_work *host_work;     /* not NULL while the host uses the PMU */
     unsigned trapped; /* the number of leading rows of pmu/pmu_registers.c that exit */
-    const struct branch_records *records; /* NULL: no branch records of a known kind */
-    bool pebs_switched; /* PEBS is not isolated, so the MSR lists switch it: see pmu/pebs.c */
-    /* The VMCS uses only the entries that this processor needs. */
+    const struct branch_records *records; /* NULL: none that PMUvisor knows */
+    bool pebs_switched; /* PEBS is not isolated, so MSR lists switch it: see pmu/pebs.c */
+    /* The MSR lists. The VMCS points only to the entries that this processor needs. */
     struct msr_entry guest_list[PMU_LIST]; /* stored at exits and loaded at entries */
     struct msr_entry host_list[PMU_LIST];  /* loaded at exits */
 };
@@ -90,9 +91,10 @@ struct cpu_pmu {
 enum nmi_source { SOURCE_HOST_PMI, SOURCE_BACKTRACE, SOURCE_PLATFORM, SOURCE_COUNT };
 
 struct nmi_source_count {
-    uint64_t raised; /* sent here by software; NMIs from hardware are unknown until handled */
-    /* Indexed by enum nmi_found: claimed by the root NMI handler or at an NMI exit; taken by the
-     * guest and found at a later exit; handed back by the guest's hypercall. */
+    uint64_t raised; /* NMIs that software sent here; those from hardware count in `found` only */
+    /* Indexed by enum nmi_found. FOUND_IN_ROOT: claimed in root mode's NMI handler or at an NMI
+     * exit. FOUND_LATE: taken by the guest, and found at a later exit. FOUND_RETURNED: taken by the
+     * guest, and handed back by its hypercall. */
     uint64_t found[3];
 };
 
@@ -100,24 +102,25 @@ struct cpu_nmi {
     bool can_trap;    /* the processor has NMI exiting, virtual NMIs and NMI-window exiting */
     bool passthrough; /* NMI exiting is off: the guest takes its NMIs without an exit */
     bool due;         /* passthrough off: a virtual NMI waits for the guest's NMI window */
-    bool hold;        /* during host work: the guest's NMIs wait, and root mode stays unblocked */
-    bool held;        /* during host work: an NMI for the guest waits */
+    bool hold;        /* host work runs, with NMIs unblocked: NMIs for the guest wait in `held` */
+    bool held;        /* an NMI for the guest waits for the end of host work */
 
-    uint32_t notes; /* everything that is under way: NOTE_* in nmi/notes.h */
-    /* The bits that an exit looks at. A bit is 0 if its bookkeeping step is switched off. */
+    uint32_t notes; /* the NMI work that is under way: NOTE_* bits of nmi/notes.h */
+    /* Masks of the bits that an exit checks. Turning off a bookkeeping step clears the step's
+     * bits. */
     uint32_t notes_mask;   /* bits of `notes` */
     uint32_t unblock_mask; /* bits of the guest's interruptibility state */
 
     bool guest_started;    /* false before the first entry and while the guest waits for a SIPI */
-    uint64_t before_guest; /* NMIs taken in root mode while guest_started is false: nobody's */
+    uint64_t before_guest; /* NMIs that nobody gets: taken while guest_started is false */
 
     uint64_t exits;     /* NMIs that exited */
     uint64_t injected;  /* virtual NMIs injected into the guest */
     uint64_t root;      /* NMIs taken in root mode */
     uint64_t forwarded; /* NMIs taken in root mode and sent to the guest again */
-    uint64_t dropped; /* NMIs taken in root mode and lost to host and guest, because the local APIC
-                         was globally disabled or stuck */
-    uint64_t unblocked; /* exits with NMIs blocked, where the IRET helper unblocked them */
+    uint64_t dropped;   /* NMIs for the guest, lost in root mode: the local APIC could not send, or
+                           the bookkeeping step `skid` is off */
+    uint64_t unblocked; /* exits inside the guest's NMI handler that unblocked NMIs in root mode */
     struct nmi_source_count source[SOURCE_COUNT];
     uint64_t backtrace_rip; /* where the last backtrace request found this processor */
     bool backtrace_in_root; /* backtrace_rip is in root mode */
@@ -126,15 +129,15 @@ struct cpu_nmi {
 /* The state of apic=trap, see vmx/exit/apic_trap.c. */
 #define GUEST_WINDOWS 8
 struct cpu_apic {
-    uint64_t page; /* the xAPIC's registers, not mapped for the guest; 0 with apic=pass */
+    uint64_t page; /* address of the xAPIC's registers, not mapped for the guest; 0: apic=pass */
     struct host_window window[GUEST_WINDOWS]; /* windows onto the guest's page tables and code */
 };
 
 /* The guest's control registers, see vmx/exit/cr.c. */
 struct cpu_cr {
     uint64_t cr4_refused; /* bits that stay 0 for the guest, see CR4_HIDDEN */
-    uint64_t cr0_asked;   /* the value that the guest writes to CR0 */
-    uint64_t cr0_shadow;  /* CR0's read shadow before the guest's write */
+    uint64_t cr0_asked;   /* the value that the guest's MOV writes to CR0 */
+    uint64_t cr0_shadow;  /* CR0's read shadow before this MOV */
 };
 
 /* The guest's wait for a SIPI, see vmx/exit/init_sipi.c. */
@@ -157,7 +160,7 @@ typedef int64_t (*hypercall)(struct cpu *cpu);
 /* The changes to the answer for one CPUID leaf, see vmx/exit/cpuid.c. */
 struct cpuid_filter {
     uint32_t keep[4]; /* bits of EAX, EBX, ECX and EDX that the guest sees */
-    uint32_t add_ecx; /* bits of ECX that the guest sees as 1 */
+    uint32_t add_ecx; /* bits of ECX that are 1 for the guest in any case */
 };
 #define CPUID_LEAVES 64
 #define CPUID_SUBLEAVES 3 /* 0, 1, and all others */
@@ -183,7 +186,7 @@ struct cpu {
     bool power_off_reported; /* see vmx/exit/io.c */
 
     uint32_t mitigations; /* MITIGATION bits of hypercall.h */
-    uint32_t spec_ctrl;   /* the guest's IA32_SPEC_CTRL, with MITIGATION_IBRS */
+    uint32_t spec_ctrl;   /* the guest's IA32_SPEC_CTRL during an exit; only with MITIGATION_IBRS */
     uint32_t blocking;    /* the guest's interruptibility state at the last exit */
 
     const struct boot_info *boot;
@@ -199,7 +202,7 @@ struct cpu {
     uint32_t apic_id;
     bool in_vmx;   /* the processor is in VMX operation */
     bool starting; /* another processor is starting this one, so a fault ends only this one */
-    bool ended;    /* another processor stopped this one, and reads backtrace_rip to tell where */
+    bool ended;    /* this processor was stopped; backtrace_rip says where it was */
     uint64_t ept_root;
     uint64_t host_cr3;
     void *vmxon_region;
@@ -216,8 +219,8 @@ struct cpu {
     struct cpu_apic apic;
 };
 
-/* Counts a refusal, and returns whether to log it. The limit exists because a line in the log costs
- * a millisecond or more in root mode, and a guest may try again in a loop. */
+/* Counts a refusal, and returns whether to log it. Only the first refusals are logged, because a
+ * line in the log costs a millisecond or more in root mode, and a guest may try again in a loop. */
 #define REFUSALS_LOGGED 16
 static inline bool may_log_refusal(struct cpu *cpu) { return cpu->refused++ < REFUSALS_LOGGED; }
 

@@ -25,7 +25,7 @@
 #define MOD_REGISTER 3
 #define RM_MASK 7
 #define RM_SIB 4
-#define RM_DISPLACEMENT_32 5 /* with mod 0; also as a SIB's base */
+#define RM_DISPLACEMENT_32 5 /* with mod 0; also as the base in a SIB */
 #define REG_SHIFT 3
 #define REG_REX_R 8
 
@@ -46,8 +46,8 @@ static bool is_rex(uint8_t byte) { return (byte & 0xf0) == REX; }
 
 /* Returns whether `byte` is a prefix that does not matter here. LOCK does not matter: if LOCK is
  * not allowed, the processor has raised #UD before any access. Segment and address-size prefixes
- * change only the address, which is known. (The address size also sets the length of an address
- * without ModRM.) */
+ * change only the address, which is known. (For a MOV without ModRM, the address-size prefix also
+ * changes the length: see short_address.) */
 static bool is_ignored_prefix(uint8_t byte)
 {
     return (byte & 0xe7) == 0x26 /* ES, CS, SS, DS */ || (byte & 0xfe) == 0x64 /* FS, GS */ ||

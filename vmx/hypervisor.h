@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The four calls that boot/ makes into the rest of the hypervisor.
+ * The four functions of vmx/ that boot/ calls.
  */
 #pragma once
 

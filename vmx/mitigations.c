@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Chooses what root mode must do at exits and entries so that the guest learns nothing about root
- * mode through speculative execution. The choice depends on what the processor reports about
- * itself. entry.asm carries out the choice. Other hyperthreads are not covered. SDM Vol. 2,
- * "CPUID", leaf 07H; Vol. 4, "IA32_ARCH_CAPABILITIES"; Intel, "Software Security Guidance": L1
- * terminal fault, microarchitectural data sampling, branch target injection, return stack buffer.
+ * Chooses the mitigations that entry.asm applies at exits and entries, so that the guest learns
+ * nothing about root mode through speculative execution. The choice depends on the features that
+ * the processor reports. The mitigations do not cover other hyperthreads. SDM Vol. 2, "CPUID", leaf
+ * 07H; Vol. 4, "IA32_ARCH_CAPABILITIES"; Intel, "Software Security Guidance": L1 terminal fault,
+ * microarchitectural data sampling, branch target injection, return stack buffer.
  */
 #include "vmx/mitigations.h"
 
@@ -20,7 +20,8 @@ uint32_t mitigations_needed(struct cpuid_result leaf_7, uint64_t capabilities)
 
     if (leaf_7.edx & CPUID_7_EDX_SPEC_CTRL)
         needed |= MITIGATION_IBRS;
-    /* Enhanced IBRS covers the return stack buffer, with one known exception. */
+    /* Enhanced IBRS also protects the return stack buffer, but not on a processor that lacks
+     * PBRSB_NO or reports RSBA or RRSBA. */
     if (leaf_7.edx & CPUID_7_EDX_SPEC_CTRL &&
         (!(capabilities & ARCH_CAP_IBRS_ALL) || !(capabilities & ARCH_CAP_PBRSB_NO) ||
          capabilities & (ARCH_CAP_RSBA | ARCH_CAP_RRSBA)))
@@ -33,7 +34,7 @@ uint32_t mitigations_needed(struct cpuid_result leaf_7, uint64_t capabilities)
                      (rtm && !(capabilities & ARCH_CAP_TAA_NO)));
     bool stale = capabilities & ARCH_CAP_FB_CLEAR &&
                  (capabilities & CAPABILITIES_MMIO_NO) != CAPABILITIES_MMIO_NO;
-    /* The L1D flush overwrites these buffers too. */
+    /* The L1D flush also overwrites the buffers that VERW overwrites. */
     if ((sampling || stale || capabilities & ARCH_CAP_RFDS_CLEAR) && !(needed & MITIGATION_L1D))
         needed |= MITIGATION_VERW;
     return needed;

@@ -5,7 +5,7 @@
 #include "vmx/msr_bitmap.h"
 
 #define HIGH_FIRST 0xc0000000u
-#define PART_HIGH 1024 /* bytes from the low part to the high part */
+#define PART_HIGH 1024 /* offset of the bits for the high range, in bytes */
 #define PART_WRITE 2048
 
 void msr_bitmap_set(void *bitmap, uint32_t first, uint32_t last, bool read, bool write)

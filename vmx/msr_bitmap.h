@@ -8,8 +8,8 @@
 #include <stdint.h>
 
 #define MSR_BITMAP_RANGE 0x2000u /* indices in each of the two ranges; the low one begins at 0 */
-#define MSR_PAST_BITMAP_LAST 0x3fffu /* URDMSR's bitmap goes on to this index */
+#define MSR_PAST_BITMAP_LAST 0x3fffu /* MSRs up to here may exist; URDMSR's bitmap ends here */
 
-/* Makes reads and/or writes of first..last (inclusive) exit. Skips indices outside the bitmap's
- * ranges: they exit in any case. `bitmap` is one page. */
+/* Makes reads, writes, or both exit for the MSRs first..last (inclusive). Skips indices outside the
+ * bitmap's ranges: accesses to them exit in any case. `bitmap` is one page. */
 void msr_bitmap_set(void *bitmap, uint32_t first, uint32_t last, bool read, bool write);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Offsets and constants that the assembly needs. The build takes them from C (Makefile,
- * offsets.inc).
+ * Offsets and constants that the assembly code needs. The build compiles this file and extracts
+ * them from the compiler's output into offsets.inc (Makefile).
  */
 #include "nmi/nmi.h"
 #include "pmu/pmu.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * VMCS functions beyond a single access: writes of several fields, or of some bits of one field;
- * the fault report for a VMREAD or VMWRITE that failed, with the field's name; and INVEPT, which
+ * VMCS functions beyond a single access. They write several fields, or some bits of one field. They
+ * report a VMREAD or VMWRITE that failed, with the field's name. And they execute INVEPT, which
  * drops all translations that the processor keeps for the guest. SDM Vol. 3, "VM Instruction Error
  * Numbers".
  */
@@ -39,7 +39,7 @@ void vmcs_zero_fields(void)
 {
     for (unsigned i = 0; i < LENGTH_OF(fields); i++)
         vmcs_zero_field(
-            fields[i].encoding); /* a read-only field refuses this, and nothing changes */
+            fields[i].encoding); /* fails for a read-only field, and then changes nothing */
 }
 
 void vmcs_write_segment(enum segment s, uint16_t selector, uint64_t base, uint32_t limit,
@@ -62,8 +62,8 @@ void vmcs_set_primary_controls(uint32_t control, bool on)
 
 void vmcs_access_failed(uint32_t encoding, bool write)
 {
-    /* Read without the checking accessor. With no current VMCS this read fails too, and leaves 0.
-     */
+    /* Read without vmcs_read_32(), which would call this function again if the read failed. Without
+     * a current VMCS the read fails, and `error` stays 0. */
     uint64_t error = 0;
     __asm__ volatile("vmread %1, %0" : "+r"(error) : "r"((uint64_t)VMCS_INSTRUCTION_ERROR) : "cc");
     hypervisor_fault("%s of %s (0x%04x) failed, VM-instruction error %lu",

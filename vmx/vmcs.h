@@ -18,12 +18,13 @@ enum vmcs_32 { VMCS_FIELDS_32(VMCS_ENUMERATOR) };
 enum vmcs_natural { VMCS_FIELDS_NATURAL(VMCS_ENUMERATOR) };
 #undef VMCS_ENUMERATOR
 
-/* Stops with a line that names the field and the VM-instruction error. Once setup has accessed a
- * field, a VMREAD or VMWRITE of that field cannot fail: a call of this function is a defect. */
+/* Ends the machine with a line that names the field and the VM-instruction error. Once setup has
+ * accessed a field, a VMREAD or VMWRITE of that field cannot fail, so a call of this function shows
+ * a defect. */
 _Noreturn void vmcs_access_failed(uint32_t encoding, bool write);
-/* The jump to vmcs_access_failed(), hidden from the compiler. If the compiler saw the call, each
- * function that reads a field would set up a frame, to align the stack. The encoding is still in
- * its register, because a VMREAD that fails writes no register. */
+/* Jumps to vmcs_access_failed() if the access failed. The call is hidden from the compiler. If the
+ * compiler saw the call, each function that reads a field would set up a frame, to align the stack.
+ * The encoding is still in its register, because a VMREAD that fails writes no register. */
 #define OR_VMCS_ACCESS_FAILED(encoding, write)                                                     \
     "\n\tjbe 1f\n"                                                                                 \
     "\t.pushsection .text.unlikely, \"ax\", @progbits\n"                                           \
@@ -56,7 +57,7 @@ static inline void vmcs_write_raw(uint32_t encoding, uint64_t value)
     {                                                                                              \
         uint64_t value = vmcs_read_raw(field);                                                     \
                                                                                                    \
-        /* VMREAD clears the bits above a field ("VMREAD"), so the cast cuts nothing off. */       \
+        /* VMREAD clears the bits above the field ("VMREAD"), so the cast loses nothing. */        \
         if (value != (type)value)                                                                  \
             __builtin_unreachable();                                                               \
         return (type)value;                                                                        \
@@ -73,7 +74,7 @@ VMCS_ACCESSORS(natural, uint64_t)
 
 /* Writes 0 to a field. If the processor lacks the field, the write fails and changes nothing. */
 void vmcs_zero_field(uint16_t encoding);
-/* Writes 0 to every field that vmcs_fields.h names, as vmcs_zero_field() does. */
+/* Calls vmcs_zero_field() for every field that vmcs_fields.h names. */
 void vmcs_zero_fields(void);
 
 /* The guest's segment registers, in the order of their fields. */
@@ -87,13 +88,15 @@ enum segment {
     SEGMENT_LDTR,
     SEGMENT_TR
 };
-/* Their fields' encodings are 2 apart: SEGMENT_FIELD(VMCS_GUEST_ES_BASE, s) is the base of `s`. */
+/* The encodings of a field for two neighbouring segments differ by 2. So
+ * SEGMENT_FIELD(VMCS_GUEST_ES_BASE, s) is the base of `s`. */
 #define SEGMENT_FIELD(field_of_es, segment) ((field_of_es) + 2 * (segment))
 void vmcs_write_segment(enum segment s, uint16_t selector, uint64_t base, uint32_t limit,
                         uint32_t rights);
 
-/* Sets or clears primary controls, from the next entry on. A control that VMX lacks stays 0. */
+/* Sets or clears primary controls, which take effect at the next entry. A control that this
+ * processor does not allow stays 0. */
 void vmcs_set_primary_controls(uint32_t control, bool on);
 
-/* Drops all of the guest's translations on this processor, which must be in VMX operation. */
+/* Drops all of the guest's translations on this processor. Call it in VMX operation. */
 void flush_guest_translations(void);

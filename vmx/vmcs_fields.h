@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Encodings of the VMCS fields that PMUvisor uses, by width and in the SDM's order.
- * SDM Vol. 3, Appendix "Field Encoding in VMCS". Lists of X(name, encoding): vmcs.h makes constants
- * from them, and vmcs.c the names that errors print.
+ * Encodings of the VMCS fields that PMUvisor uses, by width and in the SDM's order. SDM Vol. 3,
+ * Appendix "Field Encoding in VMCS". Each list contains X(name, encoding) for every field. vmcs.h
+ * makes the constants from the lists, and vmcs.c the names in error messages.
  */
 #pragma once
 
