@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The trapped local APIC of the thesis's KVM, without KVM's emulation: the guest's accesses exit,
- * and root mode makes them on the hardware, unchanged. So when a guest unmasks LVTPC, the
- * hypervisor unmasks LVTPC on the physical APIC. The thesis adds this unmasking to KVM. Every
- * access costs an exit, and this policy exists to measure that cost. In xAPIC mode, the EPT does
- * not map the page of registers, so accesses arrive here. In x2APIC mode, the MSRs exit
- * (vmx/exit/msr.c). The start sets up both traps, so the guest may change the mode at will.
- * Accesses to CR8 exit in neither mode, just as with KVM's TPR shadow. This file touches the local
- * APIC and the guest's registers in the VMCS and struct cpu. SDM Vol. 3, "Local APIC"; thesis,
- * section 3.2.2, "PMI Masking".
+ * apic=trap: each of the guest's accesses to the local APIC exits, and root mode repeats the access
+ * unchanged on the hardware. So when the guest unmasks LVTPC, LVTPC of the physical APIC is
+ * unmasked. (The thesis's KVM traps the local APIC as well, but emulates it. The thesis adds the
+ * unmasking of the physical LVTPC to KVM.) Every access costs an exit. The option exists to measure
+ * that cost. In xAPIC mode, the EPT does not map the page of registers, so accesses arrive here. In
+ * x2APIC mode, the MSRs exit (vmx/exit/msr.c). The start sets up both traps, so the guest may
+ * change the mode at will. Accesses to CR8 exit in neither mode, just as with KVM's TPR shadow.
+ * This file touches the local APIC and the guest's registers in the VMCS and struct cpu. SDM Vol.
+ * 3, "Local APIC"; thesis, section 3.2.2, "PMI Masking".
  *
- * Root NMIs: the NMI handler may send an NMI through the ICR between any two instructions here
- * (apic/apic.c). The handler waits until the ICR is idle, and restores the high half. So the
- * handler may run between the guest's writes of the high and of the low half, which are two exits.
- * The handler may also run between the read and the write of an instruction that does both. Each
- * read or write is a separate 32-bit access. Between two accesses, root mode keeps only the value
- * that was read. When root mode writes the guest's command, the guest's destination is in place.
- * Afterwards, the low half reads as the last command that was sent, but no guest can rely on the
- * low half's value. In x2APIC mode the ICR is one MSR, written by one instruction.
+ * NMIs in root mode: the NMI handler may run between any two instructions here, and may send an NMI
+ * through the ICR (apic/apic.c). In xAPIC mode, the handler waits until the ICR is idle, and
+ * restores the ICR's high half. The handler may run between the guest's writes of the two halves,
+ * which are two exits. The guest's destination is in place again when root mode writes the guest's
+ * command. The handler may also run between the load and the store of an XCHG. Each of the two is
+ * one 32-bit access, and between them root mode keeps only the loaded value. Afterwards, the low
+ * half reads as the last command that was sent, but no guest can rely on the low half's value. In
+ * x2APIC mode the ICR is one MSR, written by one instruction.
  */
 #include "vmx/exit/apic_trap.h"
 
@@ -28,14 +28,14 @@
 #include "vmx/decode.h"
 #include "vmx/exit/exit.h"
 
-/* ---- guest code. The guest's page tables translate the code's linear address to a guest-physical
- * address. Root mode does not map guest memory, and reads guest memory through windows in the
- * hypervisor's own page tables. Root mode reads only what the EPT maps for the guest as memory. So
- * root mode never reads the hypervisor's own memory, devices, or addresses that the processor does
- * not have, even if the guest's tables point there by now. A window keeps its page until another
- * page needs the window, so a guest that comes back to the same code costs no INVLPG. A window
- * remembers only which memory it shows, never the contents, and the EPT does not change after the
- * start. SDM Vol. 3, "Paging"; "Guest Register State". ---- */
+/* ---- reading guest code. The guest's page tables translate the code's linear address to a
+ * guest-physical address. Root mode does not map guest memory, and reads guest memory through
+ * windows in the hypervisor's own page tables. Root mode reads only pages that the EPT maps for the
+ * guest as memory. So root mode never reads the hypervisor's own memory, devices, or addresses that
+ * the processor does not have, even if the guest's tables point there. A window keeps its page
+ * until another page needs the window, so a guest that comes back to the same code costs no INVLPG.
+ * The window cannot become stale: it remembers an address and no contents, and the EPT does not
+ * change after the start. SDM Vol. 3, "Paging"; "Guest Register State". ---- */
 
 /* Returns a pointer to the byte at a guest-physical address, through a window. Returns NULL if the
  * address is not in the guest's memory. The EPT is an identity map and reaches at most to
@@ -55,7 +55,8 @@ static const void *map_guest_byte(void *context, uint64_t address)
     return (const uint8_t *)window->page + address % PAGE_SIZE;
 }
 
-/* Reads up to `count` bytes, at most to the end of the page. Returns the number of bytes read. */
+/* Reads at most `count` bytes of code at `linear`, and stops at the end of the page. Returns the
+ * number of bytes read. */
 static unsigned read_guest_code(struct cpu *cpu, uint64_t linear, uint8_t *out, unsigned count)
 {
     unsigned levels = vmcs_read_natural(VMCS_GUEST_CR4) & CR4_LA57 ? TABLE_LEVELS + 1
@@ -105,7 +106,8 @@ static uint32_t read_gpr(const struct cpu *cpu, uint8_t number)
     return (uint32_t)(number == GPR_RSP ? vmcs_read_natural(VMCS_GUEST_RSP) : cpu->gpr[number]);
 }
 
-/* A 32-bit result clears the upper half. SDM Vol. 1, "General-Purpose Registers in 64-Bit Mode". */
+/* Writing 32 bits of a register clears the upper half. SDM Vol. 1, "General-Purpose Registers in
+ * 64-Bit Mode". */
 static void write_gpr(struct cpu *cpu, uint8_t number, uint32_t value)
 {
     if (number == GPR_RSP)
@@ -133,10 +135,10 @@ bool apic_trap_access(struct cpu *cpu, uint64_t address, uint64_t qualification)
     uint64_t rip = vmcs_read_natural(VMCS_GUEST_RIP);
     struct instruction instruction;
 
-    /* Return false if no instruction made the access. The access is then a walk of the guest's page
-     * tables, an event's delivery through the guest's IDT and stack, or a record that the processor
-     * stores on its own. Also return false for a fetch, because nobody fetches code from the APIC's
-     * registers. */
+    /* Return false if no instruction made the access. Such an access is a walk of the guest's page
+     * tables, the delivery of an event through the guest's IDT and stack, or a record that the
+     * processor stores on its own. Also return false for a fetch, because nobody fetches code from
+     * the APIC's registers. */
     if ((qualification & (EPT_VIOLATION_LINEAR_VALID | EPT_VIOLATION_TRANSLATED)) !=
             (EPT_VIOLATION_LINEAR_VALID | EPT_VIOLATION_TRANSLATED) ||
         qualification & (EPT_VIOLATION_FETCH | EPT_VIOLATION_ASYNCHRONOUS) ||

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The guest's CPUID: the processor's own CPUID, except the bits that one table hides, plus the
- * hypervisor leaves. A feature is hidden if VMX on this processor does not switch the feature's
- * state, or does not let the guest execute the feature's instructions. For leaves that still get
- * new bits, the table also names all other bits that this version knows. The guest sees every bit
- * that the table does not hide. This includes features that are newer than this version. Nobody has
- * checked what VMX does with such features. SDM Vol. 2, "CPUID"; Vol. 3, "Changes to Instruction
- * Behavior in VMX Non-Root Operation"; for bits that the SDM does not name yet, Linux,
- * tools/arch/x86/kcpuid/cpuid.csv.
+ * The guest's CPUID: the processor's own CPUID without the bits that one table hides, and the
+ * hypervisor's own leaves. The table hides a feature if VMX on this processor does not switch the
+ * feature's state, or does not let the guest execute the feature's instructions. The guest sees
+ * every bit that the table does not hide. This includes features that are newer than this version.
+ * Nobody has checked what VMX does with such features. For leaves that still get new bits, the
+ * table also lists the bits that this version knows and does not hide. SDM Vol. 2, "CPUID"; Vol. 3,
+ * "Changes to Instruction Behavior in VMX Non-Root Operation"; for bits that the SDM does not name
+ * yet, Linux, tools/arch/x86/kcpuid/cpuid.csv.
  */
 #include "vmx/exit/exit.h"
 
@@ -59,19 +59,19 @@ static const struct cpuid_row rows[] = {
     {7, 1, {BIT(8) /* leaf 23H */, 0, 0, 0}, WITHOUT_PMU},
     {WHOLE_LEAF(0x0a), WITHOUT_PMU},
     {WHOLE_LEAF(0x23), WITHOUT_PMU},
-    /* MONITOR: MWAIT does not exit, and the tick stops in the deep C-states that MWAIT reaches. The
-     * guest keeps HLT. */
+    /* MONITOR: MWAIT does not exit, and it reaches deep C-states, in which the tick stops. The
+     * guest can still idle with HLT. */
     {1, ANY_SUBLEAF, {0, 0, BIT(3), 0}, WITHOUT_MONITOR},
     {7, 1, {0, 0, 0, BIT(23)}, WITHOUT_MONITOR},
     {WHOLE_LEAF(5), WITHOUT_MONITOR},
-    /* Hardware feedback, thread director, their classes and the layout of their table: the
-     * processor writes the table to memory, bypassing the EPT (msr.c). */
+    /* Hardware feedback and thread director, with their classes and the layout of their table: the
+     * processor writes this table to memory, bypassing the EPT (msr.c). */
     {6, ANY_SUBLEAF, {BIT(19) | BIT(23) | BIT(24), 0, 0xff00, ~0u}, ALWAYS},
     /* SGX, SGX_LC, SGX_KEYS: the EPC is not in the guest's map, and ENCLS exits. */
     {7, 0, {0, BIT(2), BIT(30), BIT(1)}, ALWAYS},
     {WHOLE_LEAF(0x12), ALWAYS},
-    /* INVPCID, WAITPKG, RDPID, RDTSCP, XSAVES: without its secondary control, the instruction
-     * raises #UD in the guest. */
+    /* INVPCID, WAITPKG, RDPID, RDTSCP, XSAVES: each needs a secondary control. Without the control,
+     * the instruction raises #UD in the guest. */
     {7, 0, {0, BIT(10), 0, 0}, WITHOUT_INVPCID},
     {7, 0, {0, 0, BIT(5), 0}, WITHOUT_USER_WAIT},
     {7, 0, {0, 0, BIT(22), 0}, WITHOUT_RDTSCP},
@@ -83,22 +83,22 @@ static const struct cpuid_row rows[] = {
     /* MSRLIST, PBNDKB: their tertiary controls are not used. FRED, and NMI_SRC with it: the guest
      * may not set CR4.FRED. */
     {7, 1, {BIT(27) | BIT(17) | BIT(20), BIT(1), 0, 0}, ALWAYS},
-    /* APX: exits would name R16 to R31, which are not saved (SDM Vol. 3, the table "Exit
-     * Qualification for Control-Register Accesses"). Without XCR0[19], no instruction reaches these
-     * registers (cr.c). */
+    /* APX: an exit could name one of R16 to R31, which root mode does not save (SDM Vol. 3, the
+     * table "Exit Qualification for Control-Register Accesses"). Without XCR0[19], no instruction
+     * reaches these registers (cr.c). */
     {CPUID_LEAF_XSAVE, 0, {XCR0_APX, 0, 0, 0}, ALWAYS},
     {WHOLE_LEAF(0x29), ALWAYS},
-    /* MPX: with BNDCFGS left on, root-mode branches would reset the guest's bounds. */
+    /* MPX: unless exits clear BNDCFGS, branches in root mode would reset the guest's bounds. */
     {7, 0, {0, BIT(14), 0, 0}, WITHOUT_BNDCFGS},
     /* CET_SS, CET_IBT, CET_SSS: only the CET controls switch S_CET, SSP and the SSP table. */
     {7, 0, {0, 0, BIT(7), BIT(20)}, WITHOUT_CET},
     {7, 1, {0, 0, 0, BIT(18)}, WITHOUT_CET},
     /* UC-lock disable: the guest cannot change its bit in MSR_MEMORY_CTRL (msr.c). */
     {7, 2, {0, 0, 0, BIT(6)}, ALWAYS},
-    /* ARCH_LBR: without the control, the guest's LBR stack would record root-mode branches. */
+    /* ARCH_LBR: unless exits clear IA32_LBR_CTL, guest LBRs would record root-mode branches. */
     {7, 0, {0, 0, 0, BIT(19)}, WITHOUT_ARCH_LBR},
     {WHOLE_LEAF(0x1c), WITHOUT_ARCH_LBR},
-    /* Intel PT: without the control, root mode would be traced, and traces would bypass the EPT. */
+    /* Intel PT: without its controls, root mode would be traced, and traces bypass the EPT. */
     {7, 0, {0, CPUID_7_EBX_PT, 0, 0}, WITHOUT_PT},
     {WHOLE_LEAF(CPUID_LEAF_PT), WITHOUT_PT},
     /* KL, UINTR: VMX has no fields for their state, and the guest may not set their CR4 bits
@@ -111,11 +111,11 @@ static const struct cpuid_row rows[] = {
     {CPUID_LEAF_XSAVE, 1, {0, 0, XSS_PT, 0}, WITHOUT_PT},
     {CPUID_LEAF_XSAVE, 1, {0, 0, XSS_CET, 0}, WITHOUT_CET},
     {CPUID_LEAF_XSAVE, 1, {0, 0, XSS_LBR, 0}, WITHOUT_ARCH_LBR},
-    /* RDMSR and WRMSRNS with an immediate, URDMSR and UWRMSR: they exit with reasons of their own
-     * and get #UD. UTMR, UIRET_UIF: user interrupts. APX_F. */
+    /* RDMSR and WRMSRNS with an immediate, URDMSR and UWRMSR exit with their own reasons and get
+     * #UD. UTMR, UIRET_UIF and APX_F belong to user interrupts and APX, which are hidden. */
     {7, 1, {0, 0, BIT(5), BIT(15) | BIT(13) | BIT(17) | BIT(21)}, ALWAYS},
-    /* All other known bits of the leaves that still get new bits. 0DH.1: EBX is a size, and ECX and
-     * EDX list the bits of IA32_XSS. */
+    /* All other bits that this version knows, in the leaves that still get new bits. In 0DH.1, EBX
+     * is a size, and ECX and EDX list the bits of IA32_XSS. */
     {7,
      1,
      {BITS(7, 0) | BITS(12, 10) | BITS(19, 18) | BITS(23, 21) | BIT(26) | BITS(31, 30),
@@ -130,7 +130,7 @@ static const struct cpuid_row rows[] = {
     {CPUID_LEAF_PMU_EXTENDED, 0, {BITS(5, 0), BITS(2, 0), 0, 0}, NEVER},
 };
 
-/* Returns the bits of a register that the rows of one leaf and subleaf name. */
+/* Returns the bits of one register that the table names for the leaf and subleaf of this row. */
 static uint32_t get_known_bits(const struct cpuid_row *leaf, unsigned reg)
 {
     uint32_t known = 0;
@@ -167,8 +167,8 @@ void cpuid_log_unknown_bits(void)
 #define PLACE_NOTHING_HIDDEN 0 /* the place of leaf 0 */
 #define PLACE_LAST_BASIC (CPUID_LEAVES - 2)
 #define PLACE_EXTENDED_1 (CPUID_LEAVES - 1)
-/* Returns the place that the table of filters has for a leaf of the processor. For a leaf past the
- * highest leaf, the processor returns the data of the highest basic leaf. */
+/* Returns the index of a leaf's row in cpuid.filters. For a leaf past the highest leaf, the
+ * processor returns the data of the highest basic leaf. */
 static inline unsigned get_filter_place(const struct cpu *cpu, uint32_t leaf)
 {
     if (leaf <= cpu->cpuid.highest)
@@ -179,7 +179,7 @@ static inline unsigned get_filter_place(const struct cpu *cpu, uint32_t leaf)
                                                                      : cpu->cpuid.highest;
 }
 
-/* Subleaves 0 and 1 have their own filters, and all others share one. */
+/* Subleaves 0 and 1 have their own filters, and all other subleaves share one filter. */
 static inline struct cpuid_filter *get_cpuid_filter(struct cpu *cpu, uint32_t leaf,
                                                     uint32_t subleaf)
 {
@@ -229,8 +229,8 @@ void cpuid_setup(struct cpu *cpu, const uint32_t *controls)
     for (const struct cpuid_row *row = rows; row < rows + LENGTH_OF(rows); row++)
         if (applies[row->when])
             hide_cpuid_bits(cpu, row);
-    /* Firmware can limit CPUID to leaves in which nothing is hidden. Ignore such a limit, because
-     * the guest may lift it, and then the other leaves exist. */
+    /* Firmware can limit CPUID to a few basic leaves. Ignore such a limit (a highest leaf below 7),
+     * because the guest may lift it, and then the other leaves exist. */
     if (highest >= CPUID_LEAF_EXTENDED && highest < PLACE_LAST_BASIC)
         cpu->cpuid.highest = highest;
 }
@@ -277,8 +277,8 @@ void exit_cpuid(struct cpu *cpu)
     skip_instruction(cpu);
 }
 
-/* CPUID in root mode reports root mode's CR4 bits, so the filters add the guest's bits. After this
- * call, a MOV that changes the guest's bits exits. */
+/* CPUID in root mode reports the bits of root mode's CR4, so the filters add the bits of the
+ * guest's CR4. After this call, a MOV that changes these bits exits. */
 void cpuid_update_for_cr4(struct cpu *cpu)
 {
     uint64_t cr4 = vmcs_read_natural(VMCS_GUEST_CR4);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The control-register bits that the guest does not own, and XSETBV. The guest owns everything else
- * in CR0, CR3, CR4 and CR8, and no access to it exits.
- * SDM Vol. 3, "Guest/Host Masks and Read Shadows for CR0 and CR4"; Vol. 2, "XSETBV".
+ * XSETBV, and the bits of the control registers that the guest does not own. The guest owns all
+ * other bits of CR0, CR3, CR4 and CR8, and no access to these other bits exits. SDM Vol. 3,
+ * "Guest/Host Masks and Read Shadows for CR0 and CR4"; Vol. 2, "XSETBV".
  */
 #include "vmx/exit/exit.h"
 
@@ -10,7 +10,7 @@
 
 #define XCR0 0
 
-/* Outside 64-bit mode the operand has 32 bits, but the register may hold more. */
+/* Outside 64-bit mode the operand has 32 bits, but the saved register may have more bits set. */
 uint64_t cr_operand(const struct cpu *cpu, uint64_t qualification)
 {
     uint64_t number = qualification >> CR_ACCESS_REGISTER_SHIFT & CR_ACCESS_REGISTER_MASK;
@@ -19,9 +19,9 @@ uint64_t cr_operand(const struct cpu *cpu, uint64_t qualification)
     return guest_in_64_bit_mode() ? value : (uint32_t)value;
 }
 
-/* This exit comes after the guest's next instruction, or after the delivery of an event that came
- * instead. Only an INIT comes before this exit. By the time of this exit, a MOV to CR0 or CR4 has
- * been done completely or not at all. SDM Vol. 3, "Monitor Trap Flag". */
+/* The monitor trap exits after the guest's next instruction, or after the delivery of an event that
+ * came instead. Only an INIT can exit before that. When the monitor trap exits, a MOV to CR0 or CR4
+ * has been done completely or not at all. SDM Vol. 3, "Monitor Trap Flag". */
 void exit_monitor_trap(struct cpu *cpu)
 {
     vmcs_set_primary_controls(PRIMARY_MONITOR_TRAP_FLAG, false);
@@ -31,12 +31,12 @@ void exit_monitor_trap(struct cpu *cpu)
     cpuid_update_for_cr4(cpu);
 }
 
-/* The guest executes the MOV again, and the processor does all of it, or refuses all of it. The
- * monitor trap comes next.
- * CR4: bits that CPUID hides are refused before anything changes. The guest owns the tracked bits
- * until the monitor trap.
- * CR0: NE stays 1 in VMX operation, but the guest reads the value that it wrote. Because CR0's read
- * shadow has changed, the MOV does not exit again. */
+/* Makes the guest execute the MOV again without an exit, so that the processor does all of the MOV
+ * or refuses all of it. Then the monitor trap exits.
+ * CR4: if the MOV sets a bit that CPUID hides, the guest gets #GP here, before anything changes.
+ * Otherwise the guest owns the tracked bits until the monitor trap, so the MOV does not exit again.
+ * CR0: the read shadow gets the MOV's value, so the MOV does not exit again. NE stays 1 in VMX
+ * operation, but the guest reads the value that it wrote. */
 void exit_cr_access(struct cpu *cpu)
 {
     uint64_t qualification = vmcs_read_natural(VMCS_EXIT_QUALIFICATION);
@@ -68,10 +68,10 @@ void exit_xsetbv(struct cpu *cpu)
     uint32_t index = (uint32_t)cpu->gpr[GPR_RCX];
     uint64_t value = (uint32_t)cpu->gpr[GPR_RAX] | cpu->gpr[GPR_RDX] << 32;
 
-    /* The processor's own check of the value is right, because root mode uses no XSAVE state and
-     * the guest's XCR0 simply stays in the register. The processor's own check of the privilege
-     * level is not right, because here it would check root mode's level. Hardware checks the
-     * guest's level before the exit, but the emulator does not. */
+    /* xsetbv_safe() lets the processor check the value. That check is right, because root mode uses
+     * no XSAVE state, so XCR0 always holds the guest's value. The processor cannot check the
+     * privilege level for the guest, because here it would check root mode's level. Hardware checks
+     * the guest's level before the exit, but the emulator does not. */
     if (index == XCR0 && !(value & XCR0_APX) && guest_cpl() == 0 && xsetbv_safe(index, value))
         skip_instruction(cpu);
     else

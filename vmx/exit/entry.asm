@@ -5,9 +5,9 @@
 ; with the top of the root stack, and GS with the address of struct cpu.
 ; NMIs need no check before VMRESUME: if root mode takes an NMI for the guest, at any instruction
 ; here, nmi/nmi.c makes the NMI pending again in hardware. So the last instruction is as safe as the
-; first. Nothing here executes IRET, which would unblock NMIs. If root mode must take NMIs,
-; handle_nmi_work() calls nmi_unblock() before the handler. The few handlers that need nmi_unblock()
-; call it themselves.
+; first. Nothing here executes IRET, which would unblock NMIs. If an exit has to unblock NMIs,
+; handle_nmi_work() calls nmi_unblock() before the handler runs. A few handlers call nmi_unblock()
+; themselves.
 ; SDM Vol. 3, "VM Entries", "VM Exits".
 
 bits 64
@@ -15,7 +15,7 @@ default rel
 
 %include "offsets.inc"
 
-; exit.c; pmu/pmu_switch.c
+; defined in exit.c and pmu/pmu_switch.c
 extern vmx_exit, vmx_exit_timed, vmx_report_entry_failure, pmu_reload_global_ctrl
 
 %define RSB_ENTRIES 32 ; no processor has more entries
@@ -48,13 +48,13 @@ extern vmx_exit, vmx_exit_timed, vmx_report_entry_failure, pmu_reload_global_ctr
 %endmacro
 
 section .rodata
-; VERW may fail to clear the buffers unless its operand is in memory and selects a writable segment.
+; VERW clears the buffers reliably only if its operand is in memory and selects a writable segment.
 verw_selector: dw ROOT_DS
 
-; The mitigations that are on (mitigations.c), at the exit and at the entry. None of them executes
-; IRET, and they use only registers of root mode, so an NMI may come before or after each of them.
-; An NMI handler that runs before IBRS is set, or after the cache is flushed, lacks that protection.
-; But the handler holds nothing except the hypervisor's addresses.
+; These macros execute the mitigations that are on (mitigations.c), after the exit and before the
+; entry. They execute no IRET and use only registers that root mode may change, so an NMI may come
+; before or after each of them. An NMI handler that runs before IBRS is set, or after the cache is
+; flushed, lacks that protection, but it exposes nothing except addresses of the hypervisor.
 %macro MITIGATE_EXIT 0
     test byte [gs:CPU_MITIGATIONS], MITIGATION_RSB
     jz %%filled
@@ -95,7 +95,7 @@ verw_selector: dw ROOT_DS
 %%done:
 %endmacro
 
-; The last mitigation, after the guest's registers are loaded: VERW needs no register.
+; The last mitigation. It runs after the guest's registers are loaded: VERW needs no register.
 %macro MITIGATE_BUFFERS 0
     test byte [gs:CPU_MITIGATIONS], MITIGATION_VERW
     jz %%done
@@ -103,8 +103,8 @@ verw_selector: dw ROOT_DS
 %%done:
 %endmacro
 
-; HOST_RIP points to %1, and HOST_RSP to the top of the root stack, 16-byte aligned. %2 is called
-; between exit and entry. %3: GUARDED tests which mitigations are on, PLAIN has none of these tests.
+; %1: the label for HOST_RIP. (HOST_RSP is the top of the root stack, 16-byte aligned.) %2: called
+; between exit and entry. %3: GUARDED tests which mitigations are on, PLAIN does not.
 %define PLAIN 0
 %define GUARDED 1
 %macro WAY_IN 3
@@ -117,9 +117,9 @@ global %1
 %endif
     mov rdi, [gs:CPU_SELF]
     call %2
-    ; If the guest has changed its GLOBAL_CTRL, the VMCS gets the new value. If no VMX control saves
-    ; GLOBAL_CTRL, the exit's MSR-store list has just written the guest's value to CPU_GLOBAL_CTRL.
-    ; If a control saves GLOBAL_CTRL, the two values below never differ.
+    ; If the guest has changed its GLOBAL_CTRL, pass the new value to the VMCS. If no VMX control
+    ; saves GLOBAL_CTRL, the exit's MSR-store list has just written the guest's value to
+    ; CPU_GLOBAL_CTRL. If a control saves GLOBAL_CTRL, the two values below never differ.
     mov rax, [gs:CPU_GLOBAL_CTRL]
     cmp rax, [gs:CPU_GLOBAL_CTRL_LOADED]
     je %%loaded

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * EPT violations: the guest accessed an address that is not mapped for it. The address is in the
- * hypervisor's own memory, or past the end of the map. One page of the hypervisor's memory is the
- * reset doorbell.
+ * EPT violations: the guest accessed an address that the EPT does not map, or wrote to a page that
+ * the EPT maps read-only. The address is hidden from the guest (the hypervisor's memory, VT-d
+ * units, the local APIC with apic=trap) or past the end of the map. One page of the hypervisor's
+ * memory is the reset doorbell.
  *
- * If the exit interrupted the delivery of an event, the event is delivered again only if a trace
- * caused the exit. Any other event is not delivered again: the map never changes, so the delivery
- * would exit forever. If an IRET caused the violation while NMIs were blocked, the saved blocking
- * is already right: NMIs are no longer blocked, as after an IRET that faults without VMX. SDM Vol.
- * 3, "EPT Violations", "Exit Qualification for EPT Violations".
+ * If the exit interrupted the delivery of an event, the event is delivered again only if the output
+ * of an Intel PT trace caused the violation. Any other event is lost: the map never changes, so its
+ * delivery would exit forever. If an IRET caused the violation while NMIs were blocked, the saved
+ * blocking is already right: NMIs are no longer blocked, as after an IRET that faults without VMX.
+ * SDM Vol. 3, "EPT Violations", "Exit Qualification for EPT Violations".
  */
 #include "vmx/exit/exit.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Exit dispatch: a table that maps each exit reason to its handler, and the shortest handlers. A
- * new exit is a row here. Its number is in include/vmx.h, and the control that causes it is a row
- * in vmx/control.c.
+ * new exit reason needs a row here, its number in include/vmx.h, and a row in vmx/control.c for the
+ * control that causes the exit.
  * SDM Vol. 3, "VMX Basic Exit Reasons", "Instructions That Cause VM Exits".
  */
 #include "vmx/exit/exit.h"
@@ -13,19 +13,19 @@
 
 static void exit_undefined(UNUSED struct cpu *cpu) { inject_ud(); }
 
-/* A real INVD would discard the hypervisor's dirty cache lines together with the guest's. */
+/* A real INVD would discard the hypervisor's modified cache lines together with the guest's. */
 static void exit_invd(struct cpu *cpu)
 {
     wbinvd();
     skip_instruction(cpu);
 }
 
-/* The guest asked for state that CPUID hides, see cpuid_hidden_xss(). The bits of that state in
- * IA32_XSS count as reserved. */
+/* The guest asked for state that CPUID hides, see cpuid_hidden_xss(). For the guest, the state's
+ * bits in IA32_XSS are reserved. */
 static void exit_xsaves(UNUSED struct cpu *cpu) { inject_gp(); }
 
-/* A hardware task switch. 64-bit mode has none, and no 64-bit kernel uses one before it enters that
- * mode. */
+/* A hardware task switch. 64-bit mode has none, and no 64-bit kernel uses one before it enters
+ * 64-bit mode. */
 static void exit_task_switch(struct cpu *cpu)
 {
     const char *becomes = inject_gp_or_df(cpu);
@@ -74,10 +74,10 @@ static const uint8_t undefined[] = {
     EXIT_REASON_RDMSR_IMMEDIATE, EXIT_REASON_WRMSRNS_IMMEDIATE,
 };
 
-/* After an instruction at the end of a 32-bit segment, EIP is 0. skip_bytes() leaves a carry in RIP
- * instead, and the entry refuses such a RIP (SDM Vol. 3, "Checks on Guest RIP, RFLAGS, and SSP").
- * Handled here, so that exits from 64-bit mode pay nothing. An entry that failed has changed
- * nothing. */
+/* After an instruction at the end of a 32-bit segment, EIP should wrap to 0. But skip_bytes()
+ * leaves a carry in RIP, and the entry refuses such a RIP (SDM Vol. 3, "Checks on Guest RIP,
+ * RFLAGS, and SSP"). RIP is corrected after the entry has failed, so that exits from 64-bit mode
+ * pay nothing. A failed entry has changed nothing. */
 static bool wrap_eip(uint32_t reason)
 {
     uint64_t rip = vmcs_read_natural(VMCS_GUEST_RIP);
@@ -92,7 +92,7 @@ static bool wrap_eip(uint32_t reason)
  * exceptions to be 1 if a single step is due, and 0 otherwise (SDM Vol. 3, "Checks on Guest
  * Non-Register State"). While MOV SS blocks, an exit between two instructions may save the wrong
  * value of BS ("Saving Non-Register State"). BS is corrected here, after the entry has failed, so
- * that no exit pays for it. After this write, the entry cannot fail because of BS again. */
+ * that no other exit pays for it. After this write, the entry cannot fail because of BS again. */
 static bool correct_single_step(uint32_t reason)
 {
     uint64_t pending = vmcs_read_natural(VMCS_GUEST_PENDING_DEBUG_EXCEPTIONS);
@@ -114,8 +114,8 @@ void exit_unexpected(struct cpu *cpu)
         return;
     report_guest(cpu);
     /* A machine check during the entry (SDM Vol. 3, "Machine-Check Events During VM Entry") may
-     * make the entry fail this way. Otherwise the machine check arrives in root mode or in the
-     * guest, like any other. */
+     * make the entry fail with this reason. Otherwise the machine check arrives in root mode or in
+     * the guest, like any other. */
     if ((reason & EXIT_REASON_BASIC) == EXIT_REASON_ENTRY_FAILURE_MACHINE_CHECK)
         report_machine_check();
     hypervisor_fault("VM exit with reason 0x%x (%s) has no handler, qualification 0x%lx, guest RIP "
@@ -145,7 +145,7 @@ void handle_nmi_work(struct cpu *cpu)
         nmi_process_notes(cpu);
 }
 
-/* A function of its own, so that an exit without NMI work saves no register. */
+/* This is a separate function, so that an exit without NMI work saves no register. */
 static __attribute__((noinline)) void vmx_exit_with_nmi_work(struct cpu *cpu)
 {
     handle_nmi_work(cpu);
@@ -153,8 +153,8 @@ static __attribute__((noinline)) void vmx_exit_with_nmi_work(struct cpu *cpu)
 }
 
 /* The path of every exit: entry.asm, vmx_exit(), the handler in the table, entry.asm.
- * nmi_has_exit_work() is a single test. It returns whether NMIs must be unblocked in root mode, or
- * an NMI is noted. */
+ * nmi_has_exit_work() makes a single test. It returns true if NMIs must be unblocked in root mode,
+ * or if a note for exits is set. */
 void vmx_exit(struct cpu *cpu)
 {
     cpu->blocking = vmcs_read_32(VMCS_GUEST_INTERRUPTIBILITY_STATE);

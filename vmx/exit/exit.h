@@ -9,7 +9,7 @@
 #include "vmx/exit/outcome.h"
 
 typedef void exit_function(struct cpu *cpu);
-/* Each of these is in the file that has its name. */
+/* Each of these is in the file of the same name: exit_cpuid() is in cpuid.c. */
 exit_function exit_cpuid, exit_io, exit_tick, exit_ept_violation;
 exit_function exit_triple_fault;                              /* does not return */
 exit_function exit_vmcall;                                    /* hypercall.c */
@@ -47,10 +47,10 @@ static inline void count_and_handle(struct cpu *cpu)
     cpu->exits[reason]++;
     cpu->handlers[reason](cpu);
 }
-/* The part of vmx_exit() that does the NMI work that nmi_has_exit_work() has found. */
+/* The part of vmx_exit() that runs only if nmi_has_exit_work() has found NMI work. */
 void handle_nmi_work(struct cpu *cpu);
 void vmx_exit_timed(struct cpu *cpu); /* with stats=cycles: called instead of vmx_exit() */
-/* entry.asm calls vmx_report_entry_failure() if VMLAUNCH or VMRESUME falls through. */
+/* entry.asm calls vmx_report_entry_failure() after a VMLAUNCH or VMRESUME that failed. */
 _Noreturn void vmx_report_entry_failure(struct cpu *cpu);
 
 /* entry.asm */
@@ -68,34 +68,36 @@ void msr_setup(struct cpu *cpu, const uint32_t *controls);
 uint64_t cpuid_hidden_xss(struct cpu *cpu);
 void io_setup(struct cpu *cpu);
 void tick_setup(struct cpu *cpu, bool available, uint64_t vmx_misc);
-/* Leaves host work to the next tick. Returns false if there is no tick. */
+/* Schedules host work for the next tick. Returns false if there is no tick. */
 bool tick_schedule_host_work(struct cpu *cpu, uint64_t branches, uint64_t period);
 
 /* ---- pt.c: the guest's Intel PT ---- */
 
 /* Returns whether the guest has Intel PT, so that IA32_RTIT_CTL is in the VMCS. */
 bool pt_is_exposed(void);
-/* Does an access to an Intel PT register. These accesses exit with policy=intercept, or if the
- * guest has no Intel PT. Returns false if the access gets #GP. */
+/* Performs the guest's access to an Intel PT register. These accesses exit with policy=intercept,
+ * or if the guest has no Intel PT. Returns false if the guest gets #GP. */
 bool pt_access_register(struct cpu *cpu, uint32_t index, uint64_t *value, bool write);
 /* Handles an EPT violation that is asynchronous to the guest's instruction. `qualification` is the
- * exit qualification. If the output of a trace caused the violation, the trace ends with its error
- * set, and the guest continues with what was under way. Returns false if no trace caused it. SDM
- * Vol. 3, "Trace-Address Pre-Translation (TAPT)" of "VM Entries". */
+ * exit qualification. If the output of a trace caused the violation, ends the trace with its error
+ * set, lets the guest continue, and returns true. Otherwise returns false. SDM Vol. 3,
+ * "Trace-Address Pre-Translation (TAPT)" of "VM Entries". */
 bool pt_report_output_error(struct cpu *cpu, uint64_t qualification);
 
-/* ---- cr.c: the CR4 bits that the guest may not set, and those that are watched. SDM Vol. 3,
- * "Control Registers"; "Guest/Host Masks and Read Shadows for CR0 and CR4". ---- */
+/* ---- cr.c: the CR4 bits that the guest may not set, and the CR4 bits whose changes exit. SDM Vol.
+ * 3, "Control Registers"; "Guest/Host Masks and Read Shadows for CR0 and CR4". ---- */
 
 /* Bits that stay 0 for the guest, because CPUID hides their features on every processor.
- * cpu->cr.cr4_refused holds them, and CR4.CET as well if CPUID hides CET. */
+ * cpu->cr.cr4_refused has these bits, the bits that VMX fixes to 1, and CR4.CET if CPUID hides
+ * CET. */
 #define CR4_HIDDEN (CR4_VMXE | CR4_SMXE | CR4_KL | CR4_UINTR | CR4_FRED)
-/* The CR4 bits that CPUID reports. A MOV that changes them exits. This exit saves a VMREAD at every
- * CPUID. Between this exit and the monitor trap that follows it, the guest owns the bits. */
+/* The CR4 bits that CPUID reports. A MOV that changes them exits, so that a CPUID exit need not
+ * read CR4 from the VMCS. Between the exit of such a MOV and the monitor trap that follows, the
+ * guest owns the bits. */
 #define CR4_TRACKED (CR4_OSXSAVE | CR4_PKE)
 
-/* cpuid.c: makes CPUID show these bits of the guest's CR4, and makes MOVs that change them exit
- * again. */
+/* cpuid.c: makes CPUID show the values that these bits have in the guest's CR4, and makes MOVs that
+ * change the bits exit again. */
 void cpuid_update_for_cr4(struct cpu *cpu);
 /* Returns the operand of the MOV to a control register that exited with this qualification. */
 uint64_t cr_operand(const struct cpu *cpu, uint64_t qualification);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * VMCALL: the requests that the guest's kernel can make. Numbers and arguments are in
- * include/hypercall.h. All data moves in registers, so no guest memory is read or written.
+ * VMCALL: the requests that the guest can make, normally only its kernel. Numbers and arguments are
+ * in include/hypercall.h. All data moves in registers, so no guest memory is read or written.
  */
 #include "vmx/exit/exit.h"
 
@@ -10,8 +10,8 @@
 #include "nmi/host_work.h"
 #include "nmi/nmi.h"
 
-#define HOST_WORK_MAX (1ULL << 32)      /* branches, which take some seconds */
-#define HOST_WORK_PMIS_MAX (1ULL << 20) /* PMIs, which take as long, at some us each */
+#define HOST_WORK_MAX (1ULL << 32)      /* number of branches; this many take some seconds */
+#define HOST_WORK_PMIS_MAX (1ULL << 20) /* number of PMIs; this many also take some seconds */
 #define HOST_WORK_PERIOD_MIN 100        /* a shorter period would leave no time between PMIs */
 #define LOG_CHUNK 32
 #define ALL_REASONS (~0ULL)
@@ -99,8 +99,9 @@ void exit_vmcall(struct cpu *cpu)
     uint64_t number = cpu->gpr[GPR_RAX], index = number % LENGTH_OF(cpu->calls);
     int64_t result = HYPERCALL_E_NUMBER;
 
-    /* The index is masked as well, because the processor may speculate a call past the check. The
-     * empty asm keeps the compiler from dropping the mask, which the check makes redundant. */
+    /* Mask the index as well, because the processor may speculatively execute a call past the
+     * check. The check makes the mask redundant for the compiler, and the empty asm keeps the
+     * compiler from dropping the mask. */
     __asm__("" : "+r"(index));
     if (!cpu->boot->options.user_hypercalls && guest_cpl() != 0)
         result = HYPERCALL_E_PERMISSION;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * INIT and SIPI: the guest's processor after an INIT, its wait for a SIPI, and its start. A SIPI
- * that comes before the entry is lost, and the guest sends its last SIPI 20 us after the INIT. So
- * from an INIT exit to the entry, the code prints nothing, takes no lock and resets nothing. SDM
- * Vol. 3, "Processor State After Reset" (the table's column for INIT); "Other Causes of VM Exits";
- * "Handling Activity States by VMM".
+ * INIT and SIPI: the guest's processor after an INIT, its wait for a SIPI, and its start. A SIPI is
+ * lost if it arrives before the entry to the wait-for-SIPI state, and a guest may send its last
+ * SIPI only 20 us after the INIT. So exit_init() does little: it prints nothing, takes no lock, and
+ * leaves the reset of the state to exit_sipi(). SDM Vol. 3, "Processor State After Reset" (the
+ * table's column for INIT); "Other Causes of VM Exits"; "Handling Activity States by VMM".
  */
 #include "vmx/exit/exit.h"
 
@@ -38,9 +38,9 @@ static const uint16_t zero_at_init[] = {
     VMCS_GUEST_ACTIVITY_STATE,
 };
 
-/* Clears all MSRs that an INIT clears and that are not in the VMCS. An INIT keeps the other MSRs. A
- * processor may lack the MSRs of shadow stacks. An outer hypervisor may offer the CET controls, but
- * refuse all these MSRs. */
+/* Clears all MSRs that an INIT clears and that are not in the VMCS. An INIT keeps the other MSRs.
+ * The writes may fault: a processor may lack the MSRs of shadow stacks, and an outer hypervisor may
+ * offer the CET controls, but refuse all these MSRs. */
 static void clear_cet_state(void)
 {
     if (!(vmcs_read_32(VMCS_ENTRY_CONTROLS) & ENTRY_LOAD_CET))
@@ -66,8 +66,8 @@ void guest_set_init_state(struct cpu *cpu)
     vmcs_write_segment(SEGMENT_TR, 0, 0, REAL_LIMIT, RIGHTS_REAL_TSS);
     vmcs_write_32(VMCS_GUEST_GDTR_LIMIT, REAL_LIMIT);
     vmcs_write_32(VMCS_GUEST_IDTR_LIMIT, REAL_LIMIT);
-    /* An INIT keeps CR0.CD and CR0.NW. They are not in the VMCS, and entries and exits keep them
-     * too. */
+    /* An INIT keeps CR0.CD and CR0.NW. VM entries do not load these two bits from the VMCS, so
+     * nothing changes them. */
     vmcs_write_natural(VMCS_GUEST_CR0,
                        CR0_ET | (rdmsr(IA32_VMX_CR0_FIXED0) & ~(uint64_t)(CR0_PE | CR0_PG)));
     vmcs_write_natural(VMCS_GUEST_CR4, rdmsr(IA32_VMX_CR4_FIXED0));
@@ -89,27 +89,28 @@ void exit_init(struct cpu *cpu)
         log_printf("\npmuvisor: the bootstrap processor got an INIT; resetting the machine\n");
         stop_and_reset_machine(cpu);
     }
-    /* The wait-for-SIPI state blocks an INIT, so an INIT may stay pending until the SIPI. That INIT
-     * exits before the first instruction after the SIPI, and has nothing left to do. A later INIT
-     * must be handled. */
+    /* The wait-for-SIPI state blocks INITs, so a second INIT may stay pending until the SIPI. This
+     * INIT exits before the first instruction after the SIPI, and has nothing left to do. An INIT
+     * after that instruction must be handled. */
     if (cpu->sipi.taken && vmcs_read_natural(VMCS_GUEST_RIP) == 0)
         return;
-    /* Natively an INIT discards a pending NMI. Here the NMI arrives, but belongs to nobody. */
+    /* Natively an INIT discards a pending NMI. Here the NMI arrives in root mode, which only counts
+     * it. */
     cpu->nmi.guest_started = false;
     nmi_unblock();
     nmi_discard_due(cpu);
     apic_software_disable();
-    vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE, 0); /* wait-for-SIPI entries require 0 */
+    vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE, 0); /* an entry to wait-for-SIPI requires 0 */
     cpu->sipi.rtit_ctl = 0;
-    if (pt_is_exposed()) { /* otherwise the entry would translate addresses for a trace */
+    if (pt_is_exposed()) { /* with TraceEn set, the entry would translate trace addresses */
         cpu->sipi.rtit_ctl = vmcs_read_64(VMCS_GUEST_IA32_RTIT_CTL);
         vmcs_write_64(VMCS_GUEST_IA32_RTIT_CTL, 0);
     }
     vmcs_write_32(VMCS_GUEST_ACTIVITY_STATE, ACTIVITY_WAIT_FOR_SIPI);
 }
 
-/* An NMI that was pending throughout the wait-for-SIPI state has arrived by now. This NMI belongs
- * to nobody. */
+/* By now, an NMI that was pending during the whole wait for the SIPI has arrived in root mode,
+ * which only counts it (nmi/nmi.c). */
 void exit_sipi(struct cpu *cpu)
 {
     uint64_t vector = vmcs_read_natural(VMCS_EXIT_QUALIFICATION);
@@ -121,7 +122,8 @@ void exit_sipi(struct cpu *cpu)
     vmcs_write_16(VMCS_GUEST_CS_SELECTOR, (uint16_t)(vector << SIPI_SELECTOR_SHIFT));
     vmcs_write_natural(VMCS_GUEST_CS_BASE, vector << SIPI_BASE_SHIFT);
     vmcs_write_natural(VMCS_GUEST_RIP, 0);
-    /* NMIs that were forwarded to the guest before the INIT have arrived. They belong to nobody. */
+    /* NMIs that were forwarded before the INIT have arrived in root mode. Their notes no longer
+     * apply. */
     __atomic_fetch_and(&cpu->nmi.notes, ~(NOTE_FORWARDED | NOTE_FRESH), __ATOMIC_RELAXED);
     cpu->nmi.guest_started = true;
     cpu->sipi.taken = true;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * I/O ports. All pass through, with two exceptions. The PM1 control registers exit, because the
- * guest powers off with them. With platform_nmi=host, the port with the status of platform NMIs
- * exits, too.
+ * guest powers off through them. With platform_nmi=host, the status port of platform NMIs exits,
+ * too.
  * SDM Vol. 3, "I/O-Bitmap Addresses", "Exit Qualification for I/O Instructions";
  * ACPI specification, "PM1 Control Registers".
  */
@@ -56,10 +56,10 @@ static void refuse_io(struct cpu *cpu, const char *what, unsigned number)
     inject_gp();
 }
 
-/* Returns the bits of an access that belong to the host. The caller names these bits in `bits`, as
- * they lie in the byte of NMI_STATUS_PORT. The result has them shifted to the place of that byte in
- * the access. With platform_nmi=host, SERR and IOCHK of platform NMIs belong to the host. The
- * speaker and timer bits beside them do not. */
+/* Takes `bits`, which are bits of the byte at NMI_STATUS_PORT, and returns them shifted to that
+ * byte's place in the guest's access. Returns 0 without platform_nmi=host, or if the access does
+ * not reach that byte. With platform_nmi=host, the bits for SERR and IOCHK belong to the host. The
+ * speaker and timer bits in the same byte belong to the guest. */
 static uint32_t get_host_status_bits(const struct cpu *cpu, uint16_t port, unsigned bytes,
                                      uint32_t bits)
 {
@@ -68,8 +68,8 @@ static uint32_t get_host_status_bits(const struct cpu *cpu, uint16_t port, unsig
     return cpu->boot->options.platform_nmi_host && at < bytes ? bits << 8 * at : 0;
 }
 
-/* Returns the bits that an access writes to a PM1 control register, at their place in the
- * register. */
+/* Returns the bits that an access to `port` writes to the PM1 control register at `control`, at
+ * their place in the register. */
 static uint32_t extract_pm1_control(uint16_t control, uint16_t port, unsigned bytes, uint32_t value)
 {
     if (port >= control && port < control + PM1_CONTROL_BYTES)
@@ -77,8 +77,8 @@ static uint32_t extract_pm1_control(uint16_t control, uint16_t port, unsigned by
     return port < control && port + bytes > control ? value >> 8 * (control - port) : 0;
 }
 
-/* Reports only once for each processor. The guest may write more than once, because the chipset may
- * be slow, and because PM1b alone does nothing. */
+/* Reports only the first write on each processor. The guest may write several times, because the
+ * chipset may be slow, and because a write to PM1b alone does nothing. */
 static void report_power_off(struct cpu *cpu, unsigned type)
 {
     if (cpu->power_off_reported)
@@ -90,13 +90,14 @@ static void report_power_off(struct cpu *cpu, unsigned type)
 }
 
 /* Refuses a write that asks for a sleep state other than S5. SLP_EN and SLP_TYP lie in the second
- * byte of either register.
+ * byte of each PM1 control register.
  *
- * After S3, firmware resumes the guest outside VMX, with the hypervisor's memory open to it. Only
- * AML tells which type S3 has, maybe in a method. No type except S5's is known to be harmless, so
- * only S5's type is let through. An operating system does not try the other types, because
- * guest/acpi_edit.c removes their states from its tables. A refused write is not just ignored,
- * because the operating system would then wait forever for the wake-up. */
+ * After S3, firmware would resume the guest outside VMX, with access to the hypervisor's memory.
+ * Only AML tells which SLP_TYP means S3, and AML may compute the value. Only the value for S5 is
+ * known to be harmless, so only this value is allowed. An operating system does not try the other
+ * values, because guest/acpi_edit.c removes the other sleep states from its tables. A refused write
+ * gets #GP and is not just ignored, because the operating system would then wait forever for the
+ * wake-up. */
 static bool allow_sleep(struct cpu *cpu, uint16_t port, unsigned bytes, uint32_t value)
 {
     const struct acpi_facts *acpi = &cpu->boot->acpi;
@@ -119,8 +120,8 @@ static bool allow_sleep(struct cpu *cpu, uint16_t port, unsigned bytes, uint32_t
     return true;
 }
 
-/* Linux reads the port with the status of platform NMIs when nobody claimed an NMI. So this read is
- * the moment to see whose NMI it was. */
+/* Linux reads the status port of platform NMIs when none of its handlers has claimed an NMI. So at
+ * this read, root mode checks whether the NMI was the host's. */
 static void guest_in(struct cpu *cpu, uint16_t port, unsigned bytes)
 {
     uint32_t hidden = get_host_status_bits(cpu, port, bytes, NMI_STATUS_SERR | NMI_STATUS_IOCHK);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * MSRs. All pass through, except those in one table, which gives the reason for each. MSRs outside
- * the bitmap's two ranges always exit. From 2000H to 3FFFH, root mode does the access on the
- * hardware. From 4000H on, no MSR outside the two ranges is a register of an Intel processor, so
- * accesses to these MSRs fault: under an outer hypervisor, such an MSR may make that hypervisor
- * write to memory. SDM Vol. 3, "MSR-Bitmap Address"; Vol. 4 for the registers.
+ * MSRs. All pass through, except those in two tables: the table in this file, which gives the
+ * reason for each MSR, and the PMU's table (pmu/pmu_registers.c). MSRs outside the bitmap's two
+ * ranges always exit. From 2000H to 3FFFH, root mode performs the access on the hardware. Accesses
+ * to higher MSRs outside the two ranges fault. No Intel processor has a register there. An outer
+ * hypervisor may have one, and a write to this register may make that hypervisor write to memory.
+ * SDM Vol. 3, "MSR-Bitmap Address"; Vol. 4 for the registers.
  */
 #include "vmx/exit/exit.h"
 
@@ -18,7 +19,7 @@ enum action {
     PASS,   /* straight to the hardware, no exit */
     FAULT,  /* #GP(0), as on a processor without the register */
     KEEP,   /* a write of the current value has no effect; any other write gets #GP(0) */
-    DO,     /* exits, and root mode does the access on the hardware */
+    DO,     /* exits, and root mode performs the access on the hardware */
     CUSTOM, /* the row's function handles the access */
 };
 
@@ -42,7 +43,7 @@ struct msr_rule {
     enum action read;
     enum action write;
     enum when when;
-    /* For CUSTOM: returns false if the guest gets #GP. */
+    /* For CUSTOM: handles the access. Returns false if the guest gets #GP. */
     bool (*custom)(struct cpu *cpu, uint32_t index, uint64_t *value, bool write);
 };
 
@@ -57,7 +58,8 @@ static bool read_feature_control(UNUSED struct cpu *cpu, uint32_t index, uint64_
     return there;
 }
 
-/* Hides the features that these registers report and that the rows below take away. */
+/* Hides the features that these registers report and that the table below takes away from the
+ * guest. */
 static bool read_capabilities(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value,
                               UNUSED bool write)
 {
@@ -72,8 +74,8 @@ static bool read_capabilities(UNUSED struct cpu *cpu, uint32_t index, uint64_t *
 #define MISC_ENABLE_OF_PMU                                                                         \
     (MISC_ENABLE_EMON | MISC_ENABLE_BTS_UNAVAILABLE | MISC_ENABLE_PEBS_UNAVAILABLE)
 
-/* Bits of components that CPUID does not show count as reserved. Without SECONDARY_ENABLE_XSAVES,
- * all bits count as reserved. */
+/* The bits of components that CPUID hides count as reserved. Without SECONDARY_ENABLE_XSAVES, every
+ * write is refused, because CPUID hides XSAVES. */
 static bool write_xss(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
 {
     return write && vmcs_read_32(VMCS_SECONDARY_CONTROLS) & SECONDARY_ENABLE_XSAVES &&
@@ -88,7 +90,7 @@ static bool has_msr_value(uint32_t index, uint64_t value)
     return rdmsr_safe(index, &now) && now == value;
 }
 
-/* Software disables the MTRRs while it rewrites them (SDM Vol. 3, "MTRR Considerations in MP
+/* Software disables the MTRRs before it rewrites them (SDM Vol. 3, "MTRR Considerations in MP
  * Systems"). The write that disables them is accepted without effect. The writes that follow are
  * accepted only if they change nothing. */
 static bool write_mtrr_def_type(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
@@ -96,11 +98,12 @@ static bool write_mtrr_def_type(UNUSED struct cpu *cpu, uint32_t index, uint64_t
     return write && (!(*value & MTRR_DEF_TYPE_E) || has_msr_value(index, *value));
 }
 
-/* Writes the register except one bit, which keeps its value. XD Bit Disable would make the XD bits
- * in the hypervisor's own page tables reserved. FB_CLEAR_DIS would make the hypervisor's VERW
- * ineffective. With UC-lock disable, the hypervisor's locks would fault while the guest has CR0.CD
- * set, because CR0.CD stays set in root mode. The write is not refused: natively it succeeds, and
- * one bit should not fail the whole write. */
+/* Writes the register, except for one bit that would harm the hypervisor. This bit keeps its value.
+ * XD Bit Disable would make the XD bits in the hypervisor's own page tables reserved. FB_CLEAR_DIS
+ * would make the hypervisor's VERW ineffective. With UC-lock disable, the hypervisor's locks would
+ * fault while the guest has CR0.CD set, because CR0.CD stays set in root mode. The write as a whole
+ * is not refused: natively it succeeds, and one bit should not fail it. In IA32_MISC_ENABLE, the
+ * bits that access_misc_enable() may show with another value also stay as they are. */
 static bool write_except_kept_bit(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
 {
     uint64_t now, bit = index == IA32_MISC_ENABLE  ? MISC_ENABLE_XD_DISABLE
@@ -132,14 +135,14 @@ static bool access_misc_enable(struct cpu *cpu, uint32_t index, uint64_t *value,
     return there;
 }
 
-/* Changes the APIC's mode on the hardware, but refuses to change its base. */
+/* Lets the guest change the APIC's mode on the hardware, but not its base. */
 static bool write_apic_base(UNUSED struct cpu *cpu, UNUSED uint32_t index, uint64_t *value,
                             UNUSED bool write)
 {
     uint64_t now = rdmsr(IA32_APIC_BASE);
 
-    /* The BSP bit may not change either: a hardware INIT sends the bootstrap processor to firmware,
-     * but the others to wait-for-SIPI. */
+    /* The BSP bit may not change either: on a hardware INIT, the processor with this bit jumps to
+     * firmware, but the others wait for a SIPI. */
     return ((*value ^ now) & (APIC_BASE_ADDRESS | APIC_BASE_BSP)) == 0 &&
            wrmsr_safe(IA32_APIC_BASE, *value);
 }
@@ -158,10 +161,11 @@ static bool is_apic_base_invalid(uint64_t value)
            (was == 0 && mode == both);
 }
 
-/* The registers of the PMU and of branch records, which have their own table (pmu/pmu_registers.c).
- * With pmu=off, the PMU's registers fault, as on a processor without a PMU. With policy=intercept,
- * root mode does every access to both kinds for the guest. IA32_DEBUGCTL and IA32_LBR_CTL, which
- * turn records on, pass through, because the VMCS holds them. */
+/* The rule for the registers of the PMU and of branch records. These registers have their own table
+ * (pmu/pmu_registers.c). With pmu=off, the PMU's registers fault, as on a processor without a PMU.
+ * With policy=intercept, root mode performs every access to PMU and branch records for the guest.
+ * IA32_DEBUGCTL and IA32_LBR_CTL, which turn records on, pass through, because the VMCS switches
+ * them. */
 static const struct msr_rule pmu_rule = {0, 0, CUSTOM, CUSTOM, PMU_TRAP, pmu_access_register};
 
 #define ONE(index) (index), (index)
@@ -176,32 +180,31 @@ static const struct msr_rule pmu_rule = {0, 0, CUSTOM, CUSTOM, PMU_TRAP, pmu_acc
 #define READS_BY(function) CUSTOM, FAULT, ALWAYS, function
 
 static const struct msr_rule rules[] = {
-    /* A moved APIC base would leave the hypervisor's own page table wrong. */
+    /* If the APIC moved, the hypervisor's own page tables would map the wrong page. */
     {ONE(IA32_APIC_BASE), WRITES_BY(write_apic_base)},
     /* The features that this register enables are hidden. */
     {ONE(IA32_FEATURE_CONTROL), READS_BY(read_feature_control)},
     /* A microcode update while a guest runs may change what VMX can do. */
     {ONE(IA32_BIOS_UPDT_TRIG), WRITES_REFUSED},
     {IA32_SGXLEPUBKEYHASH0, IA32_SGXLEPUBKEYHASH0 + 3, ABSENT(ALWAYS)},
-    /* SMM, its memory and its code belong to firmware. The processor itself lets only SMM access
-     * them. */
+    /* SMM and the memory that these registers protect belong to firmware. (Most of these accesses
+     * also fault natively outside SMM.) */
     {IA32_SMM_MONITOR_CTL, IA32_SMBASE, ABSENT(ALWAYS)},
     {IA32_SMRR_PHYSBASE, MSR_PRMRR_PHYSMASK, WRITES_UNCHANGED},
     {MSR_PRMRR_BASE_0, MSR_PRMRR_BASE_7, WRITES_UNCHANGED},
     {MSR_UNCORE_PRMRR_PHYSBASE, MSR_UNCORE_PRMRR_PHYSMASK, WRITES_UNCHANGED},
     {MSR_SMM_FEATURE_CONTROL, MSR_SMM_BLOCKED, ABSENT(ALWAYS)},
     {IA32_SEAMRR_PHYSBASE, IA32_SEAMRR_PHYSMASK, WRITES_UNCHANGED},
-    /* Physical addresses to which the processor writes, bypassing the EPT: trace hub, remote action
-     * requests, hardware feedback. */
+    /* These registers hold physical addresses to which the processor writes, bypassing the EPT:
+     * trace hub, PEBS, remote action requests, hardware feedback. */
     {ONE(MSR_TRACE_HUB_STH_ACPIBAR_BASE), WRITES_UNCHANGED},
     {ONE(IA32_PEBS_BASE), PASS, CUSTOM, PEBS_PAST_EPT, pmu_access_register},
     {MSR_RAR_CONTROL, MSR_RAR_INFO, ABSENT(ALWAYS)},
     {IA32_HW_FEEDBACK_PTR, IA32_HW_FEEDBACK_THREAD_CONFIG, ABSENT(ALWAYS)},
-    /* KVM's clock: an outer KVM writes the time to memory, at any address of the virtual machine
-     * that KVM made. */
+    /* KVM's clock: an outer KVM would write the time to any address that the guest names. */
     {MSR_KVM_WALL_CLOCK, MSR_KVM_SYSTEM_TIME, ABSENT(ALWAYS)},
-    /* These change what memory holds or what the processor computes, for the hypervisor as well as
-     * for the guest: undervolting, cache as RAM, self-tests, encryption, probes. */
+    /* These registers change what memory holds or what the processor computes, for the hypervisor
+     * as well as for the guest: undervolting, cache as RAM, self-tests, encryption, probes. */
     {ONE(MSR_OC_MAILBOX), WRITES_REFUSED},
     {ONE(MSR_NO_EVICT_MODE), WRITES_UNCHANGED},
     {ONE(MSR_ARRAY_BIST), WRITES_REFUSED},
@@ -217,7 +220,7 @@ static const struct msr_rule rules[] = {
     {ONE(IA32_MISC_ENABLE), CUSTOM, CUSTOM, WITHOUT_MONITOR, access_misc_enable},
     {ONE(IA32_MISC_ENABLE), WRITES_BY(access_misc_enable)},
     {ONE(IA32_MCU_OPT_CTRL), WRITES_BY(write_except_kept_bit)},
-    /* The EPT holds the memory types that the MTRRs had at the start. */
+    /* The EPT keeps the memory types that the MTRRs had at the start, so the MTRRs stay fixed. */
     {IA32_MTRR_PHYSBASE0, IA32_MTRR_PHYSBASE0 + 2 * MTRR_VARIABLE_MAX - 1, WRITES_UNCHANGED},
     {ONE(IA32_MTRR_FIX64K_00000), WRITES_UNCHANGED},
     {IA32_MTRR_FIX16K_80000, IA32_MTRR_FIX16K_A0000, WRITES_UNCHANGED},
@@ -232,7 +235,8 @@ static const struct msr_rule rules[] = {
     {IA32_COPY_LOCAL_TO_PLATFORM, IA32_COPY_PLATFORM_TO_LOCAL, ABSENT(ALWAYS)},
     /* Uncore counters, which are outside the bitmap's two ranges. */
     {MSR_BITMAP_RANGE, MSR_PAST_BITMAP_LAST, DO, DO, ALWAYS, NULL},
-    /* The local APIC traps in x2APIC mode as its page does in xAPIC mode (vmx/exit/apic_trap.c). */
+    /* In x2APIC mode, accesses to these MSRs exit, as accesses to the APIC's page do in xAPIC mode
+     * (vmx/exit/apic_trap.c). */
     {IA32_X2APIC_FIRST, IA32_X2APIC_LAST, DO, DO, APIC_TRAP, NULL},
     {IA32_RTIT_OUTPUT_BASE, IA32_RTIT_ADDR3_B, CUSTOM, CUSTOM, PT_TRAP, pt_access_register},
     {ONE(IA32_XSS), WRITES_BY(write_xss)},
@@ -267,14 +271,15 @@ void msr_setup(struct cpu *cpu, const uint32_t *controls)
                            rule->write != PASS);
 }
 
-/* An MSR without a row is outside the bitmap's two ranges: inside them, only MSRs with a row exit.
- * No row is in the bitmap's high range. SDM Vol. 4, "Architectural MSRs": no processor uses
- * 40000000H to 400000FFH, and hypervisors place their MSRs in 40000000H to 4FFFFFFFH. */
+/* Returns the rule for an MSR that exited. An MSR without a row is outside the bitmap's two ranges:
+ * inside them, only MSRs with a row exit. No row is in the bitmap's high range, so the search
+ * covers only low indices. SDM Vol. 4, "Architectural MSRs": no processor uses 40000000H to
+ * 400000FFH, and hypervisors place their MSRs in 40000000H to 4FFFFFFFH. */
 static const struct msr_rule *find_rule(const struct cpu *cpu, uint32_t index)
 {
     static const struct msr_rule none = {0, UINT32_MAX, ABSENT(NO_RULE)};
 
-    if (pmu_is_trapped(cpu, index)) /* first, because the cost of these exits counts */
+    if (pmu_is_trapped(cpu, index)) /* first, because these exits should be the cheapest */
         return &pmu_rule;
     for (unsigned i = 0; index <= MSR_PAST_BITMAP_LAST && i < LENGTH_OF(rules); i++)
         if (index >= rules[i].first && index <= rules[i].last)
@@ -303,8 +308,8 @@ void exit_rdmsr(struct cpu *cpu)
     complete_msr_read(cpu, done, value);
 }
 
-/* The processor checks privilege before the exit (SDM Vol. 3, "Relative Priority of Faults and VM
- * Exits"). */
+/* The processor itself checks whether the guest may execute RDPMC, before the exit (SDM Vol. 3,
+ * "Relative Priority of Faults and VM Exits"). */
 void exit_rdpmc(struct cpu *cpu)
 {
     uint32_t counter = (uint32_t)cpu->gpr[GPR_RCX];
@@ -325,7 +330,8 @@ static bool write_msr(struct cpu *cpu, const struct msr_rule *rule, uint32_t ind
     return rule->write != FAULT && wrmsr_safe(index, value);
 }
 
-/* Returns whether the processor itself has refused this write, or would refuse it. */
+/* Returns whether the processor itself has refused this write, or would refuse it. Such a refusal
+ * is not logged. */
 static bool is_refused_natively(const struct msr_rule *rule, uint32_t index, uint64_t value)
 {
     switch (rule->when) {

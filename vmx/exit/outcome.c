@@ -90,9 +90,9 @@ void inject_event(uint32_t information, uint32_t error_code)
 
 void deliver_event_again(struct cpu *cpu, uint32_t vectoring)
 {
-    /* The NMI whose delivery was interrupted has blocked other NMIs. Its injection blocks them
-     * again. The NMI may have come in the shadow of STI or MOV SS, where not every processor
-     * accepts an injection. */
+    /* The interrupted delivery of an NMI has already blocked NMIs. Unblock them, because the
+     * injection blocks them again. Also end the shadow of STI or MOV SS, because not every
+     * processor accepts the injection of an NMI there. */
     if (interruption_type(vectoring) == INTERRUPTION_TYPE_NMI)
         vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE,
                       cpu->blocking & ~((uint32_t)BLOCKING_BY_NMI | BLOCKING_BY_STI_OR_MOV_SS));
@@ -106,15 +106,15 @@ static void inject_exception(uint8_t vector, bool has_error_code)
     uint32_t information = vector | INTERRUPTION_VALID |
                            INTERRUPTION_TYPE_HARDWARE_EXCEPTION << INTERRUPTION_TYPE_SHIFT;
 
-    /* Real mode has no error codes, and the entry would fail with one. */
+    /* In real mode, exceptions have no error codes, and an entry that injects one would fail. */
     if (has_error_code && vmcs_read_natural(VMCS_GUEST_CR0) & CR0_PE) {
         information |= INTERRUPTION_ERROR_CODE;
         vmcs_write_32(VMCS_ENTRY_EXCEPTION_ERROR_CODE, 0);
     }
     vmcs_write_32(VMCS_ENTRY_INTERRUPTION_INFORMATION, information);
     /* A fault pushes RF as 1, but an injected fault pushes the guest's RF ("Details of
-     * Vectored-Event Injection"). So set RF, because the guest tries the instruction again.
-     * Whatever waits in the shadow of STI or MOV SS is lost, as it is natively. */
+     * Vectored-Event Injection"). So set RF, as for an instruction that is executed again. A debug
+     * exception that waits in the shadow of STI or MOV SS is lost, as it is natively. */
     reexecute_instruction();
 }
 
@@ -128,8 +128,8 @@ const char *inject_gp_or_df(struct cpu *cpu)
 
     if (fault == DELIVERY_SHUTDOWN)
         exit_triple_fault(cpu);
-    /* A PEBS record may be refused while the guest is halted. In that state, no #GP can be
-     * injected. */
+    /* The guest may be halted, if a PEBS record caused the exit. No #GP can be injected into a
+     * halted guest, so end the halt. */
     vmcs_zero_field(VMCS_GUEST_ACTIVITY_STATE);
     if (fault == DELIVERY_DOUBLE_FAULT) {
         inject_df();

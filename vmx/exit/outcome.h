@@ -46,22 +46,24 @@ static inline void skip_instruction(const struct cpu *cpu)
     skip_bytes(cpu, vmcs_read_32(VMCS_EXIT_INSTRUCTION_LENGTH));
 }
 
-/* Returns whether RFLAGS.TF steps each instruction. False if IA32_DEBUGCTL.BTF makes only branches
- * trap. SDM Vol. 3, "Single-Stepping on Branches". */
+/* Returns whether RFLAGS.TF makes each instruction trap. Returns false if IA32_DEBUGCTL.BTF limits
+ * the trap to branches. SDM Vol. 3, "Single-Stepping on Branches". */
 bool single_step_due(void);
 
-/* In the shadow of STI or MOV SS, makes a single step pending if one is due, as a VM entry
- * requires. SDM Vol. 3, "Checks on Guest Non-Register State". */
+/* Makes a single step pending if one is due and the guest is in the shadow of STI or MOV SS, as a
+ * VM entry requires. SDM Vol. 3, "Checks on Guest Non-Register State". */
 void pend_step_in_shadow(void);
 
-/* Makes the guest execute again the instruction that exited, in the same shadow of STI or MOV SS.
- * SDM Vol. 3, "Saving RIP, RSP, RFLAGS, and SSP", footnote: an exit that the instruction itself
- * causes saves RF as 0. The instruction's breakpoint, which came before the exit, would then come
- * again. "Checks on Guest Non-Register State": in a shadow, a single step must be pending. */
+/* Makes the guest re-execute the instruction that exited, in the same shadow of STI or MOV SS. Sets
+ * RF: an exit that an instruction causes saves RF as 0, and the instruction's breakpoint, which was
+ * reported before the exit, would be reported again (SDM Vol. 3, "Saving RIP, RSP, RFLAGS, and
+ * SSP", footnote). In a shadow, also makes a due single step pending ("Checks on Guest Non-Register
+ * State"). */
 void reexecute_instruction(void);
-/* After an EPT violation between two instructions, makes the guest execute the next one, whose
- * breakpoint has not come yet. Such an exit saves RF as 1. If the exit came during the delivery of
- * an event, it saves RF as in the event's frame. SDM Vol. 3, "Saving RIP, RSP, RFLAGS, and SSP". */
+/* After an EPT violation between two instructions, makes the guest execute the next instruction,
+ * whose breakpoint has not been reported yet. Such an exit saves RF as 1, so this function clears
+ * RF. An exit during the delivery of an event saves the RF of the event's frame, which stays as it
+ * is. SDM Vol. 3, "Saving RIP, RSP, RFLAGS, and SSP". */
 void execute_next_instruction(void);
 
 /* Makes the next entry deliver an event that the processor had begun to deliver to the guest.
@@ -71,9 +73,9 @@ void inject_event(uint32_t information, uint32_t error_code);
  * exit's IDT-vectoring information. */
 void deliver_event_again(struct cpu *cpu, uint32_t vectoring);
 
-/* Root mode completes an instruction that has accessed `bytes` bytes at `address`. Makes the
- * breakpoints on these bytes trap after the instruction: data breakpoints, or I/O breakpoints if
- * CR4.DE allows them. `kinds` has a bit for each value of DR7's R/W fields. SDM Vol. 3, "Debug
+/* Called when root mode completes an instruction that accesses `bytes` bytes at `address`. Makes
+ * the breakpoints on these bytes trap after the instruction: data breakpoints, or I/O breakpoints
+ * if CR4.DE allows them. `kinds` has a bit for each value of DR7's R/W fields. SDM Vol. 3, "Debug
  * Registers"; "Pending Debug Exceptions" in "Guest Non-Register State". */
 #define BREAKPOINTS_WRITE (BIT(1) | BIT(3))
 #define BREAKPOINTS_READ BIT(3)
@@ -84,8 +86,8 @@ void pend_breakpoints(uint64_t address, unsigned bytes, uint64_t kinds);
 void inject_gp(void); /* #GP(0) */
 void inject_df(void); /* #DF(0) */
 void inject_ud(void); /* #UD */
-/* Injects a #GP, or the exception that a #GP becomes if an event was being delivered. Returns the
- * name of the injected exception. */
+/* Injects a #GP. If the exit interrupted the delivery of an event, injects the exception that the
+ * #GP then becomes. Returns the name of the injected exception. */
 const char *inject_gp_or_df(struct cpu *cpu);
 
 static inline uint32_t interruption_type(uint32_t information)
@@ -97,7 +99,8 @@ static inline uint32_t interruption_type(uint32_t information)
  * SDM Vol. 3, "Interrupt 8 - Double Fault Exception (#DF)", the tables of exception classes;
  * "Information for VM Exits That Occur During Event Delivery". ---- */
 
-/* Exceptions that make a double fault if a #GP follows: contributory exceptions and page faults. */
+/* The exceptions after which a #GP becomes a double fault: contributory exceptions and page
+ * faults. */
 #define MAKES_DOUBLE_FAULT                                                                         \
     (BIT(VECTOR_DE) | BIT(VECTOR_TS) | BIT(VECTOR_NP) | BIT(VECTOR_SS) | BIT(VECTOR_GP) |          \
      BIT(VECTOR_PF) | BIT(VECTOR_VE) | BIT(VECTOR_CP))

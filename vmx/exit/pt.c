@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Exits that concern the guest's Intel PT. Each exit clears IA32_RTIT_CTL, and each entry loads it.
- * The VMCS holds the guest's value, and root mode is never traced. SDM Vol. 3, "IA32_RTIT_CTL MSR",
+ * Exits that concern the guest's Intel PT. Each exit clears IA32_RTIT_CTL, and each entry loads the
+ * guest's value from the VMCS, so root mode is never traced. SDM Vol. 3, "IA32_RTIT_CTL MSR",
  * "IA32_RTIT_STATUS MSR"; "Virtualization of Guest Output Packet Streams".
  */
 #include "vmx/exit/exit.h"
@@ -10,8 +10,9 @@
 
 bool pt_is_exposed(void) { return vmcs_read_32(VMCS_ENTRY_CONTROLS) & ENTRY_LOAD_RTIT_CTL; }
 
-/* The register itself tells which bits exist: it is written without TraceEn. While TraceEn is set,
- * nothing else may change in any Intel PT register. */
+/* While the guest has TraceEn set and keeps it set, no Intel PT register may change. A new value of
+ * IA32_RTIT_CTL goes to the register once, without TraceEn, so that the processor refuses bits that
+ * do not exist. */
 bool pt_access_register(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
 {
     if (!pt_is_exposed())
@@ -33,9 +34,10 @@ bool pt_access_register(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value,
     return true;
 }
 
-/* An EPT violation has no linear address only if an entry caused it, by translating addresses in
- * advance. While the trace's error is set, there are no packets, but the next entry still
- * translates addresses. So if the error is already set, TraceEn is cleared. */
+/* An EPT violation without a linear address comes from an entry that translated the addresses of
+ * the trace's output in advance. Once the trace's error is set, the processor writes no packets,
+ * but each entry still translates these addresses. So if the error is already set, clear
+ * TraceEn. */
 bool pt_report_output_error(struct cpu *cpu, uint64_t qualification)
 {
     bool trace = pt_is_exposed() && !(qualification & EPT_VIOLATION_LINEAR_VALID);

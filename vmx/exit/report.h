@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Reports how many exits the guest's run cost, and ends the machine when the guest asks for it.
+ * Reports what the guest did: exits by reason, registers, and where each processor was. Ends the
+ * machine when the guest asks for it.
  */
 #pragma once
 
@@ -18,12 +19,12 @@ const char *exit_reason_name(uint32_t reason);
 /* Logs the table of exits of every processor. */
 void report_processors(void);
 
-/* Logs where each processor except this one was when processors_stop() stopped it. */
+/* Logs where each other processor was when processors_stop() stopped it. */
 void report_stop_locations(const struct cpu *self);
 
 /* Stops the other processors, reports, and resets the machine. */
 _Noreturn void stop_and_reset_machine(struct cpu *cpu);
 
-/* Logs details after the line of a root-mode fault: where the other processors were, and this
- * processor's exits. */
+/* Logs the details that follow the line of a root-mode fault: where the other processors were, and
+ * this processor's exits. */
 void report_fault(const struct cpu *cpu);

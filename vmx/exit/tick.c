@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The tick: the VMX-preemption timer makes the guest exit now and then. The checks after an exit
- * find lost host NMIs, so the tick bounds how late they are found. The timer starts again at every
- * entry, because the tick bounds the time since the last check. SDM Vol. 3, "VMX-Preemption Timer".
+ * The tick: the VMX-preemption timer makes the guest exit now and then. Each exit checks for lost
+ * host NMIs, so the tick limits how late they are found. The timer starts again at every entry: a
+ * tick is needed only if no other exit has made the check. SDM Vol. 3, "VMX-Preemption Timer".
  */
 #include "vmx/exit/exit.h"
 
@@ -13,11 +13,12 @@
 
 #define TIMER_MAX 0xffffffffULL
 
-/* Hiding MWAIT does not keep a guest from deep C-states if the processor treats reads of some I/O
- * ports as MWAIT. Firmware has set up and locked this treatment, and AML names the ports. Trapping
- * the read would not help, because the guest executes the read with interrupts disabled, but
- * interrupts must end the sleep. So root mode could only end a trapped read at once, and the guest
- * would spin. SDM Vol. 4, "MSR_PKG_CST_CONFIG_CONTROL", "MSR_PMG_IO_CAPTURE_BASE". */
+/* Logs a limit of the tick. Hiding MWAIT does not keep a guest from deep C-states if the processor
+ * treats reads of some I/O ports as MWAIT. Firmware has set up and locked this treatment, and AML
+ * names the ports. Trapping these reads would not help. The guest executes the read with interrupts
+ * disabled, and expects an interrupt to end the sleep. Root mode could only complete the read at
+ * once, and the guest would spin. SDM Vol. 4, "MSR_PKG_CST_CONFIG_CONTROL",
+ * "MSR_PMG_IO_CAPTURE_BASE". */
 static void log_tick_limit(void)
 {
     uint64_t control, ports;
@@ -82,8 +83,8 @@ void exit_tick(struct cpu *cpu)
 {
     if (cpu->tick.branches != 0)
         run_waiting_host_work(cpu);
-    /* vmx_exit() has already checked cpu->nmi.notes. The platform's state is too slow to read at
-     * every exit. */
+    /* vmx_exit() has already handled cpu->nmi.notes. The platform's port is checked at each tick,
+     * because the port is too slow to read at every exit. */
     if (platform_nmi_pending(cpu))
         (void)nmi_claim(cpu, FOUND_LATE, vmcs_read_natural(VMCS_GUEST_RIP), false);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The guest has shut down a processor, so reset the machine, as chipsets do.
- * SDM Vol. 3, "Other Causes of VM Exits".
+ * A triple fault has shut down one of the guest's processors. Root mode resets the machine, as
+ * chipsets do. SDM Vol. 3, "Other Causes of VM Exits".
  */
 #include "vmx/exit/exit.h"
 
