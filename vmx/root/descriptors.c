@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Root mode's descriptor tables. NMIs, and the faults that a bad stack would cause, have their own
- * stacks through the IST. SDM Vol. 3, "Protected-Mode Memory Management"; "64-Bit Mode Stack
+ * Root mode's descriptor tables. NMIs, and the exceptions that a bad stack would cause, have their
+ * own stacks through the IST. SDM Vol. 3, "Protected-Mode Memory Management"; "64-Bit Mode Stack
  * Frame".
  */
 #include "vmx/root/descriptors.h"
@@ -67,11 +67,11 @@ bool descriptors_are_loaded(void)
 {
     struct table_register idtr;
 
-    /* The IDT is loaded last. So all tables are loaded if the IDT has our first gate. Firmware's
-     * IDT does not have this gate. */
+    /* The IDT is loaded last. So if the IDT has the hypervisor's first gate, all tables are loaded.
+     * Firmware's IDT does not have this gate. */
     __asm__ volatile("sidt %0" : "=m"(idtr));
-    /* Every VM exit sets the limit to FFFFH (SDM Vol. 3, "Loading Host Segment and Descriptor-Table
-     * Registers"). */
+    /* The limit may be larger, because every VM exit sets it to FFFFH (SDM Vol. 3, "Loading Host
+     * Segment and Descriptor-Table Registers"). */
     if (idtr.limit < sizeof(((struct tables *)0)->idt) - 1 || idtr.base == 0)
         return false;
     const struct idt_gate *first = (const struct idt_gate *)idtr.base;

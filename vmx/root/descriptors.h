@@ -21,13 +21,14 @@ struct descriptor_tables {
     uint64_t tss_base;
 };
 
-/* Builds the tables, loads them, and loads GS with the processor's struct. NMIs go to `nmi_entry`
- * on the NMI stack. Call it with interrupts off. False: the page pool is used up. */
+/* Builds the tables, loads them, and points GS to the processor's struct cpu. NMIs go to
+ * `nmi_entry` on the NMI stack. Call it with interrupts off. False: the page pool is used up. */
 bool descriptors_load(struct cpu *cpu, const char *nmi_entry, struct descriptor_tables *t);
 
-/* Writes a vector's gate to an IDT: an interrupt gate to `target`, on the current stack. */
+/* Writes the gate of one vector to an IDT: an interrupt gate to `target` that stays on the current
+ * stack. */
 void descriptors_set_gate(void *idt, unsigned vector, const char *target);
 
-/* Returns whether descriptors_load() has run on this processor, so that GS points to its struct.
- * Before that, firmware may have set any GS base. */
+/* Returns whether descriptors_load() has run on this processor, so that GS points to its struct
+ * cpu. Before that, firmware may have set any GS base. */
 bool descriptors_are_loaded(void);

@@ -10,7 +10,7 @@
 #include "lib/acpi.h"
 #include "vmx/root/descriptors.h"
 
-#define END_US 1000     /* from INIT or NMI to the end, which a deep C-state or an SMI delays */
+#define END_US 1000     /* the longest wait after an INIT or NMI, for a deep C-state or an SMI */
 #define LAST_NMI_US 100 /* by then, a processor that is being started has taken the last NMI */
 #define KEYBOARD_COMMAND 0x64
 #define KEYBOARD_PULSE_RESET 0xfe
@@ -35,9 +35,9 @@ void set_end_hooks(struct end_hooks h) { hooks = h; }
 
 void call_end_report(const struct cpu *cpu) { hooks.report(cpu); }
 
-/* Waits until every other processor in the list has ended, at most END_US. If `ask` is set, it
- * first sends an NMI to each processor that has not ended. The NMI asks where the processor is, and
- * ends it. */
+/* Waits until every other processor in the list has ended, at most END_US. If `ask` is set, first
+ * sends an NMI to each processor that has not ended. The NMI makes the processor record where it
+ * is, and ends the processor. */
 static void wait_for_processor_ends(uint32_t self, bool ask)
 {
     for (uint32_t i = 0; ask && i < processors.count; i++)
@@ -55,13 +55,13 @@ static void wait_for_processor_ends(uint32_t self, bool ask)
 }
 
 /* Stops the other processors, by INIT and NMI. An INIT makes an active, halted or shut-down guest
- * exit, whatever the guest blocks. In root mode an INIT stays pending until the next entry. Root
- * mode obeys an NMI unless NMIs are blocked there. If NMIs are blocked, root mode is about to
- * unblock NMIs or to enter the guest. So either the INIT or the NMI ends every processor, with two
- * exceptions: a processor whose local APIC the guest has globally disabled, and a processor that
- * waits for a SIPI, which nobody sends any more. Before the guest starts, each processor is in root
- * mode, or not yet in VMX operation, where an INIT would restart it. In both cases, the NMI ends
- * the processor. */
+ * exit, whatever the guest blocks. In root mode an INIT stays pending until the next entry. An NMI
+ * ends a processor in root mode, unless NMIs are blocked there. If NMIs are blocked, root mode is
+ * about to unblock NMIs or to enter the guest. So either the INIT or the NMI ends every processor,
+ * with two exceptions: a processor whose local APIC the guest has globally disabled, and a
+ * processor that waits for a SIPI, which nobody sends any more. Before the guest starts, the INIT
+ * is not sent, because it would restart a processor that is not yet in VMX operation. All
+ * processors are then in root mode or not yet in VMX operation, and the NMI ends them. */
 void processors_stop(void)
 {
     uint32_t nobody = 0,
@@ -69,9 +69,9 @@ void processors_stop(void)
 
     if (__atomic_compare_exchange_n(&processors_stopper, &nobody, self, false, __ATOMIC_ACQ_REL,
                                     __ATOMIC_ACQUIRE)) {
-        /* Send only the INIT at first, so that a processor in the guest is found where it was, and
-         * not in the guest's NMI handler. The last NMI is for processors that are still being
-         * started. */
+        /* Send only the INIT at first, so that a processor in the guest reports the place where it
+         * was, and not a place in the guest's NMI handler. The last NMI is for processors that are
+         * still being started. */
         if (processors_running) {
             apic_send_others(ICR_INIT);
             wait_for_processor_ends(self - 1, false);
@@ -92,7 +92,7 @@ void processors_stop(void)
 
 void processor_end(struct cpu *cpu, uint64_t rip, bool in_root)
 {
-    if (!cpu->ended) { /* otherwise this processor was here before, and took another NMI */
+    if (!cpu->ended) { /* otherwise another NMI has brought this processor here again */
         cpu->nmi.backtrace_rip = rip;
         cpu->nmi.backtrace_in_root = in_root;
     }
@@ -102,8 +102,9 @@ void processor_end(struct cpu *cpu, uint64_t rip, bool in_root)
     processors_leave_and_reset(cpu);
 }
 
-/* Every processor runs this, for two reasons. First, VMX operation blocks INIT, but chipsets may
- * reset the machine by INIT. Second, VMXOFF lets a pending INIT through. */
+/* Every processor runs this, for two reasons. First, chipsets may reset the machine by INIT, and
+ * VMX operation blocks INIT. Second, VMXOFF lets a pending INIT through, which may stop this
+ * processor before it has reset the machine. */
 void processors_leave_and_reset(struct cpu *cpu)
 {
     leaving = true;
@@ -116,8 +117,8 @@ void processors_leave_and_reset(struct cpu *cpu)
 
 void machine_reset(const struct acpi_facts *acpi)
 {
-    /* A reset register in memory is not mapped here. For such a register, the two ways below must
-     * do. */
+    /* A reset register in memory is not mapped here. A machine with such a register is reset in one
+     * of the two ways below. */
     if (acpi->reset_supported && acpi->reset_register.space_id == ACPI_SPACE_IO) {
         outb((uint16_t)acpi->reset_register.address, acpi->reset_value);
         delay_us(RESET_WAIT_US);
@@ -125,7 +126,8 @@ void machine_reset(const struct acpi_facts *acpi)
     outb(KEYBOARD_COMMAND, KEYBOARD_PULSE_RESET);
     delay_us(RESET_WAIT_US);
 
-    /* A triple fault: no IDT, then an exception. Chipsets answer the shutdown with a reset. */
+    /* Cause a triple fault: without an IDT, raise an exception. Chipsets answer the shutdown with a
+     * reset. */
     const uint16_t none[5] = {0}; /* limit and base */
     __asm__ volatile("lidt %0; ud2" : : "m"(none));
     halt_forever();

@@ -1,9 +1,9 @@
 ; SPDX-License-Identifier: BSD-2-Clause
 ;
 ; Entry of root-mode exceptions, and the instructions that may fault on the guest's behalf.
-; No path here ends in IRET: an IRET would unblock NMIs. An NMI that was sent again for the guest
-; would then arrive here instead of in the guest (SDM Vol. 3, "Handling Multiple NMIs"). A caught
-; fault jumps to its fix-up instead.
+; No path here ends in IRET, because an IRET would unblock NMIs. An NMI that was sent again for the
+; guest would then arrive here instead of in the guest (SDM Vol. 3, "Handling Multiple NMIs"). After
+; a caught fault, the handler jumps to the fix-up instead.
 
 bits 64
 default rel
@@ -37,10 +37,11 @@ exception_common:
     PUSH_ALL rax, rbx, rcx, rdx, rsi, rdi, rbp, r8, r9, r10, r11, r12, r13, r14, r15
     cld
     mov rdi, rsp
-    mov rbx, rsp                ; survives the call
+    mov rbx, rsp                ; RBX survives the call
     and rsp, -16
     call handle_root_exception         ; returns the fix-up's address, or does not return
-    ; Restore the interrupted function's callee-saved registers and stack. Continue at the fix-up.
+    ; Restore the callee-saved registers and the stack of the interrupted function. Then go on at
+    ; the fix-up.
     mov rcx, [rbx + 20 * 8]     ; exception_frame.rsp
     mov r15, [rbx + 0 * 8]
     mov r14, [rbx + 1 * 8]
@@ -84,7 +85,7 @@ global %1_safe, %1_may_fault
     SAFE_WRITE wrmsr
     SAFE_WRITE xsetbv
 
-; All four go here after a fault.
+; All four functions continue here after a fault.
 global safe_access_faulted
 safe_access_faulted:
     xor eax, eax

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Handles an exception in root mode. The instructions of fault.asm have a fix-up. Any other
- * exception ends the machine, with a report that helps to find the cause.
+ * Handles an exception in root mode. A #GP of an instruction that may fault (fault.asm) continues
+ * at the instruction's fix-up. Any other exception ends the machine, with a report that helps to
+ * find the cause.
  */
 #include "vmx/root/fault.h"
 
@@ -17,7 +18,8 @@ extern const char safe_access_faulted[];
 
 uint64_t handle_root_exception(const struct exception_frame *f);
 
-/* With fault=reset, counts down for whoever reads the screen, and then resets the machine. */
+/* With fault=reset, resets the machine. If `say` is set, first counts down, so that a user can read
+ * the screen. */
 static void reset_if_option_is_set(bool say)
 {
     const struct options *o = &this_cpu()->boot->options;
@@ -78,7 +80,8 @@ void report_machine_check(void)
     }
 }
 
-/* Returns what is known about an exception beyond its vector. */
+/* Returns a description of the exception that the report prints before the vector. It may be
+ * empty. */
 static const char *describe_exception(const struct exception_frame *f)
 {
     const struct cpu *cpu = this_cpu();

@@ -9,8 +9,8 @@
 #include <stdint.h>
 
 /* RDMSR, WRMSR, RDPMC and XSETBV with operands that the guest chose. False: the instruction raised
- * #GP, and the guest should get this #GP. The fault ends without an IRET, so NMI blocking stays as
- * it was. */
+ * #GP. The caller then usually gives the guest a #GP. The fault ends without an IRET, so NMI
+ * blocking stays as it was. */
 bool rdmsr_safe(uint32_t index, uint64_t *value);
 bool wrmsr_safe(uint32_t index, uint64_t value);
 bool rdpmc_safe(uint32_t index, uint64_t *value);
@@ -23,7 +23,7 @@ void report_machine_check(void);
  * being started, prints only the reason, and stops only that processor. */
 _Noreturn void hypervisor_fault(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* The stack as fault.asm leaves it, lowest address first. */
+/* The stack when fault.asm calls handle_root_exception(), lowest address first. */
 struct exception_frame {
     /* Pushed by exception_common. */
     uint64_t r15;

@@ -13,14 +13,15 @@
 #include "vmx/root/end.h"
 #include "vmx/root/fault.h"
 
-#define ENTRY_US 100     /* by then, a started processor has executed VMLAUNCH, barring an SMI */
-#define READY_US 1000000 /* the time from a started processor's first instruction to readiness */
+#define ENTRY_US 100     /* by then, a ready processor has executed VMLAUNCH, barring an SMI */
+#define READY_US 1000000 /* longest wait from a processor's first instruction until it is ready */
 
 static const struct start *first_start;
 static uint64_t apic_base_page;
 
-/* Checks that this processor fits the first one. All processors must share the EPT, the local
- * APIC's page, and the CPUID features, which the guest reads on the first processor. */
+/* Returns whether this processor can run the same guest as the first one. All processors must share
+ * the EPT, the local APIC's page, and the CPUID features, which the guest reads on the first
+ * processor. False: s->refusal says what differs. */
 static bool matches_first_processor(struct start *s, const struct start *first)
 {
     const uint64_t shared = EPT_CAP_PAGE_1G | EPT_CAP_PAGE_2M;
@@ -48,14 +49,16 @@ static bool report_start_outcome(struct start *s, enum start_state state)
                                        __ATOMIC_ACQUIRE);
 }
 
-/* The trampoline calls this on the processor's own stack and the hypervisor's page tables. */
+/* The trampoline calls this function on the processor's own stack and the hypervisor's page
+ * tables. */
 static _Noreturn void run_started_processor(struct start *s)
 {
     bool fits = processor_choose_controls(s) && matches_first_processor(s, first_start);
 
     s->arrived = true;
     if (!fits || processors.count == s->cpu->boot->settings.processors) {
-        /* VMX root operation blocks the guest's INIT (SDM, "Restrictions"). */
+        /* Enter VMX operation even though the processor is not used: VMX root operation blocks
+         * INITs from the guest (SDM, "Restrictions"). */
         if (s->capability.basic != 0 && !processor_vmxon(s))
             refuse(&s->refusal, REFUSE_UNSUPPORTED, "VMXON failed");
         (void)report_start_outcome(s, REFUSED);
@@ -94,7 +97,7 @@ static void start_processor(const struct boot_info *bi, uint32_t apic_id)
     if (report_start_outcome(s, LOST)) {
         if (!s->cpu->in_vmx && apic_send(apic_id, ICR_INIT)) {
             delay_us(ENTRY_US);
-            log_break_lock(); /* the INIT stopped the processor, wherever it was */
+            log_break_lock(); /* the INIT may have stopped the processor while it was logging */
         }
         log_printf("pmuvisor: processor %u was lost during its start; it is hidden from the guest, "
                    "which leaves the hypervisor if it starts it\n",

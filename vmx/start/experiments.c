@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Adds up and provides what the linked experiments need when the hypervisor starts: pages, memory
- * that the guest may read, state for each processor, and setup. With no experiment linked, nothing
- * is needed.
+ * The needs of the linked experiments at the start: pages, memory that the guest may read, state
+ * for each processor, and setup. Each function adds up one need of all experiments, or meets it.
+ * With no experiment linked, nothing is needed.
  */
 #include "experiment.h"
 

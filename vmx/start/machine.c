@@ -22,7 +22,7 @@
 #include "vmx/start/tsc.h"
 
 #define LOG_PAGES ((sizeof(struct log_ring) + PAGE_SIZE - 1) / PAGE_SIZE)
-#define POOL_FIXED_PAGES (18 + LOG_PAGES) /* pages that belong to no single processor */
+#define POOL_FIXED_PAGES (18 + LOG_PAGES) /* pages that do not belong to one processor */
 #define LARGE_PAGE (2ULL << 20)
 #define PAGES_PER_TABLE 512
 
@@ -119,7 +119,7 @@ static uint64_t build_host_paging(const struct boot_info *bi)
     return root;
 }
 
-/* Builds the EPT and confines devices to it from here on. Returns the EPT's root. */
+/* Builds the EPT, and from then on confines devices to it. Returns the EPT's root. */
 static uint64_t build_guest_map(const struct boot_info *bi, const struct vmx_capability *c)
 {
     struct map map;
@@ -137,7 +137,7 @@ static uint64_t build_guest_map(const struct boot_info *bi, const struct vmx_cap
     return root;
 }
 
-/* Logs what the guest is about to get. */
+/* Logs the configuration in which the guest is about to start. */
 static void log_start(const struct cpu *cpu)
 {
     mitigations_print(cpu);
@@ -190,10 +190,11 @@ void hypervisor_start(const struct boot_info *bi)
     if (read_cr4() & CR4_LA57)
         target = leave_5_level_paging(s, start_guest, &page, &cr3);
 
-    /* From here on only the image, the pool, the APIC and the screen are mapped. */
+    /* After the switch of page tables below, only the image, the pool, the APIC and the screen are
+     * mapped. */
     wrmsr(IA32_EFER, rdmsr(IA32_EFER) | EFER_NXE);
-    /* Switch the stack before the tables, because an NMI in between returns through the stack
-     * (nmi/nmi.asm), and the new tables do not map firmware's stack. */
+    /* Switch the stack before the page tables: an NMI in between returns through the stack
+     * (nmi/nmi.asm), and the new page tables do not map firmware's stack. */
     __asm__ volatile("mov %1, %%rsp\n\t"
                      "mov %0, %%cr3\n\t"
                      "xor %%ebp, %%ebp\n\t"

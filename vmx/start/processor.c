@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The part of the start that each processor does for itself: descriptor tables, VMX operation,
+ * The part of the start that each processor runs for itself: descriptor tables, VMX operation,
  * VMCS. SDM Vol. 3, "Enabling and Entering VMX Operation".
  */
 #include "vmx/start/start.h"
@@ -50,8 +50,8 @@ struct start *processor_new(const struct boot_info *bi, uint32_t apic_id, uint64
     return s;
 }
 
-/* Stops a trace that firmware left running. Root mode must not be traced, and the trace's buffer
- * now belongs to the guest. */
+/* Stops an Intel PT trace that firmware left running. Root mode must not be traced, and the trace's
+ * buffer now belongs to the guest. */
 static void stop_pt_trace(void)
 {
     uint64_t control;
@@ -136,8 +136,8 @@ void processor_enter_vmx(struct start *s, bool first)
                          rdmsr(IA32_FEATURE_CONTROL), read_cr0(), read_cr4(),
                          was_on ? ": firmware seems to use VMX itself" : "");
     load_vmcs(s->cpu, &s->capability);
-    flush_guest_translations(); /* an earlier user of VMX may have left some */
-    /* Do not call this earlier: until here, the emulator shows every MSR as present. */
+    flush_guest_translations(); /* an earlier user of VMX may have left translations */
+    /* Do not probe registers before VMXON: until then, the emulator shows every MSR as present. */
     if (!pmu_context_setup(s->cpu))
         require_pages(NULL);
     vmcs_setup(s->cpu, &s->capability, &s->controls, &s->tables, first ? &s->guest : NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The start of the processors. They are prepared one after the other, and then enter the guest.
+ * The start of the processors. They are prepared one after the other, and then all enter the guest.
  */
 #pragma once
 
@@ -18,18 +18,18 @@ struct start {
     struct descriptor_tables tables;
     struct guest_entry guest; /* only for the first processor; the others wait for a SIPI */
     struct refusal refusal;   /* why this processor cannot be used */
-    volatile bool arrived;    /* this processor has its own descriptor tables */
+    volatile bool arrived;    /* this processor runs, with its own descriptor tables loaded */
     volatile enum start_state { STARTING, REFUSED, READY, LOST } state;
 };
 
-/* The largest number of pool pages that one processor needs, besides its struct cpu. */
+/* The largest number of pool pages that one processor needs, not counting its struct cpu. */
 #define PROCESSOR_PAGES 48
 
-/* Allocates everything that a processor needs from the pool. The first processor's call comes
+/* Allocates everything that a processor needs from the pool. The call for the first processor comes
  * before the EPT is built. */
 struct start *processor_new(const struct boot_info *bi, uint32_t apic_id, uint64_t host_cr3);
-/* Runs on the processor itself. Loads its descriptor tables, and returns whether the processor can
- * do everything that the options need. False: s->refusal says why not. */
+/* Runs on the processor itself. Loads its descriptor tables, and chooses its VMX controls. False:
+ * the processor cannot do everything that the options need, and s->refusal says why not. */
 bool processor_choose_controls(struct start *s);
 /* Runs on the processor itself, with cpu->ept_root set. Prepares the exit handlers' tables. */
 void processor_set_up_exits(struct start *s);
@@ -38,22 +38,24 @@ bool processor_vmxon(struct start *s);
 /* Runs on the processor itself, on its root stack. Enters VMX operation and sets up the VMCS. */
 void processor_enter_vmx(struct start *s, bool first);
 
-/* Starts every other processor that the MADT names, and waits until each is about to enter the
+/* Starts every other processor that the MADT names, and waits until each is ready to enter the
  * guest. Logs the processors that fail. `first` belongs to the first processor, which is ready.
- * Starts one processor at a time, because of the page pool. */
+ * Starts one processor at a time, because all use the same trampoline page. */
 void processors_start(const struct boot_info *bi, const struct start *first);
-/* Lets the processors enter the guest. By then, the trampoline is no longer mapped. */
+/* Lets the processors enter the guest. The trampoline must be unmapped by then. */
 void processors_enter_guest(void);
 
 /* Writes the trampoline (apic/trampoline.asm) to a page. The trampoline calls entry(s) on the
  * processor's own stack and the hypervisor's page tables. */
 void trampoline_write(uint64_t page, const struct start *s, void (*entry)(struct start *s));
-/* Prepares the switch from 5-level paging to entry(s) with 4 levels. The caller then loads CR3 with
- * *cr3, sets RBX to *page, and jumps to the returned address. Logs a line. */
+/* Prepares the switch from 5-level to 4-level paging, after which the processor runs entry(s). The
+ * caller then loads CR3 with *cr3, sets RBX to *page, and jumps to the returned address. Logs a
+ * line. */
 uint64_t leave_5_level_paging(const struct start *s, void (*entry)(struct start *s), uint64_t *page,
                               uint64_t *cr3);
 
-/* Returns `page`. Faults if it is NULL, because the start cannot do without these pages. */
+/* Returns `page`. If `page` is NULL, ends the machine with a fault, because the start needs these
+ * pages. */
 void *require_pages(void *page);
 
 /* Writes every field of the current VMCS that PMUvisor uses: controls, host state and guest state.

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The copies of the trampoline. One is in the page below 1 MiB, for processors that are being
- * started. If firmware runs with 5-level paging, another is in a page of the pool, for the first
- * processor: the hypervisor's tables have 4 levels, and CR4.LA57 cannot change while paging is on.
- * SDM Vol. 3, "4-Level Paging and 5-Level Paging"; "Control Registers" (CR4.LA57).
+ * The copies of the trampoline. One copy is in the page below 1 MiB, for processors that are being
+ * started. If firmware runs with 5-level paging, another copy is in a page of the pool, for the
+ * first processor: the hypervisor's tables have 4 levels, and CR4.LA57 cannot change while paging
+ * is on. SDM Vol. 3, "4-Level Paging and 5-Level Paging"; "Control Registers" (CR4.LA57).
  */
 #include "vmx/start/start.h"
 
@@ -26,8 +26,9 @@ void trampoline_write(uint64_t page, const struct start *s, void (*entry)(struct
         s->cpu->host_cr3, s->cpu->root_stack, (uint64_t)s, (uint64_t)entry};
 }
 
-/* Pages of the pool lie below 4 GiB, as 32-bit code and a CR3 outside 64-bit mode require. One more
- * table on top of the hypervisor's own tables gives 5-level paging with the same map. */
+/* Both pages must be below 4 GiB, as the whole pool is: the first contains 32-bit code, and the
+ * address of the second goes into CR3 outside 64-bit mode. The second page is a table above the
+ * hypervisor's tables, which gives 5-level paging with the same map. */
 uint64_t leave_5_level_paging(const struct start *s, void (*entry)(struct start *s), uint64_t *page,
                               uint64_t *cr3)
 {

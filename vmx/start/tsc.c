@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Finds the TSC's frequency: from the processor's CPUID (newer ones), from an outer hypervisor's
- * CPUID (KVM's guest has no leaf 15H), or by ACPI's PM timer (older processors, QEMU's machines).
- * SDM Vol. 3, "Determining the Processor Base Frequency"; ACPI specification, "Power Management
- * Timer".
+ * Finds the TSC's frequency: from the processor's CPUID (newer processors), from an outer
+ * hypervisor's CPUID (a KVM guest may have no leaf 15H), or by ACPI's PM timer (older processors,
+ * QEMU's machines). SDM Vol. 3, "Determining the Processor Base Frequency"; ACPI specification,
+ * "Power Management Timer".
  */
 #include "vmx/start/tsc.h"
 
@@ -13,7 +13,7 @@
 
 #define INTERVALS_PER_SECOND 100
 #define MEASUREMENTS 5    /* an SMI or an outer hypervisor spoils one, but not the median of five */
-#define STUCK_READS 10000 /* equal reads show a stuck timer; a read takes at most 1 us */
+#define STUCK_READS 10000 /* this many equal reads show a stuck timer; one takes at most 1 us */
 #define READS_MAX 1000000
 
 #define PM_TIMER_HZ 3579545
@@ -33,16 +33,15 @@ uint64_t tsc_read_cpuid_khz(struct cpuid_result (*ask)(uint32_t leaf, uint32_t s
     if (last >= *leaf && mhz != 0)
         return mhz * 1000;
     /* VMware defined this leaf, and KVM offers it if the TSC is stable (QEMU, "vmware-cpuid-freq").
-     * If a hypervisor uses its leaves for something else, its leaves end before this leaf, or this
-     * leaf contains 0. */
+     * A hypervisor without this leaf reports fewer leaves, or 0 in this leaf. */
     *leaf = CPUID_LEAF_HYPERVISOR_TSC;
     return ask(1, 0).ecx & CPUID_1_ECX_HYPERVISOR && ask(CPUID_LEAF_HYPERVISOR, 0).eax >= *leaf
                ? ask(*leaf, 0).eax
                : 0;
 }
 
-/* Waits until the clock is `ticks` past *at. Sets *at and *tsc to the values that the clock and the
- * TSC have then. False: the clock does not count. */
+/* Waits until the clock has reached *at + `ticks`. Sets *at and *tsc to the clock's and the TSC's
+ * values at that time. False: the clock does not count. */
 static bool wait_ticks(const struct tsc_clock *c, uint32_t ticks, uint32_t *at, uint64_t *tsc)
 {
     uint32_t start = *at, last = start;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Sets up the VMCS of one processor: first zeros, then host state, controls, and guest state. The
- * guest state is the state after an INIT. For the kernel's entry, set_linux_entry_state() changes
- * this state. SDM Vol. 3, "Virtual Machine Control Structures".
+ * guest state is the state after an INIT. On the first processor, set_linux_entry_state() then
+ * changes it for the kernel's entry. SDM Vol. 3, "Virtual Machine Control Structures".
  */
 #include "vmx/start/start.h"
 
@@ -13,9 +13,10 @@
 #include "vmx/exit/exit.h"
 #include "vmx/root/end.h"
 
-#define GUEST_VPID 1 /* the only guest; 0 is root mode */
+#define GUEST_VPID 1 /* there is only one guest; VPID 0 is root mode */
 
-/* Writes the state in which the kernel's 64-bit entry differs from an INIT. */
+/* Writes the fields in which the kernel's 64-bit entry state differs from the state after an
+ * INIT. */
 static void set_linux_entry_state(const struct vmx_capability *c,
                                   const struct vmx_controls *controls,
                                   const struct guest_entry *guest)
@@ -69,7 +70,8 @@ static void set_execution_controls(struct cpu *cpu, const struct vmx_capability 
     uint32_t primary = controls->value[SET_PRIMARY];
     uint32_t secondary = controls->value[SET_SECONDARY];
 
-    /* With pmu=off, RDPMC must fault as it does without a PMU. policy=intercept traps the PMU. */
+    /* With pmu=off, RDPMC must exit, so that it faults as on a processor without a PMU. With
+     * policy=intercept, all accesses to the PMU must exit. */
     if (!cpu->boot->options.pmu || cpu->boot->options.policy == POLICY_INTERCEPT)
         primary = vmx_adjust_controls(c->allowed[SET_PRIMARY], primary | PRIMARY_RDPMC_EXITING);
     if (cpu == get_cpu_by_index(0)) /* INIT and SIPI never restart this processor: see sleep.c */
@@ -92,7 +94,8 @@ static void set_execution_controls(struct cpu *cpu, const struct vmx_capability 
     cpu->cr.cr4_refused = CR4_HIDDEN | c->cr4_fixed0;
     if (!(controls->value[SET_ENTRY] & ENTRY_LOAD_CET))
         cpu->cr.cr4_refused |= CR4_CET;
-    /* CR0.NE and the other bits that this processor fixes belong to VMX. For CR4, see exit.h. */
+    /* The hypervisor owns CR0.NE and the other CR0 bits that VMX fixes to 1. For CR4, see
+     * exit.h. */
     vmcs_write_natural(VMCS_CR0_GUEST_HOST_MASK, c->cr0_fixed0 & ~(uint64_t)(CR0_PE | CR0_PG));
 }
 
