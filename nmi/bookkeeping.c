@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * NMIs in exit context: each exit's bookkeeping, the guest's hypercall, the start and end of host
- * work, requests to other processors, and the report. Thesis, section 3.2: P1, NMIs are handled by
- * the intended entity; P2, the NMI state of one entity does not affect another.
+ * NMIs in exit context: the bookkeeping of each exit, the guest's hypercall, the start and end of
+ * host work, requests to other processors, and the report. Thesis, section 3.2: P1, NMIs are
+ * handled by the intended entity; P2, the NMI state of one entity does not affect another.
  */
 #include "nmi/nmi.h"
 
@@ -17,23 +17,25 @@ void nmi_bookkeeping_setup(struct cpu *cpu)
     nmi->notes_mask = NOTE_FORWARDED | NOTE_OWED | NOTE_LOG;
     if (o->bookkeeping & BOOKKEEPING_LOST)
         nmi->notes_mask |= NOTES_ASKED;
-    /* While NMIs exit, the guest's blocking is virtual and has not blocked root mode. */
+    /* While NMIs exit, the guest's blocking bit is virtual-NMI blocking, which does not block NMIs
+     * in root mode. So there is nothing to unblock. */
     nmi->unblock_mask = 0;
     if (nmi->passthrough && o->bookkeeping & BOOKKEEPING_UNBLOCK && !o->unblock_lazy)
         nmi->unblock_mask = BLOCKING_BY_NMI;
 }
 
-/* Clears the notes that are over. NMIs are not blocked while this function runs. An exit calls this
- * function once. Each call is one look.
+/* Clears FORWARDED and OWED if they no longer apply. An exit calls this function at most once, with
+ * NMIs unblocked. Each call is one "look".
  *
- * FORWARDED: a guest's NMI was sent again. FRESH: the send came after the last look. The send may
- * have come in this very stay in root mode, and the NMI may still wait for the entry. So the first
- * look only clears FRESH. The second look clears FORWARDED, because the guest was entered between
- * the two looks, and root mode has taken NMIs since. If the guest did not get the NMI, root mode
- * took the NMI, sent it again and set FRESH again.
+ * FORWARDED means that an NMI was sent to the guest again. FRESH means that this happened since the
+ * last look. The first look after the send clears only FRESH, because the NMI may have been sent
+ * during this same exit, and may still wait for the entry. The next look clears FORWARDED. Between
+ * the two looks the guest was entered, and root mode ran with NMIs unblocked, so the NMI has
+ * arrived. If it arrived in root mode instead of the guest, root mode sent it again and set FRESH
+ * again.
  *
- * OWED: a host NMI may be with the guest. The guest is done with all host NMIs when it is outside
- * its NMI handler and nobody is sending. A sender is done when apic_send() returns. In x2APIC mode,
+ * OWED means that the guest may have a host NMI. This ends when the guest is outside its NMI
+ * handler and nobody is sending. A sender is done when apic_send() returns. In x2APIC mode,
  * however, the hardware does not confirm that the NMI has arrived by then.
  *
  * An NMI may arrive between any two lines here. If the NMI handler forwards this NMI, the handler
@@ -95,12 +97,12 @@ void nmi_process_notes(struct cpu *cpu)
     struct cpu_nmi *nmi = &cpu->nmi;
 
     uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
-    /* The handler of an NMI exit claims the NMI, and root mode stays blocked until then. After a
-     * failed entry root mode may be blocked, too. */
+    /* After an NMI exit, NMIs are blocked in root mode until exit_nmi() has claimed the NMI. After
+     * a failed entry, NMIs may be blocked, too. So leave the notes to a later exit. */
     if (reason == EXIT_REASON_EXCEPTION_OR_NMI || reason & EXIT_REASON_ENTRY_FAILURE)
         return;
-    /* With unblock=lazy, root mode may still be blocked. Then an NMI that waits in hardware has not
-     * arrived yet. That NMI is not lost, and no note is over. */
+    /* With unblock=lazy, NMIs may still be blocked here. A requested or forwarded NMI may then wait
+     * in hardware. Such an NMI is not lost, so leave its note alone. */
     if (!nmi->passthrough || !(cpu->blocking & BLOCKING_BY_NMI) || nmi->unblock_mask != 0) {
         if (nmi->notes & nmi->notes_mask & NOTES_ASKED)
             (void)nmi_claim(cpu, FOUND_LATE, vmcs_read_natural(VMCS_GUEST_RIP), false);

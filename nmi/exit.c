@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Handles NMIs for a guest that does not take them itself (policies msr and intercept, or NMI
- * passthrough switched off). The real NMI exits, and root mode injects a virtual NMI. The processor
- * keeps virtual-NMI blocking and opens the window. This file keeps one bit, which says that an NMI
- * waits for the window. So at most one NMI is in service and one is due, as with real NMIs, and
- * none nests. SDM Vol. 3, "Pin-Based VM-Execution Controls"; "Processor-Based VM-Execution
- * Controls"; "Guest Non-Register State".
+ * passthrough switched off by hypercall). The real NMI exits, and root mode injects a virtual NMI.
+ * The processor keeps track of virtual-NMI blocking, and exits when the guest's NMI window opens.
+ * This file keeps one bit, cpu->nmi.due, which says that a virtual NMI waits for the window. So at
+ * most one NMI is in service and one is due, as with real NMIs, and none nests. SDM Vol. 3,
+ * "Pin-Based VM-Execution Controls"; "Processor-Based VM-Execution Controls"; "Guest Non-Register
+ * State".
  */
 #include "nmi/nmi.h"
 
@@ -43,14 +44,15 @@ bool nmi_set_passthrough(struct cpu *cpu, bool on)
         return on; /* NMI passthrough stays on */
     if (on == nmi->passthrough)
         return true;
-    /* The guest's blocking bit means the same with passthrough and without: virtual-NMI blocking
-     * becomes NMI blocking, and vice versa. An NMI that is pending in hardware arrives after the
-     * entry either way. */
+    /* The guest's blocking bit stays as it is: virtual-NMI blocking becomes NMI blocking, and vice
+     * versa. An NMI that is pending in hardware arrives after the entry either way. */
     nmi->passthrough = on;
     set_nmi_exiting(!on);
     nmi_bookkeeping_setup(cpu);
     if (on && nmi->due) {
-        /* The virtual NMI becomes a real one again: root mode takes it and forwards it (nmi.c). */
+        /* Turn the waiting virtual NMI into a real one: nmi_forward() sends an NMI to this
+         * processor. If this NMI arrives in root mode, root mode forwards it like any NMI for the
+         * guest (nmi.c). */
         nmi->due = false;
         vmcs_set_primary_controls(PRIMARY_NMI_WINDOW_EXITING, false);
         (void)nmi_forward(cpu);
@@ -85,7 +87,7 @@ void exit_nmi(struct cpu *cpu)
     } else {
         inject_nmi(cpu);
     }
-    /* This exit left NMIs blocked in root mode, and its NMI has now been dealt with. */
+    /* This exit has blocked NMIs in root mode. Its NMI has been handled by now, so unblock them. */
     nmi_unblock();
 }
 
@@ -94,7 +96,7 @@ void exit_nmi_window(struct cpu *cpu)
     vmcs_set_primary_controls(PRIMARY_NMI_WINDOW_EXITING, false);
     if (cpu->nmi.due) {
         cpu->nmi.due = false;
-        /* The window may open after STI, and some processors do not accept an injection then. */
+        /* The window may open right after STI, where some processors do not accept an injection. */
         if (cpu->blocking & BLOCKING_BY_STI)
             vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE,
                           cpu->blocking & ~(uint32_t)BLOCKING_BY_STI);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Host work on the PMU, in exit context. nmi/source.c handles the NMIs that arrive during host
- * work. SDM Vol. 3, "Performance Monitoring", "Freezing LBR and Performance Counters on PMI".
- * Thesis, sections 3.1, 3.2.2 and 4.4.2.
+ * Host work on the PMU, in exit context. NMIs that arrive during host work are handled in
+ * nmi/source.c. SDM Vol. 3, "Performance Monitoring", "Freezing LBR and Performance Counters on
+ * PMI". Thesis, sections 3.1, 3.2.2 and 4.4.2.
  */
 #include "nmi/host_work.h"
 
@@ -10,7 +10,7 @@
 #include "pmu/pmu.h"
 
 #define EVENT_BRANCHES 0xc4 /* all branch instructions retired; an architectural event */
-#define LATE_PMI_READS 1000 /* a PMI that the last branches raised may still be on its way */
+#define LATE_PMI_READS 1000 /* reads to wait for a PMI that may still be on its way */
 
 /* Executes exactly `branches` branch instructions, plus the call and return around them. Returns
  * the address of the branch instruction. */
@@ -23,7 +23,7 @@ static uint64_t execute_branches(uint64_t branches)
                      "2: jnz 1b"
                      : "+r"(branches), "=&r"(address)
                      :
-                     : "cc", "memory"); /* "memory": `counting` stays true throughout */
+                     : "cc", "memory"); /* "memory" keeps `counting` true during the loop */
     return address;
 }
 
@@ -49,12 +49,12 @@ static void count_branches(struct host_work *work)
     work->own = work->records != NULL ? branch_records_count(work->records, address) : 0;
 }
 
-/* Reads the guest's LVTPC. The guest's counters stand still, but a PMI that a counter raised just
- * before may still be on its way. When that PMI arrives, it masks LVTPC. This function must see the
- * mask before host work unmasks LVTPC. The sign of such a PMI is an overflow while LVTPC is
- * unmasked. The function then waits for the PMI. The wait is in vain if the guest has dealt with
- * the overflow in another way or does not want the PMI. The guest's NMIs are held during the
- * wait. */
+/* Returns the guest's LVTPC. The guest's counters have stopped, but a PMI that a counter raised
+ * just before may still be on its way. When that PMI arrives, it masks LVTPC. The returned value
+ * must include this mask, because host work writes the value back at its end. A counter that has
+ * overflowed while LVTPC is unmasked is the sign of such a PMI, so this function then waits for the
+ * PMI. No PMI comes if the guest has handled the overflow in another way or does not want the PMI.
+ * nmi_hold() keeps the NMI for the guest meanwhile. */
 static uint32_t read_guest_lvtpc(void)
 {
     uint32_t lvtpc = apic_lvtpc_read();
@@ -80,7 +80,7 @@ bool host_work_run(struct cpu *cpu, struct host_work *work)
     nmi_hold(cpu);
     uint32_t lvtpc = read_guest_lvtpc();
     pmu_context_switch(cpu, cpu->pmu.guest, cpu->pmu.host, work->records != NULL);
-    /* While the host uses LVTPC, the NMI handler unmasks LVTPC. */
+    /* From here on, the NMI handler unmasks LVTPC after each PMI (host_work_pmi_claim()). */
     cpu->pmu.host_work = work;
     if (mask_step)
         apic_lvtpc_write(LVT_DELIVERY_NMI);

@@ -13,20 +13,21 @@
 struct host_work {
     uint64_t branches;                    /* branch instructions to execute */
     uint64_t period;                      /* branches from one PMI to the next */
-    const struct branch_records *records; /* on during the work; NULL: none */
-    bool counting;                        /* true from the counter's start to its stop */
+    const struct branch_records *records; /* records to turn on during the work; NULL: none */
+    bool counting;                        /* true while the host's counter runs */
     /* The results. */
     uint64_t pmis;    /* PMIs taken */
-    uint64_t counted; /* branches that the counter saw */
-    unsigned own;     /* number of branch records at the end that come from the workload */
+    uint64_t counted; /* branches that the counter counted */
+    unsigned own;     /* number of branch records that come from the workload, at its end */
 };
 
 /* Executes the branches in root mode with one PMI every `period` branches. Then restores the
  * guest's PMU, LVTPC and NMIs. If the work records branches, also saves and restores the guest's
- * branch records. Other work does not touch these records and does not pay for them. If the work is
- * refused, does nothing, logs a line and returns false. */
+ * branch records. Work without records does not touch these records and does not pay for them. If
+ * the local APIC is disabled, refuses the work: logs a line, does nothing else, and returns
+ * false. */
 bool host_work_run(struct cpu *cpu, struct host_work *work);
 
-/* source.c, NMI context. Stops the host's counter at the start of an NMI. True: the counter must be
- * started again at the end of the NMI. */
+/* source.c, NMI context: called at the start of root mode's NMI handler. If host work runs, stops
+ * the host's counter. Returns whether the handler must start the counter again at its end. */
 bool host_work_pause(const struct cpu *cpu);

@@ -1,9 +1,9 @@
 ; SPDX-License-Identifier: BSD-2-Clause
 ;
 ; Entry of the root-mode NMI handler: gate 2 of the IDT, on its own stack by IST 1
-; (vmx/root/descriptors.c). It returns in one of two ways. After an NMI from a host source, IRET
-; unblocks NMIs. After a guest's NMI, which is pending again, a return without IRET leaves NMIs
-; blocked.
+; (vmx/root/descriptors.c). The handler returns in one of two ways. After an NMI from a host source,
+; IRET unblocks NMIs. After an NMI for the guest, which is pending again, a return without IRET
+; leaves NMIs blocked.
 ; SDM Vol. 3, "Handling Multiple NMIs"; "Interrupt Stack Table".
 
 bits 64
@@ -24,10 +24,10 @@ extern nmi_root
 
 global nmi_entry
 nmi_entry:
-    PUSH_ALL CALLER_SAVED       ; RAX first, so that it is the topmost of these nine
+    PUSH_ALL CALLER_SAVED       ; RAX first, so that it has the highest address of the nine
     cld
-    ; The processor aligned RSP to 16 and pushed 5 words. This code pushed 9 words, so RSP is
-    ; aligned again.
+    ; The processor aligned RSP to 16 and pushed 5 words of 8 bytes. This code pushed 9 words, so
+    ; RSP is aligned again.
     lea rdi, [rsp + FRAME]
     call nmi_root
     cmp eax, NMI_RETURN_BLOCKED
@@ -43,8 +43,9 @@ nmi_entry:
     POP_ALL CALLER_SAVED
     iretq
 
-; Stores RIP, RFLAGS and RAX below the interrupted stack pointer (root-mode code is built without a
-; red zone) and pops them from there. CS and SS are the same in all of root mode.
+; Returns without IRET: stores RIP, RFLAGS and RAX below the interrupted stack pointer (root-mode
+; code is built without a red zone) and pops them from there. CS and SS are the same in all of root
+; mode.
 return_blocked:
     mov rax, [rsp + FRAME_RSP]
     mov rcx, [rsp + FRAME_RIP]

@@ -1,37 +1,38 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * An NMI in root mode. The host's sources are asked first. An NMI that none of them claims is the
- * guest's: a PMI that was delivered only after the guest had exited (skid), or any other NMI that
- * arrived during an exit. If a source claims the NMI, a guest's NMI may have merged with it
- * (nmi_may_include_guest_nmi() has the evidence).
+ * An NMI in root mode. The handler first asks the host's sources. An NMI that none of them claims
+ * is for the guest: a PMI that was delivered only after the guest had exited (skid), or any other
+ * NMI that arrived during an exit. If a source claims the NMI, an NMI for the guest may have merged
+ * with it (nmi_may_include_guest_nmi() has the evidence).
  *
- * The guest's NMI is sent again, to this processor itself, while this very handler keeps NMIs
- * blocked. So the hardware holds the NMI pending. The handler leaves without IRET, so the NMI stays
- * pending. The VM entry sets NMI blocking from the guest's interruptibility state. Then the guest
- * gets the NMI as the processor itself delivers it: at once or after the guest's own IRET, after
- * MOV SS or STI, in HLT or not. (With NMI exiting on, the NMI exits at once and is injected, see
- * exit.c.) The NMI arrives once, because root mode sends one NMI for each NMI that it takes. It
- * never nests. Another NMI in the meantime merges with it, as two NMIs natively do if they arrive
- * during one instruction: to the guest, an exit is one instruction.
+ * The handler sends an NMI for the guest again, to this processor itself. The handler still runs,
+ * and NMIs are blocked. So the hardware holds the NMI pending. The handler leaves without IRET, so
+ * the NMI stays pending. The VM entry sets NMI blocking from the guest's interruptibility state.
+ * Then the processor delivers the NMI to the guest as it would natively: at once or after the
+ * guest's own IRET, after MOV SS or STI, in HLT or not. (With NMI exiting on, the NMI exits at once
+ * and is injected, see exit.c.) The NMI arrives once, because root mode sends one NMI for each NMI
+ * that it takes. The guest's NMIs never nest. Another NMI in the meantime merges with it, as two
+ * NMIs natively do if they arrive during one instruction: to the guest, an exit is one instruction.
  *
  * If an exit interrupts the guest's own NMI handler, root mode begins with NMIs blocked, and an NMI
- * that arrives waits in hardware. vmx_exit_with_nmi_work() (vmx/exit/exit.c) then unblocks first,
- * so that the NMI arrives here. The entry blocks NMIs again, and the guest gets the NMI after its
- * IRET. With unblock=lazy the NMI just waits.
+ * that arrives waits in hardware. vmx_exit_with_nmi_work() (vmx/exit/exit.c) then unblocks NMIs
+ * first, so that the NMI arrives here. The entry blocks NMIs again, and the guest gets the NMI
+ * after its IRET. With unblock=lazy the NMI just waits.
  *
  * The send and the arrival are two events. If the ICR write retires before the NMI arrives
- * (x2APIC), the NMI may reach the guest after the entry, which is right. Or it arrives in the next
- * exit and is sent once more. So `root` and `forwarded` count sends and may exceed the number of
- * NMIs that the guest got.
+ * (x2APIC), the NMI may reach the guest after the entry, which is right. Or the NMI arrives in the
+ * next exit and is sent once more. So `root` and `forwarded` count sends and may exceed the number
+ * of NMIs that the guest got.
  *
- * This way no check is needed before VMRESUME, so no NMI can arrive too late for a check.
- * SDM Vol. 3, "Handling Multiple NMIs"; "Guest Non-Register State"; "Updating Non-Register State".
+ * This way no check is needed before VMRESUME, so no NMI can arrive too late for a check. SDM Vol.
+ * 3, "Handling Multiple NMIs"; "Guest Non-Register State"; "Updating Non-Register State".
  *
  * Firmware's SMI handler may execute an IRET and thereby unblock NMIs (SDM Vol. 3, "NMI Handling
- * While in SMM"). An NMI that then interrupts this handler has overwritten the handler's return
- * frame, because the stack is the same. The handler detects this by the interrupted stack pointer
- * and reports it. On the last three instructions of a return without IRET, the stack is already
- * that of the interrupted code. An NMI there is one more NMI and does no harm.
+ * While in SMM"). If an NMI then interrupts this handler, it overwrites the handler's return frame,
+ * because the NMI uses the same stack. The handler detects this by the interrupted stack pointer,
+ * reports it, and ends the machine. On the last three instructions of a return without IRET, the
+ * stack is already that of the interrupted code. An NMI there counts as a separate NMI and does no
+ * harm.
  *
  * Limit: while the guest has the APIC globally disabled, an NMI comes through the processor's own
  * pin, and nothing can be sent. An NMI that arrives in root mode during that time is lost and
@@ -40,9 +41,9 @@
  *
  * Rules here, in source.c, in pmu/guest_pmi.c, and in everything that they call: no fault, no lock,
  * no print, no VMREAD or VMWRITE (except as pmu/guest_pmi.c explains), no IRET.
- * tests/static/nmi_context.py looks for violations in the machine code. Only nmi.asm among these
- * files executes an IRET, and not when the guest's NMI was forwarded. The end of the machine does
- * not return, so no rule applies to it.
+ * tests/static/nmi_context.py looks for violations in the machine code. Of these files, only
+ * nmi.asm executes an IRET, and only if no NMI was forwarded to the guest. The code that ends the
+ * machine may break the rules, because it does not return.
  */
 #include "nmi/nmi.h"
 
@@ -57,8 +58,8 @@ static bool is_on_nmi_stack(const struct cpu *cpu, uint64_t rsp)
     return cpu->nmi_stack - rsp < STACK_PAGES * PAGE_SIZE;
 }
 
-/* In doubt, returns true, so the guest may get an NMI that nobody raised. nmi.h names the two cases
- * in which this function returns false and an NMI is lost. */
+/* If in doubt, returns true, so the guest may get an NMI that nobody raised. nmi.h names the two
+ * cases in which this function returns false and an NMI is lost. */
 bool nmi_may_include_guest_nmi(const struct cpu *cpu)
 {
     return __atomic_load_n(&cpu->nmi.notes, __ATOMIC_RELAXED) & NOTE_FORWARDED ||
@@ -97,12 +98,13 @@ enum nmi_return nmi_root(const struct nmi_frame *interrupted)
 
     nmi->root++;
     unsigned claimed = nmi_claim(cpu, FOUND_IN_ROOT, interrupted->rip, true);
-    /* During host work the host has the PMU, which then says nothing about the guest. nmi_hold()
-     * has already let forwarded NMIs arrive. */
+    /* During host work the host uses the PMU, so the PMU's state says nothing about the guest. And
+     * no forwarded NMI waits, because nmi_hold() has let it arrive. */
     if (claimed != 0 && (cpu->pmu.host_work != NULL || !nmi_may_include_guest_nmi(cpu)))
         return back;
-    /* Before the guest's first instruction, the NMI cannot be for the guest. If it stayed pending,
-     * it would hit a guest without an IDT. Natively it would have hit firmware. */
+    /* Before the guest's first instruction, and while the guest waits for a SIPI, the NMI cannot be
+     * for the guest. If it stayed pending, it would hit a guest without an IDT. Natively it would
+     * have hit firmware, or an INIT would have discarded it. */
     if (!nmi->guest_started) {
         nmi->before_guest++;
         return back;
@@ -111,14 +113,14 @@ enum nmi_return nmi_root(const struct nmi_frame *interrupted)
         nmi->dropped++;
         return back;
     }
-    /* During host work the NMI is held, and nmi_release() sends it again at the end. Several held
-     * NMIs become one. */
+    /* During host work, hold the NMI. nmi_release() sends it again at the end. Several held NMIs
+     * become one. */
     if (nmi->hold) {
         nmi->held = true;
         return back;
     }
-    /* If the NMI is a PMI, freeze what the guest's DEBUGCTL would have frozen. (DEBUGCTL is 0 in
-     * root mode.) */
+    /* If the NMI is a PMI, freeze whatever the guest's DEBUGCTL would have frozen. (In root mode,
+     * DEBUGCTL is 0, so the PMI froze nothing.) */
     pmu_freeze_as_guest(cpu);
     return nmi_forward(cpu) ? NMI_RETURN_BLOCKED : back;
 }

@@ -2,7 +2,7 @@
  *
  * NMIs that reach root mode. A file's name says in which context its functions run:
  *   nmi.asm nmi.c source.c                    NMI context: root mode may be at any instruction.
- *                                             nmi.c has the rules; pmu/guest_pmi.c keeps them, too
+ *                                             nmi.c has the rules; pmu/guest_pmi.c obeys them, too
  *   bookkeeping.c exit.c host_work.c          exit context: the rules of root mode
  *   unblock.asm
  *   notes.h                                   the word that both share
@@ -15,7 +15,7 @@
 
 /* ======== NMI context ======== */
 
-/* nmi.asm: the IDT's target for vector 2, on the NMI stack (IST). */
+/* nmi.asm: the entry point for NMIs (vector 2 in the IDT), on the NMI stack (IST). */
 extern const char nmi_entry[];
 
 /* How nmi.asm returns to the code that it interrupted. */
@@ -38,36 +38,36 @@ struct nmi_frame {
 /* ---- nmi.c: an NMI in root mode ---- */
 
 /* nmi.asm calls this with NMIs blocked, and passes the frame of the interrupted code. Does not
- * return if the interrupted code was this handler itself. */
+ * return if this handler has interrupted itself, or if another processor has stopped this one. */
 enum nmi_return nmi_root(const struct nmi_frame *interrupted);
 
-/* Called when a host source has claimed an NMI. Returns whether an NMI for the guest merged with
- * it. Returns true if an NMI for the guest was forwarded and may still wait, or if the guest's PMU
- * has raised a PMI (pmu_pmi_raised() has the evidence).
+/* Called when a host source has claimed an NMI. Returns whether an NMI for the guest may have
+ * merged with it. Returns true if an NMI for the guest was forwarded and may still wait, or if the
+ * guest's PMU has raised a PMI (pmu_pmi_raised() has the evidence).
  *
- * The answer errs on the side of true. NOTE_FORWARDED stands until the second exit after the guest
- * got the forwarded NMI. A PMI's evidence stands while the guest serves the PMI. A host NMI in that
- * time gives the guest one extra NMI, which nobody raised. (LVTPC's mask bit at the exit proves
- * nothing about this, because just before the exit the PMI may have been on its way.)
+ * If in doubt, the answer is true. NOTE_FORWARDED stays set until the second exit after the guest
+ * got the forwarded NMI. The evidence of a PMI stays while the guest serves the PMI. A host NMI in
+ * that time gives the guest one extra NMI, which nobody raised. (LVTPC's mask bit at the exit would
+ * prove nothing, because a PMI may have been on its way just before.)
  *
- * The answer is false, and an NMI is lost, in two cases. In the first case, an NMI for the guest
- * that is no PMI merges with a host NMI. In the second case, an NMI for the guest that was sent
+ * In two cases the answer is false, and an NMI is lost. In the first case, an NMI for the guest
+ * that is not a PMI merges with a host NMI. In the second case, an NMI for the guest that was sent
  * again is still on its way (x2APIC) at the second exit after the send. */
 bool nmi_may_include_guest_nmi(const struct cpu *cpu);
 
 /* Sends an NMI for the guest to this processor itself, so that hardware holds the NMI for the
- * guest. Sets the notes of a forwarded NMI. Returns false if the local APIC could not send. Then
- * the NMI is lost (counted as dropped). */
+ * guest. Sets the notes of a forwarded NMI. If the local APIC cannot send, the NMI is lost (counted
+ * as dropped), and the function returns false. */
 bool nmi_forward(struct cpu *cpu);
 
-/* ---- source.c: who may have raised the NMI that arrived, and how it is answered ---- */
+/* ---- source.c: the sources that may have raised an NMI, and how each source handles it ---- */
 
-/* Says how an NMI from a source was found. */
+/* The ways in which the NMI of a host source is found, see struct nmi_source_count. */
 enum nmi_found { FOUND_IN_ROOT, FOUND_LATE, FOUND_RETURNED };
 
-/* Asks each of this processor's sources and handles the pending sources. Returns the number of
- * pending sources. `rip` is the interrupted instruction; `in_root` says whether root mode was
- * interrupted. */
+/* Asks the host's sources on this processor one after the other. Each source that claims the NMI
+ * handles it. A PMI of host work ends the search. Returns the number of claims. `rip` is the
+ * interrupted instruction; `in_root` says whether root mode was interrupted. */
 unsigned nmi_claim(struct cpu *cpu, enum nmi_found found, uint64_t rip, bool in_root);
 
 /* The port of the platform's NMIs (chipset data books, "NMI Status and Control Register"). */
@@ -89,13 +89,13 @@ void nmi_unblock(void);
 
 /* ---- exit.c: NMIs of a guest that does not take them itself ---- */
 
-/* Called at the start, with the VMCS current. Turns NMI passthrough on or off as the policy
- * says. */
+/* Called at the start, with the VMCS current. Turns NMI passthrough on or off, as the policy
+ * requires. */
 void nmi_setup(struct cpu *cpu, bool can_trap);
-/* Switches NMI passthrough. No NMI that is due or pending is lost or doubled. False: this processor
- * cannot trap NMIs. */
+/* Turns NMI passthrough on or off. No NMI that is due or pending is lost or doubled. False: this
+ * processor cannot trap NMIs. */
 bool nmi_set_passthrough(struct cpu *cpu, bool on);
-/* Forgets the waiting virtual NMI, for an INIT of the guest's processor. */
+/* Drops the virtual NMI that is due, when the guest's processor gets an INIT. */
 void nmi_discard_due(struct cpu *cpu);
 /* Exit handlers. exit_nmi(): an NMI arrived in the guest. exit_nmi_window(): the guest is ready for
  * a virtual NMI. */
@@ -104,12 +104,12 @@ void exit_nmi_window(struct cpu *cpu);
 
 /* ---- bookkeeping.c: NMI work at an exit and around host work. Thesis, section 3.2. ---- */
 
-/* Chooses what an exit checks. The choice depends on the options and on NMI passthrough. */
+/* Sets the masks of what an exit checks, from the options and NMI passthrough. */
 void nmi_bookkeeping_setup(struct cpu *cpu);
 
-/* Every exit makes this one test before its handler runs. Returns true if root mode must be
- * unblocked (cpu->blocking), or if nmi_process_notes() may have something to do. This test ignores
- * the mask by which options limit what nmi_process_notes() does (notes_mask). */
+/* Every exit makes this one test before its handler runs. Returns true if NMIs must be unblocked in
+ * root mode (cpu->blocking), or if a note is set that exits handle. This test ignores notes_mask,
+ * by which options leave out notes: handle_nmi_work() applies the mask. */
 static inline bool nmi_has_exit_work(const struct cpu *cpu)
 {
     const struct cpu_nmi *nmi = &cpu->nmi;
@@ -117,23 +117,24 @@ static inline bool nmi_has_exit_work(const struct cpu *cpu)
     return (cpu->blocking & nmi->unblock_mask) != 0 || (nmi->notes & NOTES_FOR_EXIT) != 0;
 }
 
-/* Called when notes are set. Answers requests whose NMI the guest took, clears notes that are over,
- * and logs. If the options say so, the caller has already unblocked root mode. */
+/* Called when notes are set. Answers requests whose NMI the guest took, clears notes that no longer
+ * apply, and logs. The caller has unblocked NMIs, unless an option forbids this. */
 void nmi_process_notes(struct cpu *cpu);
 
 /* Called when the guest hands back an NMI that none of its handlers claims. Answers the host's
  * waiting requests. Returns 0 if this NMI cannot have been a host NMI. */
 int64_t nmi_claim_unknown(struct cpu *cpu);
 
-/* Called before and after host work, which takes its own NMIs. During host work, the guest's NMIs
- * wait in software, and root mode is not blocked. nmi_release() makes the waiting NMI pending in
- * hardware again. */
+/* Called before and after host work. In between, the host takes its own NMIs: NMIs for the guest
+ * wait in software, and root mode runs with NMIs unblocked. nmi_release() makes the waiting NMI
+ * pending in hardware again. */
 void nmi_hold(struct cpu *cpu);
 void nmi_release(struct cpu *cpu);
 
 /* Asks another processor, or this one, to log its current instruction. The request is a note and an
- * NMI. Each target can have only one sender at a time. Returns false if nothing was sent. */
+ * NMI. The caller makes sure that each target has only one sender at a time. Returns false if the
+ * NMI could not be sent. */
 bool nmi_request_backtrace(struct cpu *target);
 
-/* Logs the counts of all sources. */
+/* Logs the counts of NMIs, in total and by source. */
 void nmi_report(const struct cpu *cpu);

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The table of host NMI sources: who may have raised an NMI, and how it is answered. All of this
- * runs in NMI context (nmi.c has the rules). Thesis, sections 2.6.1 and 3.2.1.
+ * The table of host NMI sources: which sources may have raised an NMI, and how each source handles
+ * its NMI. All of this runs in NMI context (nmi.c has the rules). Thesis, sections 2.6.1 and 3.2.1.
  *
- * A request from another processor consists of two notes. The sender sets "asked" before it sends
- * the NMI. Whoever takes the request's NMI answers the request. "Sending" stands until the ICR has
- * done its work. If "asked" still stands without "sending" while root mode takes NMIs, the
- * request's NMI has come, and the guest took it. If the note "sending" did not exist, the check
- * after an exit could answer a request whose NMI is still on its way. That NMI would then reach the
- * guest, where nobody claims it.
+ * A request from another processor uses two notes. The sender sets "asked" before it sends the NMI.
+ * Whoever takes the request's NMI answers the request. The note "sending" stays set until the ICR
+ * has sent the NMI. If "asked" is set, "sending" is not, and NMIs are unblocked in root mode, then
+ * the request's NMI has come and the guest took it. Without "sending", the check after an exit
+ * could answer a request whose NMI is still on its way. That NMI would then reach the guest, where
+ * nobody claims it.
  */
 #include "nmi/nmi.h"
 
 #include "apic/apic.h"
 #include "nmi/host_work.h"
 
-#define HANDLER_BRANCHES 1 /* the counter sees only the NMI handler's IRET (nmi/nmi.asm) */
+#define HANDLER_BRANCHES 1 /* the counter counts the NMI handler's IRET (nmi/nmi.asm) */
 
-/* Removes the request in one atomic step, because an NMI may arrive at any point. An NMI that is
- * being handled answers any request. The check after an exit answers only a request whose NMI has
- * come and gone. */
+/* Takes the request by one atomic operation, because an NMI may arrive at any point. When an NMI is
+ * handled, any request is answered, even one that is still being sent. The check after an exit
+ * answers only a request whose NMI has come and gone. */
 static bool backtrace_claim(struct cpu *cpu, enum nmi_found found)
 {
     const uint32_t asked = NOTE_ASKED(SOURCE_BACKTRACE), sending = NOTE_SENDING(SOURCE_BACKTRACE);
@@ -63,8 +63,8 @@ static void acknowledge_platform_nmi(UNUSED struct cpu *cpu, UNUSED uint64_t rip
     outb(NMI_STATUS_PORT, kept);
 }
 
-/* Called before anything else, because the handler's branches are not part of the workload and
- * might overflow the counter. */
+/* Called before anything else, because the branches of the NMI handler are not part of the workload
+ * and might overflow the counter. */
 bool host_work_pause(const struct cpu *cpu)
 {
     const struct host_work *work = cpu->pmu.host_work;
@@ -76,13 +76,13 @@ bool host_work_pause(const struct cpu *cpu)
 }
 
 /* A PMI arrives some time after the overflow. When it arrives, it masks LVTPC and freezes the
- * counter. So if LVTPC is not masked, the NMI being handled is not this PMI, and must leave the
- * overflow alone. If that NMI claimed the overflow, nobody would claim the PMI when it arrives, and
- * the guest would get it.
+ * counter. So if LVTPC is not masked, the NMI that is being handled is not this PMI, and must leave
+ * the overflow alone. If that NMI claimed the overflow, nobody would claim the PMI when it arrives,
+ * and the guest would get it.
  *
- * LVTPC may also be masked by a late guest PMI, whose overflow the guest has dealt with. That PMI
- * freezes the host's counter as well. This function undoes mask and freeze in either case. But the
- * PMI came from the host only if the host's counter has overflowed. */
+ * LVTPC may also be masked by a late guest PMI, whose overflow the guest has handled. Such a PMI
+ * freezes the host's counter as well. This function undoes the mask and the freeze in either case.
+ * But the PMI is the host's only if the host's counter has overflowed. */
 static bool host_work_pmi_claim(struct cpu *cpu, enum nmi_found found)
 {
     if (found != FOUND_IN_ROOT || cpu->pmu.host_work == NULL || !(apic_lvtpc_read() & LVT_MASKED))
@@ -93,8 +93,8 @@ static bool host_work_pmi_claim(struct cpu *cpu, enum nmi_found found)
     return status & STATUS_COUNTER_0;
 }
 
-/* The counter is paused during this call. If the work still goes on, nmi.asm then starts the
- * counter again. */
+/* The counter is stopped during this call. If the work is not done, nmi.asm then starts the counter
+ * again. */
 static void host_work_pmi_handle(struct cpu *cpu, UNUSED uint64_t rip, UNUSED bool in_root)
 {
     struct host_work *work = cpu->pmu.host_work;
@@ -126,12 +126,13 @@ unsigned nmi_claim(struct cpu *cpu, enum nmi_found found, uint64_t rip, bool in_
         sources[s].handle(cpu, rip, in_root);
         cpu->nmi.source[s].found[found]++;
         claimed++;
-        /* This NMI may have come from another source, and the PMI may have arrived while this
-         * handler ran. Then the PMI's own NMI is pending, and the other source claims that NMI. If
-         * the two NMIs have merged, the next exit finds what the other source wants. */
+        /* Ask no other source after a PMI. This NMI may have come from another source, and the PMI
+         * may have arrived while this handler ran. Then the PMI's own NMI is pending, and the other
+         * source claims that NMI. If the two NMIs have merged, the next exit handles the other
+         * source's request. */
         if (s == SOURCE_HOST_PMI)
             break;
-        /* The source's own NMI may still arrive, because another NMI may have been taken for it.
+        /* The source's own NMI may still arrive, because this NMI may have had another sender.
          * Nobody claims that late NMI, so the guest gets it and may hand it back
          * (nmi_claim_unknown()). An exit clears OWED when the guest is outside its NMI handler and
          * nobody is sending. */
