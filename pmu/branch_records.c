@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Branch records for host work: architectural records if the processor has them, otherwise the
- * records in a ring with a top (MSR_LASTBRANCH_TOS; big cores from Nehalem on). The full switch
- * (pmu_context.c) takes care of the guest's records. SDM Vol. 3, "Last Branch Records" and "Last
+ * older ring of records with a top (MSR_LASTBRANCH_TOS; big cores from Nehalem on). The full switch
+ * (pmu_context.c) saves and loads the guest's records. SDM Vol. 3, "Last Branch Records" and "Last
  * Branch, Interrupt, and Exception Recording".
  */
 #include "pmu/pmu.h"
@@ -23,7 +23,7 @@ const struct branch_records *branch_records_find(void)
      * records. */
     while (arch && depth > 0 && !wrmsr_safe(IA32_LBR_DEPTH, depth))
         depth -= 8;
-    /* Recording is not tried out, because the guest could read what the trial recorded. */
+    /* Do not try to record branches, because the guest could read the records of the trial. */
     return rdmsr_safe(records->from, &from) ? records : NULL;
 }
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Recognises a guest PMI that reaches root mode, and freezes what the guest's IA32_DEBUGCTL would
+ * Recognizes a guest PMI that reaches root mode, and freezes what the guest's IA32_DEBUGCTL would
  * have frozen. (The register itself has been 0 since the exit.) The rules of NMI context
  * (nmi/nmi.c) hold here, with one exception. The guest's DEBUGCTL is in the VMCS, so this file
  * executes VMREAD and VMWRITE. Both are safe for this field, because they change only flags and the
  * field:
  * - The flags come back with the interrupted context.
  * - An access that succeeds leaves the VM-instruction error as it was. These accesses succeed,
- *   because setup has touched the fields, and the VMCS is current while `guest_started` is true
+ *   because setup has accessed the field, and the VMCS is current while `guest_started` is true
  *   (vmx/start/machine.c, vmx/start/bring_up.c).
  * - All operands are registers.
- * - If root mode itself reads one of these fields and writes it back (nmi_release()), an NMI in
- *   between writes what root mode would have written.
+ * - If root mode reads this field and writes it back (nmi_release()), an NMI in between writes the
+ *   same value as root mode.
  * SDM Vol. 3, "VMREAD", "VMWRITE", "VMX Instruction Reference", "Conventions"; "Performance
  * Monitoring".
  */

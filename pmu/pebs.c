@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * PEBS that is not isolated: the processor may write an event's record late, after an exit. The
- * record goes to a linear address, and so through root mode's page tables. On processors with such
- * PEBS, and only there, the MSR lists make IA32_PEBS_ENABLE 0 in root mode. KVM keeps its own
- * records out of guests in the same way. The lists do not stop a record that is already on its way
- * when the exit loads them. (KVM: PEBS needs a quiescent period after it is turned off, and a
- * switch by lists does not give it.) SDM Vol. 3, "Processor Event Based Sampling (PEBS)"; for the
- * list of processors: Linux, isolation_ucodes[] and intel_ds_init().
+ * record goes to a linear address, which is then translated by root mode's page tables. On
+ * processors with such PEBS, and only there, the MSR lists make IA32_PEBS_ENABLE 0 in root mode.
+ * KVM keeps its host's records out of guests in the same way. The lists do not stop a record that
+ * is already on its way when the exit loads them. (According to KVM, PEBS needs a quiescent period
+ * after it is turned off, and a switch by lists does not provide one.) SDM Vol. 3, "Processor Event
+ * Based Sampling (PEBS)"; for the list of processors: Linux, isolation_ucodes[] and
+ * intel_ds_init().
  */
 #include "vmx/root/fault.h"
 #include "pmu/pmu.h"

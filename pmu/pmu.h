@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The guest owns the PMU. Three things are left to do: switch IA32_PERF_GLOBAL_CTRL at exits and
- * entries, so that nothing counts in root mode; handle PMIs that arrive in root mode; and hide the
- * PMU if pmu=off. Thesis, section 3.1.
+ * The guest owns the PMU. Apart from host work and policy=intercept, the hypervisor does only three
+ * things: it switches IA32_PERF_GLOBAL_CTRL at exits and entries, so that nothing counts in root
+ * mode; it handles PMIs that arrive in root mode; and it hides the PMU if pmu=off. Thesis, section
+ * 3.1.
  *
- * AnyThread is not handled. With AnyThread, a counter of version 3 or 4 counts the other
- * hyperthread's root mode, too. The SDM (Vol. 3, "Architectural Performance Monitoring Version 3")
- * therefore tells a VMM to intercept IA32_PERFEVTSELx and IA32_FIXED_CTR_CTRL. Each write of them
- * would then exit.
+ * AnyThread is not handled. With AnyThread, a counter of version 3 or 4 also counts root mode on
+ * the other hyperthread. The SDM (Vol. 3, "Architectural Performance Monitoring Version 3")
+ * therefore tells a VMM to intercept IA32_PERFEVTSELx and IA32_FIXED_CTR_CTRL. PMUvisor does not,
+ * because each write of these registers would exit.
  */
 #pragma once
 
@@ -21,10 +22,10 @@ const char *pmu_switch_name(enum global_ctrl_switch how);
 
 #define PMU_FIXED_MAX 16    /* fixed counters with indices below 0x1900 */
 #define PMU_VERSION_NAMES 6 /* the first version with the indices from 0x1900 on */
-#define PMU_CONTEXT_MAX 511 /* more than the table's registers with 32 counters of each kind */
+#define PMU_CONTEXT_MAX 511 /* more than the table's registers, with 32 counters of each kind */
 
-/* Facts from CPUID.0AH, CPUID.23H and IA32_PERF_CAPABILITIES. `capabilities` is 0 if the processor
- * has no such register. */
+/* The facts that CPUID.0AH, CPUID.23H and IA32_PERF_CAPABILITIES report. `capabilities` is 0 if the
+ * processor has no such register. */
 struct pmu_facts {
     unsigned version;      /* of architectural performance monitoring */
     uint32_t general;      /* general-purpose counters, a bit for each */
@@ -33,25 +34,25 @@ struct pmu_facts {
 };
 struct pmu_facts pmu_read_facts(void);
 /* Derives the facts from these values. leaf_23_1 is CPUID.(EAX=23H,ECX=1), which names all
- * counters, or NULL if this leaf does not exist. Without it, fixed counter i exists if leaf 0AH has
- * ECX[i] set or EDX[4:0] > i (SDM Vol. 3, "Architectural Performance Monitoring Version 5").
+ * counters, or NULL if this leaf does not exist. If it is NULL, fixed counter i exists if leaf 0AH
+ * has ECX[i] set or EDX[4:0] > i (SDM Vol. 3, "Architectural Performance Monitoring Version 5").
  * Pure. */
 struct pmu_facts pmu_decode_facts(const struct cpuid_result *leaf_0a,
                                   const struct cpuid_result *leaf_23_1, uint64_t capabilities);
 
 /* Makes accesses exit. With policy=intercept, these are all accesses to the PMU and to branch
- * records. Architectural branch records are included with arch_lbr. Accesses to the registers that
- * turn records on do not exit, because the VMCS switches these registers. With pmu=off, only
- * accesses to the PMU exit, because branch records belong to debugging (SDM Vol. 3, "Debug, Branch
- * Profile, TSC, ..."). */
+ * records. `arch_lbr` says whether this includes architectural branch records. Accesses to the
+ * registers that turn records on do not exit, because the VMCS switches these registers. With
+ * pmu=off, only accesses to the PMU exit, because branch records belong to debugging (SDM Vol. 3,
+ * "Debug, Branch Profile, TSC, ..."). */
 void pmu_trap_setup(struct cpu *cpu, bool arch_lbr);
 /* Returns whether pmu_trap_setup() made accesses to this index exit, even if this processor lacks
  * the register. */
 bool pmu_is_trapped(const struct cpu *cpu, uint32_t index);
 /* Lists the registers that hold the state of one user of the PMU, on a processor with these
- * counters. Each register's index is in the list once. Returns the number of registers. The
- * registers that counting needs come first. Without `whole`, lists only the registers that counting
- * needs. A register that no CPUID bit reports may be missing, so the caller has to probe it. */
+ * counters. Each register is in the list once. The registers that counting needs come first.
+ * Without `whole`, lists only these. Returns the number of registers. A register that no CPUID bit
+ * reports may be missing on this processor, so the caller has to probe it. */
 unsigned pmu_list_msrs(const struct pmu_facts *facts, bool whole, uint32_t list[PMU_CONTEXT_MAX]);
 
 /* ---- pmu_switch.c ---- */
@@ -59,48 +60,50 @@ unsigned pmu_list_msrs(const struct pmu_facts *facts, bool whole, uint32_t list[
 /* Writes the PMU's part of the VMCS, once. */
 void pmu_setup(struct cpu *cpu);
 
-/* Handles a guest's access to a PMU MSR that exits (a row's function in vmx/exit/msr.c). Performs
- * the access on the hardware or, with pmu=off, refuses it. Returns false for a #GP. */
+/* Handles a guest's access to a PMU MSR that exits (the table in vmx/exit/msr.c names this
+ * function). Performs the access on the hardware or, with pmu=off, refuses it. Returns false if the
+ * guest gets #GP. */
 bool pmu_access_register(struct cpu *cpu, uint32_t index, uint64_t *value, bool write);
 
 /* Returns whether RDPMC above CPL 0 reads 0 with this ECX. Call this only for an ECX with which
  * RDPMC does not fault. */
 bool pmu_is_rdpmc_user_disabled(uint32_t counter);
 
-/* Read and write the guest's IA32_PERF_GLOBAL_CTRL, for an exit's handler. */
+/* Read and write the guest's IA32_PERF_GLOBAL_CTRL. For exit handlers. */
 uint64_t pmu_get_global_ctrl(const struct cpu *cpu);
 void pmu_set_global_ctrl(struct cpu *cpu, uint64_t value);
 
-/* The MSR-store list leaves the guest's GLOBAL_CTRL in memory. After an exit was handled,
+/* The MSR-store list leaves the guest's GLOBAL_CTRL in memory. After the handler of an exit,
  * vmx/exit/entry.asm checks whether that value has changed. If so, entry.asm calls this function,
- * because the VMCS has to load the new value. */
+ * so that the next entry loads the new value. */
 void pmu_reload_global_ctrl(struct cpu *cpu);
 
 /* ---- branch_records.c: branch records for host work ---- */
 
-/* Finds this processor's branch records, architectural or not. The records stay off. Returns NULL
- * if the processor has no records that this file knows. */
+/* Finds this processor's branch records, architectural or older ones. The records stay off. Returns
+ * NULL if the processor has no records that this file knows. */
 const struct branch_records *branch_records_find(void);
-/* Returns the number of current records of a branch at this address. */
+/* Returns the number of current records whose source is the branch at this address. */
 unsigned branch_records_count(const struct branch_records *records, uint64_t address);
 
 /* ---- pebs.c: PEBS that may write its record after an exit ---- */
 
-/* Returns whether PEBS is isolated: it stays in the world that enabled it, the guest or root mode.
- * Judges by the PMU's version, CPUID.1:EAX and the microcode revision. Pure. */
+/* Returns whether PEBS is isolated: its records stay in the world that enabled it, the guest or
+ * root mode. The answer depends on the PMU's version, CPUID.1:EAX and the microcode revision.
+ * Pure. */
 bool pebs_is_isolated(unsigned version, uint32_t signature, uint32_t microcode);
 /* Returns whether this processor has PEBS that is not isolated. */
 bool pebs_needs_switch(unsigned version);
 
 /* ---- guest_pmi.c: a guest PMI that reaches root mode; NMI context ---- */
 
-/* Returns whether the guest's PMU has raised an NMI that the guest's handler has not dealt with.
+/* Returns whether the guest's PMU has raised an NMI that the guest's handler has not finished with.
  * Returns true while that handler runs, too. The evidence is two facts together:
  *
  * First, LVTPC says NMI and is masked, which is how the delivery of a PMI leaves LVTPC (SDM Vol. 3,
  * "Local Vector Table"). Second, something that raises a PMI is set: a bit of
- * IA32_PERF_GLOBAL_STATUS that comes with a PMI, or BTINT in the guest's IA32_DEBUGCTL. BTINT is
- * included because the buffer of branch records (BTS) sets no bit of IA32_PERF_GLOBAL_STATUS.
+ * IA32_PERF_GLOBAL_STATUS that comes with a PMI, or BTINT in the guest's IA32_DEBUGCTL. BTINT
+ * counts because the buffer of branch records (BTS) sets no bit of IA32_PERF_GLOBAL_STATUS.
  *
  * LVTPC alone is no evidence: a guest without a driver keeps LVTPC masked for ever, and every host
  * NMI would bring the guest an NMI that nobody claims. The bits alone are no evidence either: a
@@ -113,16 +116,16 @@ bool pmu_pmi_raised(const struct cpu *cpu);
  * root mode, so any moment before the entry is as good as the moment of the PMI. Must not be called
  * while another user has the PMU.
  *
- * Does not freeze counters before version 4. Their freeze clears GLOBAL_CTRL, but the code that the
- * NMI interrupts may be about to write GLOBAL_CTRL's value to the VMCS. (Linux does not ask for
- * this freeze.) Does not see PMIs that LVTPC delivers as interrupts. */
+ * Before version 4, does not freeze counters. The freeze of such a PMU clears GLOBAL_CTRL, but the
+ * code that the NMI interrupts may be about to write GLOBAL_CTRL's value to the VMCS. (Linux does
+ * not ask for this freeze.) Does not see PMIs that LVTPC delivers as interrupts. */
 void pmu_freeze_as_guest(const struct cpu *cpu);
 
-/* ---- pmu_context.c: the whole state of a PMU, switched between two users of it: the guest and the
+/* ---- pmu_context.c: switches the whole state of the PMU between two users: the guest and the
  * host, or two guests. Thesis, section 3.1 (sched_out and sched_in). ---- */
 
-/* One user's registers, in the order of this processor's list. GLOBAL_CTRL is not among these
- * registers: for a guest it is in the VMCS, and in root mode it is 0 outside host work. */
+/* The registers of one user, in the order of this processor's list. GLOBAL_CTRL is not in the list:
+ * for a guest it is in the VMCS, and in root mode it is 0 outside host work. */
 struct pmu_context {
     uint64_t value[PMU_CONTEXT_MAX]; /* values of the registers in the list */
     uint64_t status;                 /* IA32_PERF_GLOBAL_STATUS */
@@ -132,11 +135,11 @@ _Static_assert(sizeof(struct pmu_context) <= PAGE_SIZE, "it has a page of its ow
 /* Probes which registers this processor has. Returns false if the page pool is used up. */
 bool pmu_context_setup(struct cpu *cpu);
 
-/* Saves the registers to *from and loads *to, with one RDMSR and one WRMSR for each register.
- * Clears status first and sets it last. GLOBAL_CTRL is 0 before and after. Without `whole`,
- * switches only the registers that counting needs. The buffer's registers and about a hundred
- * branch records then keep the other user's values. So only a user who samples precisely or records
- * branches pays for these registers. */
+/* Saves the registers to *from and loads them from *to, with one RDMSR and one WRMSR for each
+ * register. Clears GLOBAL_STATUS first and sets it last. GLOBAL_CTRL is 0 before and after. Without
+ * `whole`, switches only the registers that counting needs. The registers of the debug store and
+ * about a hundred branch records then keep the other user's values. So only a user who samples
+ * precisely or records branches pays for these registers. */
 void pmu_context_switch(struct cpu *cpu, struct pmu_context *from, const struct pmu_context *to,
                         bool whole);
 

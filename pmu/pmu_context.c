@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The full switch of the PMU. Only host work that uses the PMU does the full switch. An exit alone
- * never does. The switch includes freezes: LBR_FRZ and CTR_FRZ are bits of GLOBAL_STATUS. Before
- * version 4 these bits do not exist, and a freeze clears IA32_DEBUGCTL.LBR, which is in the VMCS.
- * SDM Vol. 3, "Architectural Performance Monitoring"; Vol. 4 for the model-specific registers.
+ * The full switch of the PMU. Host work needs the full switch. An exit by itself never makes it.
+ * The switch includes freezes: LBR_FRZ and CTR_FRZ are bits of GLOBAL_STATUS. Before version 4
+ * these bits do not exist, and a freeze of branch records clears IA32_DEBUGCTL.LBR, which is in the
+ * VMCS. SDM Vol. 3, "Architectural Performance Monitoring"; Vol. 4 for the model-specific
+ * registers.
  */
 #include "pmu/pmu.h"
 
@@ -52,25 +53,25 @@ bool pmu_context_setup(struct cpu *cpu)
         r->msr[r->count++] = r->msr[i];
         r->counting += i < counting;
     }
-    /* Later processors may lack the indices that host work uses, because each register also has an
-     * index from 1900H on. */
+    /* Probe the indices that host work uses, because later processors may lack them: each register
+     * also has an index from 1900H on. */
     cpu->pmu.can_run_host_work = facts.general & HOST_GLOBAL_CTRL &&
                                  facts.capabilities & PERF_CAP_FW_WRITE &&
                                  probe_register(IA32_PERFEVTSEL0) && probe_register(IA32_A_PMC0) &&
                                  rdmsr_safe(IA32_PMC0, &value) &&
                                  wrmsr_safe(IA32_DEBUGCTL, DEBUGCTL_FREEZE_PERFMON_ON_PMI);
     (void)wrmsr_safe(IA32_DEBUGCTL, 0);
-    /* Probe this register, because NMI context writes it, and nothing may fault there. */
+    /* Probe this register, because NMI context writes it, where nothing may fault. */
     cpu->pmu.status_set = facts.version >= PMU_VERSION_STATUS_SET &&
                           wrmsr_safe(IA32_PERF_GLOBAL_STATUS_SET, 0);
     return true;
 }
 
-/* Two kinds of access may fault here. One is an access to a record beyond the depth that the PMU's
- * other user wrote to IA32_LBR_DEPTH. The other is a write of 0 to IA32_LBR_DEPTH, which then keeps
- * its value. On a processor without TSX, one record format has 0 in bits 62:61 of a FROM register,
- * but a write of the register needs the address's sign in these bits (Linux,
- * arch/x86/events/intel/lbr.c). */
+/* Three kinds of access may fault here. An access to a record beyond the depth that the PMU's other
+ * user wrote to IA32_LBR_DEPTH has no effect. A write of 0 to IA32_LBR_DEPTH leaves the old value.
+ * The third kind is a write of a FROM register: on a processor without TSX, one record format reads
+ * as 0 in bits 62:61, but a write needs the address's sign in these bits (Linux,
+ * arch/x86/events/intel/lbr.c). So this write is repeated with the sign. */
 static void switch_optional_registers(const struct pmu_registers *r, struct pmu_context *from,
                                       const struct pmu_context *to)
 {
@@ -95,8 +96,8 @@ void pmu_context_switch(struct cpu *cpu, struct pmu_context *from, const struct 
     }
     if (whole)
         switch_optional_registers(r, from, to);
-    /* Before version 4 an overflow bit cannot be restored. The PMI that it announced can be
-     * restored. */
+    /* Before version 4 an overflow bit cannot be restored. But the overflow's PMI is not lost:
+     * nmi_release() sends it again. */
     if (to->status != 0 && cpu->pmu.status_set)
         wrmsr(IA32_PERF_GLOBAL_STATUS_SET, to->status & ~GLOBAL_STATUS_COND_CHGD);
 }

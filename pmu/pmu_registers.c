@@ -17,31 +17,31 @@ enum counters {
     ALL,     /* one user's state, whatever counters exist */
     GENERAL, /* `step` registers for each general counter that this processor has */
     FIXED,   /* `step` registers for each fixed counter that this processor has */
-    NONE,    /* not a user's state, or switched by hand */
+    NONE,    /* not part of a user's state, or switched by other code */
 };
 enum names {
     UP_TO_5_SHORT = 1, /* without full-width writes */
     UP_TO_5_FULL = 2,
     UP_TO_5 = UP_TO_5_SHORT | UP_TO_5_FULL,
-    FROM_6 = 4, /* other names for the same registers, and names for additional registers */
+    FROM_6 = 4, /* new indices for the same registers, and for additional registers */
     ANY = UP_TO_5 | FROM_6,
 };
 
-/* The purpose of a row, in the table's order. */
+/* The purpose of a row. The table is in the order of these purposes. */
 enum purpose {
     COUNT,       /* registers that count, and registers that must be off while others count */
     SAMPLE,      /* only precise sampling needs them */
     RECORD,      /* branch records: they belong to debugging, so they exist without a PMU, too */
-    RECORD_ARCH, /* architectural branch records, if CPUID may show them */
-    TRACE        /* Intel PT: exits by its own rules */
+    RECORD_ARCH, /* architectural branch records; exit only if the guest may have them */
+    TRACE        /* Intel PT; vmx/exit/msr.c makes its accesses exit */
 };
 
 static const struct block {
     enum purpose purpose;
     uint32_t first;         /* MSR index */
     uint32_t last;          /* MSR index, included */
-    enum counters counters; /* the counters that the registers belong to */
-    enum names names;       /* PMU versions that have these names */
+    enum counters counters; /* the kind of counter that the registers belong to */
+    enum names names;       /* the PMU versions that use these indices */
     uint32_t step;          /* number of indices from one counter to the next */
 } blocks[] = {
     /* The registers that a PMI's handler and a context switch use come first, because
@@ -55,8 +55,8 @@ static const struct block {
     {COUNT, IA32_PMC_GP0_CTR, IA32_PMC_FX0_CTR - 1, GENERAL, FROM_6, PMC_STEP},
     {COUNT, IA32_PMC_FX0_CTR, IA32_PMC_FX31_LAST, FIXED, FROM_6, PMC_STEP},
     {COUNT, MSR_PERF_METRICS, MSR_PERF_METRICS, ALL, ANY, 1},
-    /* This row's purpose is COUNT. Otherwise a host counter would write a record into the guest's
-     * buffer. */
+    /* COUNT, although the register is for sampling: if it kept the guest's value, a host counter
+     * would write a record into the guest's buffer. */
     {COUNT, IA32_PEBS_ENABLE, IA32_PEBS_ENABLE, ALL, ANY, 1},
     {COUNT, MSR_PEBS_FRONTEND, MSR_PEBS_FRONTEND, ALL, ANY, 1},
     {COUNT, MSR_OFFCORE_RSP_0, MSR_OFFCORE_RSP_1, ALL, ANY, 1},
@@ -73,7 +73,7 @@ static const struct block {
     {RECORD, MSR_LASTBRANCH_0_FROM_IP, MSR_LASTBRANCH_0_FROM_IP + LBR_RECORDS - 1, ALL, ANY, 1},
     {RECORD, MSR_LASTBRANCH_0_TO_IP, MSR_LASTBRANCH_0_TO_IP + LBR_RECORDS - 1, ALL, ANY, 1},
     {RECORD, MSR_LBR_INFO_0, MSR_LBR_INFO_0 + LBR_RECORDS - 1, ALL, ANY, 1},
-    /* A write of DEPTH clears the records, so DEPTH comes first. */
+    /* Writing DEPTH clears the records, so DEPTH comes before them. */
     {RECORD_ARCH, IA32_LBR_DEPTH, IA32_LBR_DEPTH, ALL, ANY, 1},
     {RECORD_ARCH, IA32_LBR_FROM0, IA32_LBR_FROM0 + LBR_RECORDS - 1, ALL, ANY, 1},
     {RECORD_ARCH, IA32_LBR_TO0, IA32_LBR_TO0 + LBR_RECORDS - 1, ALL, ANY, 1},

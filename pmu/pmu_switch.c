@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Switches IA32_PERF_GLOBAL_CTRL between guest and root mode, in the three ways that processors
- * offer.
+ * offer (enum global_ctrl_switch).
  * SDM Vol. 3, "VM-Exit Controls for MSRs", "Loading MSRs", "Saving MSRs".
  */
 #include "vmx/capability.h"
@@ -10,7 +10,7 @@
 
 #define NOTHING_COUNTS 0
 #define NO_PEBS 0
-#define RDPMC_FIXED BIT(30) /* in ECX */
+#define RDPMC_FIXED BIT(30) /* in ECX: selects a fixed counter */
 
 enum global_ctrl_switch pmu_choose_switch(bool pmu, const uint32_t *controls)
 {
@@ -37,8 +37,8 @@ const char *pmu_switch_name(enum global_ctrl_switch how)
 /* CPUID names the counters (SDM Vol. 3, "Architectural Performance Monitoring Version 2"). On
  * hybrid processors, however, CPUID names only the counters that all cores have. P-cores accept
  * more counter bits, and bit 48 (Linux, arch/x86/events/intel/core.c). So try each bit. During the
- * trial, counters that firmware has left on are frozen. Nothing can freeze counters before version
- * 4, but no processor of those versions is hybrid. */
+ * trial, freeze the counters, because firmware may have left some on. Before version 4, counters
+ * cannot be frozen, but no hybrid processor is that old. */
 static uint64_t probe_global_ctrl_bits(const struct cpu_pmu *pmu)
 {
     struct pmu_facts facts = pmu_read_facts();
@@ -62,9 +62,10 @@ static void set_msr_list_entry(struct cpu *cpu, enum pmu_list_entry entry, uint3
     cpu->pmu.host_list[entry] = (struct msr_entry){index, 0, host};
 }
 
-/* The entry loads each value from the place where the exit stored it, so root mode has no work at
- * all. A list may leave out GLOBAL_CTRL at its start and PEBS_ENABLE at its end. Pointers are
- * physical addresses here, because mm/host_paging.c maps memory one to one. */
+/* The entry loads each value from the place where the exit stored it, so root mode need not copy
+ * it. GLOBAL_CTRL is the first entry and PEBS_ENABLE the last, so each list can leave out either of
+ * them. A pointer is also a physical address here, because mm/host_paging.c maps memory one to
+ * one. */
 static void set_msr_lists(struct cpu_pmu *pmu)
 {
     bool lists = pmu->global_ctrl == GLOBAL_CTRL_LISTS;
@@ -124,8 +125,8 @@ void pmu_set_global_ctrl(struct cpu *cpu, uint64_t value)
         cpu->pmu.guest_list[PMU_LIST_GLOBAL_CTRL].value = value;
 }
 
-/* A write goes to the register once, so that a bad value faults. Nothing counts during this
- * write. */
+/* A new value goes to the register for a moment, so that the processor refuses a bad value. Nothing
+ * counts during this write. */
 static bool access_pebs_enable(struct cpu *cpu, uint64_t *value, bool write)
 {
     uint64_t *own = &cpu->pmu.guest_list[PMU_LIST_PEBS_ENABLE].value;
@@ -141,11 +142,12 @@ static bool access_pebs_enable(struct cpu *cpu, uint64_t *value, bool write)
     return true;
 }
 
-/* Architectural PEBS writes its records by physical addresses to the buffer that IA32_PEBS_BASE
- * names. If VMX does not translate these addresses, PEBS bypasses the EPT (SDM Vol. 3, "Translation
- * of Guest-Physical Addresses Used by Architectural PEBS"). So the guest must be able to write each
- * page of the buffer. The low bits of `value` are the number of pages, as a power of two (Linux,
- * arch/x86/events/intel/ds.c). The processor refuses reserved values. */
+/* Returns whether the guest may set IA32_PEBS_BASE to this value. Architectural PEBS writes its
+ * records by physical addresses to the buffer that the register names. If VMX does not translate
+ * these addresses, PEBS bypasses the EPT (SDM Vol. 3, "Translation of Guest-Physical Addresses Used
+ * by Architectural PEBS"). So the guest must be able to write each page of the buffer. The low bits
+ * of `value` give the number of pages, as a power of two (Linux, arch/x86/events/intel/ds.c). The
+ * processor refuses reserved values. */
 static bool is_pebs_buffer_allowed(const struct cpu *cpu, uint64_t value)
 {
     uint64_t size = value & (PAGE_SIZE - 1), at = value - size, bytes;
@@ -157,9 +159,9 @@ static bool is_pebs_buffer_allowed(const struct cpu *cpu, uint64_t value)
     return false;
 }
 
-/* The bit that disables RDPMC is bit 37 of a general counter's event select, or bit 33 of a fixed
- * counter's field (Linux, commit "perf/x86/intel: Add support for rdpmc user disable feature").
- * Before version 6, both bits are reserved. */
+/* The bit that disables RDPMC for user code is bit 37 of a general counter's event select, or bit
+ * 33 of a fixed counter's field (Linux, commit "perf/x86/intel: Add support for rdpmc user disable
+ * feature"). Before version 6, both bits are reserved. */
 bool pmu_is_rdpmc_user_disabled(uint32_t counter)
 {
     uint32_t n = (uint16_t)counter;
@@ -172,10 +174,10 @@ bool pmu_is_rdpmc_user_disabled(uint32_t counter)
 }
 
 /* With policy=intercept the guest's accesses to the PMU exit, and root mode performs them on the
- * hardware. Any trap-and-emulate design does at least this much. The counters do not count in root
- * mode, so they hold what the guest's instruction would have found. GLOBAL_CTRL is 0 in root mode,
- * and the guest's value lives in the VMCS or in the MSR list. SDM Vol. 3, "Performance
- * Monitoring". */
+ * hardware. Any trap-and-emulate design does at least this much. The counters stand still in root
+ * mode, so they hold the values that the guest's instruction would have found. GLOBAL_CTRL is 0 in
+ * root mode, so an access to GLOBAL_CTRL uses the guest's value in the VMCS or in the MSR list. SDM
+ * Vol. 3, "Performance Monitoring". */
 bool pmu_access_register(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
 {
     if (!cpu->boot->options.pmu)
