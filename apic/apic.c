@@ -9,7 +9,7 @@
 #include "msr.h"
 #include "x86.h"
 
-#define ICR_IDLE_READS 100000 /* a send takes far fewer; bounded because NMI context must end */
+#define ICR_IDLE_READS 100000 /* a send takes far fewer; NMI context must not wait for ever */
 
 static volatile uint32_t *xapic_register(uint64_t apic_base, uint32_t offset)
 {
@@ -49,8 +49,8 @@ uint32_t apic_id_read(void)
     return cpuid(1, 0).ebx >> XAPIC_ID_SHIFT;
 }
 
-/* Returns false if a send is still under way. That send would be lost if another send overwrote the
- * ICR. */
+/* Waits until the ICR is idle. Returns false if a send is still under way, which another write of
+ * the ICR would lose. */
 static bool wait_for_icr_idle(const volatile uint32_t *icr_low)
 {
     for (unsigned i = 0; i < ICR_IDLE_READS; i++)
@@ -72,7 +72,8 @@ bool apic_send(uint32_t apic_id, uint32_t command)
         wrmsr(X2APIC_ICR, (uint64_t)apic_id << X2APIC_DESTINATION_SHIFT | command);
         return true;
     }
-    /* The guest may be between its two writes of the ICR, so the high half is restored. */
+    /* The guest may be between its writes of the two halves of the ICR, so restore the high
+     * half. */
     volatile uint32_t *low = xapic_register(base, APIC_ICR_LOW);
     volatile uint32_t *high = xapic_register(base, APIC_ICR_HIGH);
     if (apic_id > XAPIC_ID_MAX || !wait_for_icr_idle(low))
@@ -110,7 +111,7 @@ void apic_lvtpc_write(uint32_t value) { apic_write(APIC_LVT_PMI, value); }
 
 #define INIT_US 10000      /* SDM: from the INIT to the first SIPI */
 #define START_UP_US 200    /* SDM: from the first SIPI to the second */
-#define ARRIVAL_US 1000000 /* the processor must have started within this time */
+#define ARRIVAL_US 1000000 /* the longest wait for the processor to start */
 
 static bool wait_us(unsigned us, const volatile bool *until)
 {
@@ -132,7 +133,8 @@ bool apic_start_processor(uint32_t apic_id, uint64_t page, const volatile bool *
         return true;
     if (apic_send(apic_id, start_up) && wait_us(ARRIVAL_US, started))
         return true;
-    /* A processor that starts even later would run in a page that belongs to the guest by then. */
+    /* Send an INIT, because a processor that started even later would run in a page that belongs to
+     * the guest by then. */
     (void)apic_send(apic_id, ICR_INIT);
     return false;
 }

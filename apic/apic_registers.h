@@ -8,7 +8,7 @@
 #include "bits.h"
 
 #define APIC_REGISTER_BYTES 0x10
-#define X2APIC_REGISTER_SHIFT 4 /* shift from the offset to the MSR */
+#define X2APIC_REGISTER_SHIFT 4 /* an MSR is IA32_X2APIC_FIRST + (offset >> this) */
 
 #define APIC_ID 0x020
 #define XAPIC_ID_SHIFT 24 /* position of an ID or a destination in its register */

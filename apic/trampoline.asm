@@ -1,10 +1,10 @@
 ; SPDX-License-Identifier: BSD-2-Clause
 ;
-; A started processor begins here. The code leads from real mode to 64-bit mode on the hypervisor's
-; page tables. A copy of this code, with its parameters filled in (vmx/start/trampoline.c), runs in
-; a page below 1 MiB. Another copy, below 4 GiB, leads the first processor from 5-level paging to 4
-; levels, which is not possible in 64-bit mode. No NMI may arrive while this code runs, because
-; there is no IDT for these modes.
+; A started processor begins here. The code takes it from real mode to 64-bit mode on the
+; hypervisor's page tables. A copy of this code, with its parameters filled in
+; (vmx/start/trampoline.c), runs in a page below 1 MiB. Another copy, below 4 GiB, takes the first
+; processor from 5-level to 4-level paging, which is not possible in 64-bit mode. No NMI may arrive
+; while this code runs, because there is no IDT for these modes.
 ; SDM Vol. 3, "Mode Switching"; "Initializing IA-32e Mode"; "IA-32e Mode Compatibility" (CR4.LA57).
 
 %define CR0_PE 1
@@ -19,7 +19,7 @@
 %define CODE_64 0x08
 %define DATA 0x10
 %define CODE_32 0x18
-; Offset from the start of the page.
+; The offset of a label from the start of the page.
 %define HERE(label) (label - trampoline_start)
 
 section .rodata
@@ -63,8 +63,8 @@ protected_mode:
     push eax
     retf
 
-; Called in 64-bit mode, with the page's address in RBX, on a stack below 4 GiB. Page and stack are
-; mapped to themselves.
+; Entered in 64-bit mode, with the page's address in RBX, on a stack below 4 GiB. Page and stack are
+; identity-mapped.
 bits 64
 global trampoline_leave
 trampoline_leave:
