@@ -61,14 +61,21 @@ GNU_EFI_LIB ?= $(patsubst %/crt0-efi-x86_64.o,%,$(firstword $(wildcard \
 WARNINGS = -Wall -Wextra -Werror -Wstrict-prototypes -Wmissing-prototypes -Wshadow -Wvla
 CFLAGS = -std=c11 -O2 -g $(WARNINGS) -ffreestanding -fno-stack-protector -fcf-protection=none \
          -mgeneral-regs-only -mno-red-zone -fpie -fvisibility=hidden \
-         -fno-asynchronous-unwind-tables -fno-unwind-tables -fno-common -Iinclude -I.
+         -fno-asynchronous-unwind-tables -fno-unwind-tables -fno-common -Iinclude -I. \
+         $(STACK_ALIGNED_TO_8)
 CLANG := $(findstring clang,$(shell $(CC) --version 2>&1))
 SMALL = -Os
+# Without SSE nothing needs a stack that is aligned to 16, and a function that only reads VMCS fields
+# needs no frame. Firmware, which boot/ calls, does need it (UEFI, "x64 Platforms").
+STACK_ALIGNED_TO_8 = -mpreferred-stack-boundary=3
+STACK_ALIGNED_TO_16 = -mpreferred-stack-boundary=4
 # clang unrolls loops at -O2 and inlines more at -Os than gcc. Its images exceeded their limits
 # without these flags.
 ifneq ($(CLANG),)
 CFLAGS += -fno-unroll-loops
 SMALL = -Oz
+STACK_ALIGNED_TO_8 = -mstack-alignment=8
+STACK_ALIGNED_TO_16 = -mstack-alignment=16
 endif
 # Only boot/ knows firmware.
 BOOT_CFLAGS = -isystem $(GNU_EFI_INCLUDE) -isystem $(GNU_EFI_INCLUDE)/x86_64 \
@@ -93,7 +100,7 @@ lab: $(EFI) $(LAB)
 help:
 	@sed -ns '2,/^[^#]/s/^# \{0,1\}//p' $(wildcard tests/tests.mk) Makefile
 
-$(BUILD)/boot/%.o: private CFLAGS += $(BOOT_CFLAGS)
+$(BUILD)/boot/%.o: private CFLAGS += $(BOOT_CFLAGS) $(STACK_ALIGNED_TO_16)
 # Code that runs once, before the guest, or that writes the log is optimised for size.
 $(BUILD)/boot/%.o $(BUILD)/guest/%.o $(BUILD)/vmx/start/%.o $(BUILD)/console/%.o: private CFLAGS += $(SMALL)
 $(addprefix $(BUILD)/mm/,dmar.o ept.o host_paging.o mtrr.o page.o vtd.o) \

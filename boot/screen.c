@@ -9,7 +9,8 @@
 
 #define PIECE 64 /* characters per firmware call */
 
-void screen_sink(const char *text, size_t length)
+/* The log calls this from code whose stack is aligned to 8; firmware wants it aligned to 16. */
+__attribute__((force_align_arg_pointer)) void screen_sink(const char *text, size_t length)
 {
     SIMPLE_TEXT_OUTPUT_INTERFACE *out = firmware.system->ConOut;
     CHAR16 piece[PIECE + 3];

@@ -327,6 +327,7 @@ class Analysis:
         """All that one entry reaches without a call: the greatest depth, and by which path."""
         image, best, returns = self.image, (0, []), False
         at_most, visits, todo = {}, {}, [(entry, 0)]
+        frame = None  # the depth where RBP points, once a function has a frame
         while todo:
             address, depth = todo.pop()
             if at_most.get(address, -1 << 60) >= depth:
@@ -389,7 +390,9 @@ class Analysis:
 
             if mnemonic == "lea" and rip in image.symbols and image.name(rip) == name:
                 todo.append((rip, depth))  # a label of NASM's: some other instruction goes there
-            changed = self.effect(address, mnemonic, operands, depth)
+            if (mnemonic, operands) == ("mov", "rbp,rsp"):
+                frame = depth
+            changed = self.effect(address, mnemonic, operands, depth, frame)
             if changed is None:
                 stack = SWITCHES.get(image.object_of(address))
                 if stack is None:
@@ -410,7 +413,7 @@ class Analysis:
             todo.append((after, depth))
         return best[0], [image.name(entry)] + best[1], returns
 
-    def effect(self, address, mnemonic, operands, depth):
+    def effect(self, address, mnemonic, operands, depth, frame):
         """The depth after an instruction that is no branch; None: the stack pointer is loaded."""
         if mnemonic.startswith("push"):
             return depth + WORD
@@ -419,6 +422,8 @@ class Analysis:
         if mnemonic in ("retf", "retfq"):
             # Loads CS and goes on at the next instruction, see vmx/root/descriptors.c.
             return depth - 2 * WORD
+        if mnemonic == "leave" and frame is not None:
+            return frame - WORD
         if mnemonic in ("leave", "enter") or (mnemonic == "xchg" and "rsp" in operands):
             return None
         if not operands.startswith(("rsp", "esp", "sp")) or mnemonic in ("cmp", "test"):
@@ -434,6 +439,13 @@ class Analysis:
         moved = re.match(r"rsp,\[rsp([+-])0x([0-9a-f]+)\]", operands)
         if mnemonic == "lea" and moved:
             return depth + (-1 if moved[1] == "+" else 1) * int(moved[2], 16)
+        if frame is not None and (mnemonic, operands) == ("mov", "rsp,rbp"):
+            return frame
+        in_frame = re.match(r"rsp,\[rbp-0x([0-9a-f]+)\]", operands)
+        if mnemonic == "lea" and in_frame and frame is not None:
+            return frame + int(in_frame[1], 16)
+        if mnemonic == "lea" and operands == "rsp,[r10-0x8]":
+            return 0  # gcc keeps the address of the arguments in R10 where it aligns the stack
         return None
 
 
