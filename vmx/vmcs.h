@@ -22,45 +22,37 @@ enum vmcs_natural { VMCS_FIELDS_NATURAL(VMCS_ENUMERATOR) };
  * accessed a field, a VMREAD or VMWRITE of that field cannot fail, so a call of this function shows
  * a defect. */
 _Noreturn void vmcs_access_failed(uint32_t encoding, bool write);
-/* Jumps to vmcs_access_failed() if the access failed. The call is hidden from the compiler. If the
- * compiler saw the call, each function that reads a field would set up a frame, to align the stack.
- * The encoding is still in its register, because a VMREAD that fails writes no register. */
-#define OR_VMCS_ACCESS_FAILED(encoding, write)                                                     \
-    "\n\tjbe 1f\n"                                                                                 \
-    "\t.pushsection .text.unlikely, \"ax\", @progbits\n"                                           \
-    "1:\tmov %k[" #encoding "], %%edi\n"                                                           \
-    "\tmov $" #write ", %%esi\n"                                                                   \
-    "\tand $-16, %%rsp\n"                                                                          \
-    "\tcall vmcs_access_failed\n"                                                                  \
-    "\t.popsection"
 
 static inline uint64_t vmcs_read_raw(uint32_t encoding)
 {
     uint64_t value;
-    __asm__ volatile("vmread %[encoding], %[value]" OR_VMCS_ACCESS_FAILED(encoding, 0)
-                     : [value] "=r"(value)
-                     : [encoding] "r"((uint64_t)encoding)
-                     : "cc");
+
+    __asm__ volatile goto("vmread %[encoding], %[value]\n\tjbe %l[failed]"
+                          : [value] "=r"(value)
+                          : [encoding] "r"((uint64_t)encoding)
+                          : "cc"
+                          : failed);
     return value;
+failed:
+    vmcs_access_failed(encoding, false);
 }
 
 static inline void vmcs_write_raw(uint32_t encoding, uint64_t value)
 {
-    __asm__ volatile("vmwrite %[value], %[encoding]" OR_VMCS_ACCESS_FAILED(encoding, 1)
-                     :
-                     : [encoding] "r"((uint64_t)encoding), [value] "r"(value)
-                     : "cc", "memory");
+    __asm__ volatile goto("vmwrite %[value], %[encoding]\n\tjbe %l[failed]"
+                          :
+                          : [encoding] "r"((uint64_t)encoding), [value] "r"(value)
+                          : "cc", "memory"
+                          : failed);
+    return;
+failed:
+    vmcs_access_failed(encoding, true);
 }
 
 #define VMCS_ACCESSORS(suffix, type)                                                               \
     static inline type vmcs_read_##suffix(enum vmcs_##suffix field)                                \
     {                                                                                              \
-        uint64_t value = vmcs_read_raw(field);                                                     \
-                                                                                                   \
-        /* VMREAD clears the bits above the field ("VMREAD"), so the cast loses nothing. */        \
-        if (value != (type)value)                                                                  \
-            __builtin_unreachable();                                                               \
-        return (type)value;                                                                        \
+        return (type)vmcs_read_raw(field);                                                         \
     }                                                                                              \
     static inline void vmcs_write_##suffix(enum vmcs_##suffix field, type value)                   \
     {                                                                                              \
