@@ -16,6 +16,7 @@ struct cpu *model_cpu(void);
 uint8_t model_in(uint16_t port);
 void model_out(uint16_t port, uint8_t value);
 
+#define vmcs_read_raw(field) model_vmread(field)
 #define vmcs_read_32(field) ((uint32_t)model_vmread(field))
 #define vmcs_write_32(field, value) model_vmwrite(field, value)
 #define vmcs_read_natural(field) model_vmread(field)

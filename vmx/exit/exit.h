@@ -23,29 +23,24 @@ exit_function exit_unexpected;
 
 /* Copies the table of handlers to struct cpu and fills its gaps with exit_unexpected(). */
 void exit_setup(struct cpu *cpu);
-/* Returns the index of this exit's reason in struct cpu's tables. Reasons past the tables get the
- * last index. */
-static inline uint64_t exit_reason(void)
-{
-    uint64_t reason = vmcs_read_32(VMCS_EXIT_REASON);
-
-    if (__builtin_expect(reason >= EXIT_REASON_COUNT, 0)) {
-        reason = EXIT_REASON_COUNT;
-        __asm__("" : "+r"(reason)); /* makes gcc emit a jump, not a conditional move */
-    }
-    return reason;
-}
 /* entry.asm calls vmx_exit() after every exit, on this processor's root stack. vmx_exit() does the
  * NMI bookkeeping, counts the exit, and calls the handler. The call of the handler comes last, so
  * the compiler makes this call a jump. */
 void vmx_exit(struct cpu *cpu);
-/* The last part of vmx_exit(). */
+static inline void count_and_call(struct cpu *cpu, uint64_t index)
+{
+    cpu->exits[index]++;
+    cpu->handlers[index](cpu);
+}
+/* The last part of vmx_exit(). The last index of the tables is for all reasons past them. */
 static inline void count_and_handle(struct cpu *cpu)
 {
-    uint64_t reason = exit_reason();
+    uint64_t reason = vmcs_read_raw(VMCS_EXIT_REASON); /* an index: 64 bits wide */
 
-    cpu->exits[reason]++;
-    cpu->handlers[reason](cpu);
+    if (reason < EXIT_REASON_COUNT)
+        count_and_call(cpu, reason);
+    else
+        count_and_call(cpu, EXIT_REASON_COUNT);
 }
 /* The part of vmx_exit() that runs only if nmi_has_exit_work() has found NMI work. */
 void handle_nmi_work(struct cpu *cpu);

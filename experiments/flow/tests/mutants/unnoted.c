@@ -15,8 +15,9 @@ static void unnoted(struct cpu *cpu)
 {
     struct trace_record *record = trace_of(cpu)->record;
     struct trace_record before = *record;
+    uint32_t reason = vmcs_read_32(VMCS_EXIT_REASON);
 
-    rows[exit_reason()](cpu);
+    rows[reason < EXIT_REASON_COUNT ? reason : EXIT_REASON_COUNT](cpu);
     record->reason = before.reason;
     record->flags = before.flags;
     record->detail = before.detail;
