@@ -26,11 +26,10 @@ PAGE, PICTURES = os.path.join(TOP, "docs", "results.md"), os.path.join(TOP, "doc
 HEAD = """<!-- SPDX-License-Identifier: BSD-2-Clause -->
 # Results
 
-This page shows the results of each machine in [results/](../results/README.md). Each machine has
-three pictures here, then links to pages, one for each part of the results. On those pages, a click
-opens each table. `make report` makes all pages and pictures from the files in
-[results/](../results/README.md), in seconds and without a boot. `make bench` writes a file of
-results.
+This page shows the results of each machine in [results/](../results/README.md): three pictures, and
+links to one page for each part of the results. On these pages, click the title of a table to open
+the table. `make report` makes all pages and pictures from the files in
+[results/](../results/README.md), in seconds and without a boot. `make bench` writes such a file.
 
 """
 LICENSE = "<!-- SPDX-License-Identifier: BSD-2-Clause -->\n"
