@@ -46,8 +46,8 @@
            "table's rate, else com1.")                                                             \
     OPTION(wait, NUMBER, wait_s, WAIT_DEFAULT_S, "seconds from 0 to 3600",                         \
            VALUES(NAME(NULL, WAIT_MAX_S)),                                                         \
-           "How many seconds a refusal stays on the screen before firmware or the boot menu "      \
-           "continues. A key ends the wait. With fault=reset, the report of a fault stays as "     \
+           "If PMUvisor refuses to start, the reason stays on the screen for this number of "      \
+           "seconds, or until a key is pressed. With fault=reset, a fault's report stays as "      \
            "long. Without a screen, a refusal does not wait.")                                     \
     OPTION(fault, CHOICE, fault_reset, false, "halt or reset",                                     \
            VALUES(NAME("halt", false), NAME("reset", true)),                                       \
@@ -73,10 +73,10 @@
            "and this also costs time.")                                                            \
     OPTION(tick, NUMBER, tick_ms, TICK_DEFAULT_MS, "milliseconds from 0 (no tick) to 10000",       \
            VALUES(NAME(NULL, TICK_MAX_MS)),                                                        \
-           "Forces an exit after this number of milliseconds without an exit. The tick bounds "    \
-           "the delay until PMUvisor finds a host NMI that the guest took. 0: no tick, as in "     \
-           "every measurement. With a tick, MONITOR and MWAIT are hidden. If reads of I/O ports "  \
-           "also reach deep C-states, a line of the log says that the tick has no bound there.")   \
+           "If the guest runs for this number of milliseconds without an exit, PMUvisor forces "   \
+           "an exit, and finds any host NMI that the guest took. 0: no tick, as in every "         \
+           "measurement. A tick hides MONITOR and MWAIT. If reads of I/O ports also enter deep "   \
+           "C-states, which stop the tick, the log says that the delay has no bound.")             \
     OPTION(processors, NUMBER, processors, 0, "a number up to 512, 0 for all",                     \
            VALUES(NAME(NULL, PROCESSORS_MAX)),                                                     \
            "The maximum number of processors that the guest has. The guest gets the first "        \

@@ -17,13 +17,13 @@
            "MONITOR and MWAIT are hidden. off costs nothing.")                                     \
     OPTION(trace_port, PORT, port_options.first, PORTS_NONE, "none or an I/O port such as 0x1f0",  \
            VALUES(NAME("none", PORTS_NONE)),                                                       \
-           "With trace=: the first I/O port of a device. Accesses to the device's ports then "     \
-           "also exit, and PMUvisor records them. A string instruction opens its port to the "     \
-           "guest again.")                                                                         \
+           "With trace=: a device's first I/O port. PMUvisor then traps and records accesses to "  \
+           "the device's ports. After a string instruction (INS, OUTS), it no longer traps that "  \
+           "port.")                                                                                \
     OPTION(trace_ports, NUMBER, port_options.count, PORTS_DEFAULT, "how many ports, from 0 to 64", \
            VALUES(NAME(NULL, PORTS_MAX)), "The number of ports, from trace_port= on.")             \
     OPTION(trace_dump, NUMBER, dump_records, 0, "records from 0 to 65536",                         \
            VALUES(NAME(NULL, DUMP_MAX)),                                                           \
-           "With trace=: if the guest switches the machine off, PMUvisor prints this number of "   \
-           "the last records of each ring with the log, by console=serial for another machine. "   \
-           "1000 records take 7 seconds on the serial line.")
+           "With trace=: when the guest powers off, PMUvisor prints this number of the last "      \
+           "records of each ring with the log. Another machine can read them from the serial "     \
+           "line, where 1000 records take 7 seconds.")

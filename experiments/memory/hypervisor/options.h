@@ -12,11 +12,11 @@
            VALUES(NAME("off", MEMTRACE_OFF), NAME("writes", MEMTRACE_WRITES),                      \
                   NAME("reads", MEMTRACE_READS), NAME("all", MEMTRACE_ALL),                        \
                   NAME("devices", MEMTRACE_DEVICES), NAME("pages", MEMTRACE_PAGES)),               \
-           "Which memory accesses the guest may ask PMUvisor to record. Each record needs an EPT " \
-           "violation and a single step. reads and all take 2 MiB for each GiB of memory, at "     \
-           "most 512 MiB. devices: only accesses to the registers and memory of devices. pages: "  \
-           "which pages are written, from the processor's own log. Not with trace=. off costs "    \
-           "nothing.")                                                                             \
+           "The memory accesses that PMUvisor records if the guest asks. Each record needs an "    \
+           "EPT violation and a single step. reads and all take 2 MiB for each GiB of memory, "    \
+           "at most 512 MiB. devices: only accesses to devices' registers and memory. pages: "     \
+           "only which pages are written, from the processor's own log. Not with trace=. off "     \
+           "costs nothing.")                                                                       \
     OPTION(memtrace_step, CHOICE, memory_options.exits, false, "blocked or exits",                 \
            VALUES(NAME("blocked", false), NAME("exits", true)),                                    \
            "What keeps an interrupt or NMI from arriving before the single-stepped instruction. "  \
