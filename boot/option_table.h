@@ -47,8 +47,8 @@
     OPTION(wait, NUMBER, wait_s, WAIT_DEFAULT_S, "seconds from 0 to 3600",                         \
            VALUES(NAME(NULL, WAIT_MAX_S)),                                                         \
            "If PMUvisor refuses to start, the reason stays on the screen for this number of "      \
-           "seconds, or until a key is pressed. With fault=reset, a fault's report stays as "      \
-           "long. Without a screen, a refusal does not wait.")                                     \
+           "seconds, or until a key is pressed. With fault=reset, a fault's report stays for "     \
+           "the same number of seconds. Without a screen, a refusal does not wait.")               \
     OPTION(fault, CHOICE, fault_reset, false, "halt or reset",                                     \
            VALUES(NAME("halt", false), NAME("reset", true)),                                       \
            "What PMUvisor does after the report of a fault in root mode. reset: a countdown, "     \
@@ -75,8 +75,9 @@
            VALUES(NAME(NULL, TICK_MAX_MS)),                                                        \
            "If the guest runs for this number of milliseconds without an exit, PMUvisor forces "   \
            "an exit, and finds any host NMI that the guest took. 0: no tick, as in every "         \
-           "measurement. A tick hides MONITOR and MWAIT. If reads of I/O ports also enter deep "   \
-           "C-states, which stop the tick, the log says that the delay has no bound.")             \
+           "measurement. A tick hides MONITOR and MWAIT, because deep C-states stop the tick. On " \
+           "some machines, a read of an I/O port can enter a deep C-state, too. There, the log "   \
+           "says that the time until an exit has no bound.")                                       \
     OPTION(processors, NUMBER, processors, 0, "a number up to 512, 0 for all",                     \
            VALUES(NAME(NULL, PROCESSORS_MAX)),                                                     \
            "The maximum number of processors that the guest has. The guest gets the first "        \
@@ -100,8 +101,8 @@
     OPTION(mitigations, CHOICE, mitigations_off, false, "auto or off",                             \
            VALUES(NAME("auto", false), NAME("off", true)),                                         \
            "auto: at exits and entries, PMUvisor applies the mitigations of speculative "          \
-           "execution that root mode needs according to this processor. off: no mitigations, as "  \
-           "in every measurement.")                                                                \
+           "execution that root mode needs on this processor. off: no mitigations, as in every "   \
+           "measurement.")                                                                         \
     OPTION(bookkeeping, STEPS, bookkeeping, BOOKKEEPING_ALL,                                       \
            "all, none, or some of lost,skid,unblock,mask",                                         \
            VALUES(NAME("lost", BOOKKEEPING_LOST), NAME("skid", BOOKKEEPING_SKID),                  \
