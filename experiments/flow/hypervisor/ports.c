@@ -13,7 +13,9 @@
 #include "vmx/exit/exit.h"
 #include "vmx/exit/report.h"
 
-static uint64_t own; /* bit n: port trace_port= + n is traced; the same on all processors */
+/* If bit n is set, the port with the number port_options.first + n is traced. The value is the same
+ * on all processors. */
+static uint64_t own;
 
 static uint8_t *bitmap_byte(struct cpu *cpu, unsigned port)
 {

@@ -26,9 +26,9 @@ struct ept_copy {
 };
 /* Returns the copy's root, or 0 if the pages run out. */
 uint64_t ept_copy(uint64_t root, struct ept_copy *c);
-/* Maps the memory at each physical address A below EPT_COPY_HOST_LIMIT at the address
- * EPT_COPY_HOST_LIMIT + A, in the host tables at `host_root`. The limit is half of the canonical
- * addresses that start at 0. Returns false if the pages run out. */
+/* Maps the memory below physical address EPT_COPY_HOST_LIMIT in the host tables at `host_root`. The
+ * linear address of a byte is its physical address plus EPT_COPY_HOST_LIMIT. The limit is half of
+ * the canonical addresses that start at 0. Returns false if the pages run out. */
 #define EPT_COPY_HOST_LIMIT (1ULL << 46)
 bool ept_copy_to_host(uint64_t root, struct ept_copy *c, uint64_t host_root);
 /* Returns the number of tables that a map has. */

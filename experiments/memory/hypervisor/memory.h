@@ -44,7 +44,7 @@ struct cpu_memory {
     uint64_t half_open;  /* EPT pointer of the map that denies only writes */
     uint64_t open;       /* EPT pointer of the guest's own map, which denies nothing */
     uint32_t primary;    /* primary processor-based controls outside a step */
-    uint32_t stepping;   /* the same controls during a step of the fast path */
+    uint32_t stepping;   /* primary processor-based controls in a step of the fast path */
     uint32_t exceptions; /* exception bitmap outside a step, the same as without a trace */
     uint32_t step_exceptions; /* exception bitmap during a step */
     uint32_t mode;            /* current MEMTRACE_* */

@@ -2,8 +2,8 @@
  *
  * memtrace=devices: records accesses to everything in the guest's map that is not memory. This is
  * device registers and device memory. Root mode never touches a device, because a read may have a
- * side effect. So a record has no value. Steps for reads and steps for writes both run under the
- * open map. Under this map, an instruction accesses the device once. Each iteration of a REP is
+ * side effect. So a record contains no value. Steps for reads and steps for writes both run under
+ * the open map. Under this map, an instruction accesses the device once. Each iteration of a REP is
  * stepped. An access that the guest's own map denies stays denied.
  */
 #include "experiments/memory/hypervisor/memory_record.h"

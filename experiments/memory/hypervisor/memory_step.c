@@ -170,7 +170,7 @@ static void block_events(struct cpu *cpu, uint64_t qualification)
     if (memory_of(cpu)->by_exits) {
         memory_keep_nmi_blocked(cpu, qualification);
         /* If the guest single-steps while STI or MOV SS blocks, the entry fails unless the step is
-         * among the pending debug exceptions. The exit may not have saved it there. */
+         * among the pending debug exceptions. The exit may not have saved the step there. */
         if (cpu->blocking & BLOCKING_BY_STI_OR_MOV_SS)
             pend_step_in_shadow();
         set_event_exiting(cpu, true);

@@ -4,20 +4,21 @@
  * anything yet, so the instruction is not stepped. Root mode sets the accessed or dirty bit, as the
  * processor was about to do. The walk then starts again and finds the bit set.
  *
- * Nothing tells whether the walk wants the accessed bit (A) or the dirty bit (D). If A is clear,
- * root mode sets A. If A is set, root mode leaves the entry alone once, because another processor
- * may just have set A. If the walk returns to the same entry, the walk wants D. If a walk reads a
- * page that denies reads, the closed map allows reads of this page for good. A record says so,
- * because after that no read of the page is seen. SDM Vol. 3, "Accessed and Dirty Flags"; "Exit
- * Qualification for EPT Violations".
+ * Nothing tells whether the walk wants to set the accessed bit or the dirty bit. If the accessed
+ * bit is clear, root mode sets the accessed bit. If the accessed bit is set, root mode leaves the
+ * entry alone once, because another processor may just have set the bit. If the walk returns to the
+ * same entry, the walk wants to set the dirty bit. If a walk reads a page that denies reads, the
+ * closed map allows reads of this page for good. A record says so, because after that no read of
+ * the page is seen. SDM Vol. 3, "Accessed and Dirty Flags"; "Exit Qualification for EPT
+ * Violations".
  */
 #include "experiments/memory/hypervisor/memory_record.h"
 
 #include "mm/paging.h"
 
-/* Returns whether this processor's previous call was for the same entry and came just before this
- * call. A was already set at the previous call. One EPT violation may lie between the two calls:
- * the instruction's own read is repeated together with the walk, and may cause a violation. */
+/* Returns whether this processor's previous call was for the same entry, with at most one other EPT
+ * violation in between. (The guest repeats the whole instruction, so the instruction's own read may
+ * cause that violation.) Call this function only if the entry's accessed bit is set. */
 static bool is_repeated_walk(struct cpu *cpu, uint64_t address)
 {
     struct cpu_memory *m = memory_of(cpu);
@@ -29,8 +30,9 @@ static bool is_repeated_walk(struct cpu *cpu, uint64_t address)
     return back;
 }
 
-/* Returns whether the walk may want D. D exists only in the entry that maps the page, and is set
- * only if the page may be written. SDM Vol. 3, "Determination of Access Rights". */
+/* Returns whether the walk may want to set the dirty bit. Only the entry that maps the page has a
+ * dirty bit, and a walk sets this bit only if the page may be written. SDM Vol. 3, "Determination
+ * of Access Rights". */
 static bool may_be_dirty(uint64_t entry, enum memory_entry place)
 {
     return !(entry & PTE_D) && place == ENTRY_LAST &&

@@ -140,5 +140,5 @@ struct trace_memory {
     uint64_t xstate : 48;
     uint64_t reason2 : 8; /* TRACE_REASON_MORE */
     uint64_t index2 : 8;  /* 2 */
-    uint64_t value1;      /* the 8 bytes after those in value0 */
+    uint64_t value1;      /* the 8 bytes that follow the bytes in value0 */
 };
