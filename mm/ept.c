@@ -148,10 +148,10 @@ uint64_t ept_build(const struct ept_request *q)
     return (uint64_t)(uintptr_t)root;
 }
 
-/* Counts the tables of a map without hidden ranges, and adds the most tables that the ends of the
- * hidden ranges and of the readable range can need. An end needs more tables only if it lies inside
- * a large page. Reads hidden_count, but not the hidden ranges themselves: the pool is one of them,
- * and the caller asks for the pool's size before it places the pool. */
+/* Counts the tables of a map without hidden ranges. Then adds the largest number of tables that the
+ * ends of the hidden ranges and of the readable range can need. An end needs more tables only if it
+ * lies inside a large page. Reads hidden_count, but not the hidden ranges themselves: the pool is a
+ * hidden range, and the caller asks for the pool's size before it places the pool. */
 uint64_t ept_pages_needed(const struct ept_request *q)
 {
     struct walk w = {.q = q, .reach = ept_get_address_limit(q), .count_only = true};

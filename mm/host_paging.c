@@ -9,8 +9,8 @@
 #include "mm/mm.h"
 #include "mm/paging.h"
 
-/* A and D are set beforehand, so that the processor never writes to the tables. Upper levels allow
- * every access, so the leaf alone decides. */
+/* Accessed bits, and dirty bits of writable pages, are set here, so that the processor never
+ * writes to the tables. Upper levels allow every access, so the leaf alone decides. */
 #define TABLE_FLAGS (PTE_P | PTE_RW | PTE_A)
 
 /* PCD and PWT together select PAT entry 3, which is UC after reset and in every firmware and OS

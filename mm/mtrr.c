@@ -24,8 +24,8 @@ _Static_assert(LENGTH_OF(fixed_msr) == sizeof(((struct mtrr_state *)0)->fixed) /
 /* The groups of fixed ranges, highest address first. */
 static const struct fixed_group {
     uint64_t start; /* address of the group's first range */
-    uint64_t unit;  /* size of each of its ranges in bytes */
-    unsigned first; /* index of its first register in fixed_msr[] */
+    uint64_t unit;  /* size of each range of the group in bytes */
+    unsigned first; /* index of the group's first register in fixed_msr[] */
 } fixed_groups[] = {{0xc0000, 0x1000, 3}, {0x80000, 0x4000, 1}, {0, 0x10000, 0}};
 
 void mtrr_read(struct mtrr_state *m)
@@ -97,8 +97,10 @@ static bool get_variable_type(const struct mtrr_state *m, uint64_t base, uint64_
 {
     enum memory_type all = decode_memory_type(m->default_type & MTRR_TYPE); /* if no pair matches */
     bool any_matches_all = false, matters = false;
-    uint64_t undecided = 0; /* bits of `free` in the masks of pairs that match some addresses */
-    uint32_t some = 0;      /* types of those pairs, as bits */
+    /* `undecided` and `some` describe the pairs that match only some addresses of the set:
+     * the bits of `free` that decide whether an address matches, and a bit for each pair's type. */
+    uint64_t undecided = 0;
+    uint32_t some = 0;
 
     for (uint32_t i = 0; i < m->variable_count; i++) {
         uint64_t mask = m->variable[i].mask & address_mask(m) & MTRR_ADDRESS;

@@ -9,10 +9,12 @@
 #include "mm/dmar.h"
 #include "mm/mm.h"
 
-/* Tells whether the guest can do without interrupt remapping, which needs DMAR. */
+/* Tells whether the guest can do without interrupt remapping, which needs DMAR. A guest that finds
+ * x2APIC mode on and no DMAR turns the mode off. But if firmware has turned interrupt remapping on,
+ * vtd_find_units() treats X2APIC_ON as X2APIC_FORCED. */
 enum x2apic_use {
     X2APIC_OFF,
-    X2APIC_ON,    /* on; without DMAR the guest turns it off, unless interrupts are remapped now */
+    X2APIC_ON,    /* x2APIC mode is on, but can be turned off */
     X2APIC_FORCED /* x2APIC mode is locked on, or some APIC IDs need this mode */
 };
 
