@@ -99,7 +99,7 @@ enum nmi_return nmi_root(const struct nmi_frame *interrupted)
     nmi->root++;
     unsigned claimed = nmi_claim(cpu, FOUND_IN_ROOT, interrupted->rip, true);
     /* During host work the host uses the PMU, so the PMU's state says nothing about the guest. And
-     * no forwarded NMI waits, because nmi_hold() has let it arrive. */
+     * no forwarded NMI still waits, because nmi_hold() has let all forwarded NMIs arrive. */
     if (claimed != 0 && (cpu->pmu.host_work != NULL || !nmi_may_include_guest_nmi(cpu)))
         return back;
     /* Before the guest's first instruction, and while the guest waits for a SIPI, the NMI cannot be

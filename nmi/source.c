@@ -6,9 +6,9 @@
  * A request from another processor uses two notes. The sender sets "asked" before it sends the NMI.
  * Whoever takes the request's NMI answers the request. The note "sending" stays set until the ICR
  * has sent the NMI. If "asked" is set, "sending" is not, and NMIs are unblocked in root mode, then
- * the request's NMI has come and the guest took it. Without "sending", the check after an exit
- * could answer a request whose NMI is still on its way. That NMI would then reach the guest, where
- * nobody claims it.
+ * the request's NMI has come and the guest took it. If the note "sending" did not exist, the check
+ * after an exit could answer a request whose NMI is still on its way. That NMI would then reach the
+ * guest, where nobody claims it.
  */
 #include "nmi/nmi.h"
 
