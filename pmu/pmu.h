@@ -22,7 +22,7 @@ const char *pmu_switch_name(enum global_ctrl_switch how);
 
 #define PMU_FIXED_MAX 16    /* fixed counters with indices below 0x1900 */
 #define PMU_VERSION_NAMES 6 /* the first version with the indices from 0x1900 on */
-#define PMU_CONTEXT_MAX 511 /* more than the table's registers, with 32 counters of each kind */
+#define PMU_CONTEXT_MAX 511 /* room for all registers of the table if all 64 counters exist */
 
 /* The facts that CPUID.0AH, CPUID.23H and IA32_PERF_CAPABILITIES report. `capabilities` is 0 if the
  * processor has no such register. */

@@ -14,7 +14,7 @@
 #define LEAF_23H_COUNTERS BIT(1) /* in EAX of subleaf 0: subleaf 1 exists */
 
 enum counters {
-    ALL,     /* one user's state, whatever counters exist */
+    ALL,     /* every register of the row, whatever counters this processor has */
     GENERAL, /* `step` registers for each general counter that this processor has */
     FIXED,   /* `step` registers for each fixed counter that this processor has */
     NONE,    /* not part of a user's state, or switched by other code */
@@ -30,7 +30,7 @@ enum names {
 /* The purpose of a row. The table is in the order of these purposes. */
 enum purpose {
     COUNT,       /* registers that count, and registers that must be off while others count */
-    SAMPLE,      /* only precise sampling needs them */
+    SAMPLE,      /* registers that only precise sampling needs */
     RECORD,      /* branch records: they belong to debugging, so they exist without a PMU, too */
     RECORD_ARCH, /* architectural branch records; exit only if the guest may have them */
     TRACE        /* Intel PT; vmx/exit/msr.c makes its accesses exit */
