@@ -56,7 +56,8 @@ void vmx_capability_read(struct vmx_capability *c)
         if (vmx_allows_control(c, SET_SECONDARY, SECONDARY_ENABLE_EPT | SECONDARY_ENABLE_VPID))
             c->ept_vpid = rdmsr(IA32_VMX_EPT_VPID_CAP);
     }
-    /* PMUvisor uses only one tertiary control. If the processor lacks it, leave all of them off. */
+    /* PMUvisor uses only one tertiary control. If the processor lacks this control, leave all
+     * tertiary controls off. */
     if (vmx_allows_control(c, SET_PRIMARY, PRIMARY_TERTIARY_CONTROLS) &&
         !(rdmsr(IA32_VMX_PROCBASED_CTLS3) & TERTIARY_PEBS_GUEST_PHYSICAL))
         c->allowed[SET_PRIMARY] &= ~((uint64_t)PRIMARY_TERTIARY_CONTROLS << 32);

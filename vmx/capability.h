@@ -30,7 +30,8 @@ struct vmx_controls {
 
 /* Returns whether `bit` of `set` may be 1. */
 bool vmx_allows_control(const struct vmx_capability *c, enum control_set set, uint32_t bit);
-/* Returns the same for a control that PMUvisor needs. False: *r says that `name` is missing. */
+/* Returns whether `bit` of `set`, a control that PMUvisor needs, may be 1. False: *r says that the
+ * control `name` is missing. */
 bool vmx_require_control(const struct vmx_capability *c, enum control_set set, uint32_t bit,
                          const char *name, struct refusal *r);
 

@@ -80,7 +80,7 @@ struct cpu_pmu {
     bool can_run_host_work;          /* the processor has every register that host work writes */
     struct host_work *host_work;     /* not NULL while the host uses the PMU */
     unsigned trapped; /* the number of leading rows of pmu/pmu_registers.c that exit */
-    const struct branch_records *records; /* NULL: none that PMUvisor knows */
+    const struct branch_records *records; /* NULL: PMUvisor knows no records here */
     bool pebs_switched; /* PEBS is not isolated, so MSR lists switch it: see pmu/pebs.c */
     /* The MSR lists. The VMCS points only to the entries that this processor needs. */
     struct msr_entry guest_list[PMU_LIST]; /* stored at exits and loaded at entries */
@@ -166,7 +166,7 @@ struct cpuid_filter {
 #define CPUID_SUBLEAVES 3 /* 0, 1, and all others */
 struct cpu_cpuid {
     uint32_t highest;        /* the highest basic leaf that has a place in `filters` */
-    uint32_t extended;       /* offset of the highest extended leaf from 80000000H */
+    uint32_t extended;       /* the highest extended leaf, minus 80000000H */
     uint32_t hypervisor_bit; /* CPUID_1_ECX_HYPERVISOR, or 0 with hypervisor_bit=off */
     struct cpuid_filter filters[CPUID_LEAVES][CPUID_SUBLEAVES];
 };
@@ -178,8 +178,8 @@ struct cpu {
     struct cpu *self;        /* GS:0 */
     uint64_t gpr[GPR_COUNT]; /* the guest's registers while in root mode; RSP is in the VMCS */
 
-    exit_handler handlers[EXIT_REASON_COUNT + 1]; /* the last one is for reasons past the table */
-    uint64_t exits[EXIT_REASON_COUNT + 1];        /* counts of exits, with the same index */
+    exit_handler handlers[EXIT_REASON_COUNT + 1]; /* the last row is for reasons past the table */
+    uint64_t exits[EXIT_REASON_COUNT + 1];        /* counts of exits, indexed like `handlers` */
     uint64_t exit_cycles[EXIT_REASON_COUNT];      /* only with stats=cycles */
     uint64_t refused; /* attempts of the guest that were refused, see may_log_refusal() */
 

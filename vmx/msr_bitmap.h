@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define MSR_BITMAP_RANGE 0x2000u /* indices in each of the two ranges; the low one begins at 0 */
+#define MSR_BITMAP_RANGE 0x2000u     /* indices in each of two ranges; the low range begins at 0 */
 #define MSR_PAST_BITMAP_LAST 0x3fffu /* MSRs up to here may exist; URDMSR's bitmap ends here */
 
 /* Makes reads, writes, or both exit for the MSRs first..last (inclusive). Skips indices outside the

@@ -32,7 +32,7 @@ static inline void count_and_call(struct cpu *cpu, uint64_t index)
     cpu->exits[index]++;
     cpu->handlers[index](cpu);
 }
-/* The last part of vmx_exit(). The last index of the tables is for all reasons past them. */
+/* The last part of vmx_exit(). The last index is for all reasons past the tables' end. */
 static inline void count_and_handle(struct cpu *cpu)
 {
     uint64_t reason = vmcs_read_raw(VMCS_EXIT_REASON); /* an index: 64 bits wide */

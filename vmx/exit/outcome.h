@@ -55,15 +55,15 @@ bool single_step_due(void);
 void pend_step_in_shadow(void);
 
 /* Makes the guest re-execute the instruction that exited, in the same shadow of STI or MOV SS. Sets
- * RF: an exit that an instruction causes saves RF as 0, and the instruction's breakpoint, which was
- * reported before the exit, would be reported again (SDM Vol. 3, "Saving RIP, RSP, RFLAGS, and
- * SSP", footnote). In a shadow, also makes a due single step pending ("Checks on Guest Non-Register
- * State"). */
+ * RF, so that the instruction's breakpoint is not reported a second time: if an instruction causes
+ * an exit, the exit saves RF as 0 (SDM Vol. 3, "Saving RIP, RSP, RFLAGS, and SSP", footnote). In a
+ * shadow, a single step that is due must be pending ("Checks on Guest Non-Register State"). So this
+ * function also makes the step pending. */
 void reexecute_instruction(void);
 /* After an EPT violation between two instructions, makes the guest execute the next instruction,
  * whose breakpoint has not been reported yet. Such an exit saves RF as 1, so this function clears
- * RF. An exit during the delivery of an event saves the RF of the event's frame, which stays as it
- * is. SDM Vol. 3, "Saving RIP, RSP, RFLAGS, and SSP". */
+ * RF. But if the exit came during the delivery of an event, it saved the RF of the event's frame,
+ * and this function keeps that RF. SDM Vol. 3, "Saving RIP, RSP, RFLAGS, and SSP". */
 void execute_next_instruction(void);
 
 /* Makes the next entry deliver an event that the processor had begun to deliver to the guest.

@@ -11,7 +11,7 @@
 #include "vmx/root/descriptors.h"
 
 #define END_US 1000     /* the longest wait after an INIT or NMI, for a deep C-state or an SMI */
-#define LAST_NMI_US 100 /* by then, a processor that is being started has taken the last NMI */
+#define LAST_NMI_US 100 /* longest time until a starting processor takes the last NMI */
 #define KEYBOARD_COMMAND 0x64
 #define KEYBOARD_PULSE_RESET 0xfe
 #define RESET_WAIT_US 100000

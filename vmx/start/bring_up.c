@@ -13,7 +13,7 @@
 #include "vmx/root/end.h"
 #include "vmx/root/fault.h"
 
-#define ENTRY_US 100     /* by then, a ready processor has executed VMLAUNCH, barring an SMI */
+#define ENTRY_US 100     /* a ready processor executes VMLAUNCH within this time, barring an SMI */
 #define READY_US 1000000 /* longest wait from a processor's first instruction until it is ready */
 
 static const struct start *first_start;

@@ -12,8 +12,8 @@
 #include "console/log.h"
 
 #define INTERVALS_PER_SECOND 100
-#define MEASUREMENTS 5    /* an SMI or an outer hypervisor spoils one, but not the median of five */
-#define STUCK_READS 10000 /* this many equal reads show a stuck timer; one takes at most 1 us */
+#define MEASUREMENTS 5    /* an SMI or an outer hypervisor may spoil one value, not the median */
+#define STUCK_READS 10000 /* this many equal reads, at most 1 us each, show a stuck timer */
 #define READS_MAX 1000000
 
 #define PM_TIMER_HZ 3579545
