@@ -133,8 +133,8 @@ bool apic_start_processor(uint32_t apic_id, uint64_t page, const volatile bool *
         return true;
     if (apic_send(apic_id, start_up) && wait_us(ARRIVAL_US, started))
         return true;
-    /* Send an INIT, because a processor that started even later would run in a page that belongs to
-     * the guest by then. */
+    /* Send an INIT, so that the processor cannot start later: after the guest's start, the page
+     * with the start code belongs to the guest. */
     (void)apic_send(apic_id, ICR_INIT);
     return false;
 }
