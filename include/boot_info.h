@@ -58,7 +58,7 @@ struct guest_processors {
 struct acpi_facts {
     uint64_t rsdp;                    /* physical address; 0: none found */
     uint32_t processors;              /* enabled processors in the MADT; 0 without a MADT */
-    uint32_t apic_id[PROCESSORS_MAX]; /* the APIC IDs of the first PROCESSORS_MAX of them */
+    uint32_t apic_id[PROCESSORS_MAX]; /* IDs of the first PROCESSORS_MAX enabled processors */
     uint16_t pm1a_control;            /* I/O port of PM1a control; 0: none */
     uint16_t pm1b_control;            /* I/O port of PM1b control; 0: none */
     uint16_t pm_timer;                /* I/O port of the PM timer; 0: none */

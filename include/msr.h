@@ -188,7 +188,7 @@
 #define IA32_PL0_SSP 0x6a4
 #define IA32_INTERRUPT_SSP_TABLE_ADDR 0x6a8
 #define MSR_LASTBRANCH_0_TO_IP 0x6c0
-#define LBR_RECORDS 32 /* records in this block and in the others; some processors have fewer */
+#define LBR_RECORDS 32 /* MSRs in each block of FROM, TO or INFO; some processors have fewer */
 #define LBR_ADDRESS BITS(47, 0) /* in FROM and TO; some processors have flags above the address */
 #define IA32_TME_ACTIVATE 0x982
 #define TME_ACTIVATE_KEYID_BITS_SHIFT 32

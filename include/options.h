@@ -52,7 +52,7 @@ struct options {
     bool start;             /* off: save the last run's log and do nothing else */
     uint32_t wait_s;        /* seconds to read a refusal, or a fault that ends in a reset */
     uint32_t tick_ms;       /* 0: no tick */
-    uint32_t processors;    /* start at most this number; 0: all; struct settings has the limit */
+    uint32_t processors;    /* start at most this number; 0: all; see also struct settings */
     bool vtd;               /* VT-d lets devices reach only what the guest's EPT maps */
     char kernel[OPTION_PATH_MAX]; /* relative to the folder of the image unless it starts with a
                                      separator */
@@ -88,8 +88,8 @@ struct option_row {
     const char *key;
     enum option_kind kind;
     uint32_t offset; /* the field's offset in struct options */
-    uint32_t size;   /* the field's size in bytes; choices and numbers: of an integer or a bool */
-    const char *wanted; /* what an error message says is wanted */
+    uint32_t size;   /* the field's size in bytes; a choice or a number is an integer or a bool */
+    const char *wanted; /* the valid values, as an error message names them */
     struct option_choice choices[OPTION_CHOICES_MAX];
     void *field;      /* only in an experiment's row: the field, which is not in struct options */
     uint32_t initial; /* only in an experiment's row: the field's default */
