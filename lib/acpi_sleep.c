@@ -10,8 +10,8 @@
 #define AML_NAME_OP 0x08
 #define AML_PACKAGE_OP 0x12
 #define AML_BYTE_PREFIX 0x0a
-#define AML_PACKAGE_LENGTH_SHIFT 6 /* bits 7:6 of PkgLength's first byte count the others */
-#define LONGEST 14                 /* most bytes from the name to the end of the second value */
+#define AML_PACKAGE_LENGTH_SHIFT 6 /* bits 7:6 of PkgLength's first byte: number of other bytes */
+#define LONGEST 14                 /* largest size in bytes, from the name to the second value */
 
 /* Reads the first two integers of the package. AML encodes a small integer as a prefix and a byte,
  * or as ZeroOp or OneOp, whose opcodes are 0 and 1. */
