@@ -80,7 +80,7 @@ static bool get_file_size(EFI_FILE_HANDLE file, const char *what, const char *pa
 static bool read_all(EFI_FILE_HANDLE file, const char *what, const char *path,
                      const struct range *to, struct refusal *r)
 {
-    uint64_t done = 0, shown = 0; /* `shown`: tenths of the file in the progress line */
+    uint64_t done = 0, shown = 0; /* `shown`: tenths of the file that the progress line shows */
 
     log_printf("%s %s: %lu bytes", what, path, to->size);
     while (done < to->size) {
