@@ -16,7 +16,7 @@
 #define ENTRY_64_OFFSET 0x200        /* offset of startup_64 in the kernel */
 #define LOADER_UNDEFINED 0xff        /* type_of_loader for a loader without a number */
 #define EFI_SIGNATURE_64 0x34364c45u /* "EL64" */
-#define HEADER_END_OFFSET 0x201      /* offset of a byte: the header's length from 0x202 on */
+#define HEADER_END_OFFSET 0x201      /* the byte here is the header's length from 0x202 on */
 #define HEADER_END_BASE 0x202
 
 /* GiB that the first page tables map. guest_kernel and guest_setup lie below this limit. */
