@@ -15,7 +15,7 @@
 struct log_ring {
     char magic[LOG_MAGIC_BYTES]; /* zero: no later start finds this ring */
     uint64_t end;                /* number of bytes logged since the start */
-    uint64_t sum;                /* checksum of `end` and of each text byte with its place */
+    uint64_t sum;                /* checksum of `end` and of the text bytes, weighted by place */
     char text[LOG_SIZE] __attribute__((aligned(CACHE_LINE)));
 };
 
