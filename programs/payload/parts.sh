@@ -20,12 +20,15 @@ add_module() { # add_module ROOT MODULES NAME
 
 # A program out of the folder that fetch.sh printed, with the libraries that it is linked with. They
 # are the folder's own, as is the loader that finds them, so that nothing of this machine comes in.
+# Debian 12 has some programs in /bin, Debian 13 has all in /usr/bin. PATH is the place in ROOT.
 add_program() { # add_program ROOT PACKAGES PATH
-    local root=$1 packages=$2 program=$3 loader library folder
+    local root=$1 packages=$2 program=$3 found loader library folder
     local libraries=$packages/lib/x86_64-linux-gnu:$packages/usr/lib/x86_64-linux-gnu
-    [ -x "$packages/$program" ] || fail "the packages have no $program (fetch.sh --update?)"
+    found=$packages/$program
+    [ -x "$found" ] || found=$packages/usr/$program
+    [ -x "$found" ] || fail "the packages have no $program (fetch.sh --update?)"
     mkdir -p "$root/$(dirname "$program")"
-    cp -L "$packages/$program" "$root/$program"
+    cp -L "$found" "$root/$program"
     for folder in lib64 usr/lib64 lib/x86_64-linux-gnu usr/lib/x86_64-linux-gnu; do
         loader=$packages/$folder/ld-linux-x86-64.so.2
         # Debian 12's /lib64 holds an absolute link, which would lead out of the folder.
@@ -42,7 +45,7 @@ add_program() { # add_program ROOT PACKAGES PATH
             "$packages"/*) cp -L "$library" "$root/lib/x86_64-linux-gnu/" ;;
             *) fail "$program wants $library, which the packages do not have" ;;
         esac
-    done < <("$loader" --inhibit-cache --library-path "$libraries" --list "$packages/$program" |
+    done < <("$loader" --inhibit-cache --library-path "$libraries" --list "$found" |
         sed -n 's/^[^ ]* *=> *\(.*[^ ]\)$/\1/p' | sed 's/^\t*//; s/ (0x[0-9a-f]*)$//' |
         grep -v '/ld-linux-x86-64')
 }
