@@ -23,7 +23,7 @@ import sequences
 import test_fuzz
 from lab import Lab
 from machine import path
-from sequences import LIMIT, Row, guest_limit
+from sequences import LIMIT, Row, guest_limit, start
 from test_containment import ENUMERATED
 
 ROW_COUNT, SMP_COUNT = 320, 40  # sequences of one row
@@ -66,6 +66,8 @@ def try_operations(lab, seed, image):
         filter(None, [f"policy={policy}", config, model and f"model={model}", *x2, pt.strip()])
     )
     name = f"fuzz-{seed}-{crc32(row.encode())}"
+    options = Row(policy, config, model=model or "")
+    begun = start(lab, options)
     one = test_fuzz.boot(lab, f"{name}-native", words, limit=LIMIT, **about)
     two = test_fuzz.boot(
         lab,
@@ -74,7 +76,7 @@ def try_operations(lab, seed, image):
         policy,
         config=config,
         efi=image,
-        limit=guest_limit(one),
+        limit=guest_limit(begun, one, options),
         **about,
     )
     try:

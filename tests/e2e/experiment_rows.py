@@ -7,6 +7,7 @@
 #   beside = OPTION=VALUE,...    drawn as well where the row is this experiment's
 #   hide_mwait = OPTION=VALUE    under this the guest has no MONITOR and MWAIT
 #   steps = OPTION=VALUE ...     under these an access may be stepped
+#   slower = OPTION=VALUE:N ...  under these a run may execute N more instructions for each native one
 #   mutants = NAME ...           of its mutants, those that the fuzzer is to see
 #   [instructions]               for test_instruction.py
 #   options = OPTION=VALUE ...   under these more instructions exit
@@ -37,6 +38,12 @@ class Experiment:
         self.beside = choices(sequences.get("beside", ""))
         self.hide_mwait = sequences.get("hide_mwait", "").split()
         self.steps = sequences.get("steps", "").split()
+        self.slower = [
+            (option, int(times))
+            for option, _, times in (
+                word.rpartition(":") for word in sequences.get("slower", "").split()
+            )
+        ]
         self.mutants = sequences.get("mutants", "").split()
         self.entries = parsed.get("entries", "boots", fallback="").strip().splitlines()
         self.options = parsed.get("instructions", "options", fallback="").split()

@@ -19,7 +19,7 @@ if __name__ == "__main__":
 
 from experiment_rows import EXPERIMENTS, all_of
 from lab import Lab
-from machine import STATUS_POWEROFF, path
+from machine import STATUS_LIMIT, STATUS_POWEROFF, path
 
 STEP = 32  # sequence.c
 EVENTS_SHOWN = 3
@@ -45,10 +45,14 @@ PEBS = "pebs 3\ncpuid 1 0 eax 0x8\n"
 # An option that the hypervisor leaves out.
 REFUSED = re.compile(r"pmuvisor: .*; the guest goes on without.*")
 LIMIT = 30_000  # millions of instructions, natively
-# A guest may take so many times the instructions of the native run, without those of its start
-# (firmware's), and so many millions more: what takes longer hangs. Reads that exit, each a step,
-# take up to 21 times, with shadow stacks.
-SLOWER, FIRMWARE, SETUP_MILLIONS = 24, 700, 500
+# A guest that executes more instructions than guest_limit() allows counts as one that hangs. A guest
+# executes the native instructions, and root mode executes its own. So the limit bounds those of root
+# mode, for each native instruction after the start. At most one instruction in a hundred exits
+# (measured: one in 500 to one in 6,000), and an exit takes at most 1,000 (150 to 550 in the mean).
+# That makes SLOWER. Under some options of an experiment more instructions exit: the experiment's
+# rows.ini says how many instructions of root mode that adds. SETUP_MILLIONS is for what these means
+# leave out: PMUvisor's own start (10), and a short run of the one STEP that exits most (155).
+SLOWER, SETUP_MILLIONS = 10, 500
 
 
 class Row:
@@ -68,6 +72,13 @@ class Row:
             | (USER_CALLS if options.get("user_hypercalls") == "1" else 0)
             | (CET if model in CET_MODELS else 0)
             | (STEPPED if any(word in all_of("steps") for word in config.split()) else 0)
+        )
+
+    def slower(self):
+        """How many instructions of root mode a native one stands for, at most."""
+        return SLOWER + max(
+            (times for option, times in all_of("slower") if option in self.config.split()),
+            default=0,
         )
 
     def __str__(self):
@@ -172,8 +183,9 @@ def shown(run):
 class Difference:
     """A sequence that gives something else under a row than natively."""
 
-    def __init__(self, seed, number, row, efi, lines=()):
+    def __init__(self, seed, number, row, efi, lines=(), ended=()):
         self.seed, self.number, self.row, self.efi = seed, number, row, efi
+        self.ended = list(ended)  # limit_lines() of the run that found it
         self.kept = ALL
         self.hangs = False
         self.lines = list(lines)  # it is known why
@@ -187,6 +199,7 @@ class Difference:
         """For each of these `keeps` whether the sequence still differs; the first one's lines."""
         words = [self.word(kept, first) for kept in keeps]
         name = f"{self.seed}-{self.number}-{crc32(repr((str(self.row), self.efi, words)).encode())}"
+        begun = start(lab, self.row)
         one = boot(lab, f"sequence-native-{name}", self.row, words, True, limit=LIMIT)
         two = boot(
             lab,
@@ -195,7 +208,7 @@ class Difference:
             words,
             False,
             efi=self.efi,
-            limit=guest_limit(one),
+            limit=guest_limit(begun, one, self.row),
         )
         ours, theirs = shown(one), shown(two)
         per_word = len(ours) // len(keeps)
@@ -218,7 +231,7 @@ class Difference:
             if self.look(lab, [ALL], first)[0]:
                 break
         else:
-            self.lines = ["not seen again"]
+            self.lines = ["not seen again", *self.ended]
             return
         if first != self.number or self.hangs or self.row.smp:
             return
@@ -251,15 +264,40 @@ class Difference:
         )
 
 
-def guest_limit(native):
-    took = native.ledger["ticks"] // 1_000_000
-    return took + max(took - FIRMWARE, 0) * SLOWER + SETUP_MILLIONS
+def start(lab, row):
+    """A native boot without a sequence: firmware, boot loader and the test kernel's own start, which
+    are not the same on each Debian."""
+    alike = Row("native", "", smp=row.smp, model=row.model)
+    name = "-".join(filter(None, [row.kind, "start", row.model]))
+    return boot(lab, name, alike, [f"{row.kind}:0:0:0"], True, limit=LIMIT)
+
+
+def guest_limit(begun, native, row):
+    """The limit of a guest's run, in millions of instructions. `native`: the same run natively;
+    `begun`: what start() gives."""
+    begun.expect_status(STATUS_POWEROFF)
+    whole = native.ledger["ticks"]
+    own = max(whole - begun.ledger["ticks"], 0)
+    return (whole + own * row.slower()) // 1_000_000 + SETUP_MILLIONS
+
+
+def limit_lines(guest):
+    """Says so if its limit ended the run."""
+    if guest.status != STATUS_LIMIT:
+        return []
+    millions = guest.ledger["ticks"] // 1_000_000
+    return [f"the guest reached its limit of {millions} million instructions"]
 
 
 def difference_lines(ours, there, run):
     """What was run, and the first events that are not the same."""
     if there is None:
-        return [ours[0], "there: nothing", f"the guest's last line: {run.last_line()}"]
+        return [
+            ours[0],
+            "there: nothing",
+            f"the guest's last line: {run.last_line()}",
+            *limit_lines(run),
+        ]
     lines, differing = [ours[0]], 0
     for n in range(max(len(ours[1]), len(there))):
         here = ours[1][n] if n < len(ours[1]) else "none"
@@ -286,7 +324,7 @@ def native(lab, seed, count, row):
 
 def find(lab, seed, count, row, efi=None, tag=""):
     """The first Difference of so many sequences; None: all are the same."""
-    one = native(lab, seed, count, row)
+    begun, one = start(lab, row), native(lab, seed, count, row)
     name = f"{row.kind}-guest-{seed}-{count}-{crc32(str(row).encode())}{tag}"
     two = boot(
         lab,
@@ -295,7 +333,7 @@ def find(lab, seed, count, row, efi=None, tag=""):
         [f"{row.kind}:{seed}:0:{count}:{row.variant}"],
         False,
         efi=efi,
-        limit=guest_limit(one),
+        limit=guest_limit(begun, one, row),
     )
     refused = REFUSED.search(two.console)
     if refused:
@@ -305,14 +343,16 @@ def find(lab, seed, count, row, efi=None, tag=""):
     if end is None:
         return None
     if row.smp:
-        return Difference(seed, end - 1, row, efi)
+        return Difference(seed, end - 1, row, efi, ended=limit_lines(two))
     first = (end - 1) // STEP * STEP
+    ended = limit_lines(two)
     words = [f"sequence:each:{seed}:{first}:{end - first}:{row.variant}"]
     one = boot(lab, f"{one.name}-{end}", row, words, True, limit=LIMIT)
-    two = boot(lab, f"{name}-{end}", row, words, False, efi=efi, limit=guest_limit(one))
+    limit = guest_limit(begun, one, row)
+    two = boot(lab, f"{name}-{end}", row, words, False, efi=efi, limit=limit)
     ours, theirs = hashes(one), hashes(two)
     number = next((at for at in sorted(ours) if ours[at] != theirs.get(at)), end) - 1
-    return Difference(seed, number, row, efi)
+    return Difference(seed, number, row, efi, ended=ended)
 
 
 def main(arguments):

@@ -4,6 +4,7 @@
 # FULL=1: an hour of it, and which of the hypervisors with one fault it sees.
 import os
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -51,6 +52,20 @@ def test_native(lab):
     line = run.lines("sequences")[0]
     assert int(line["events"]) > COUNT, line
     return f"{line['events']} events in {COUNT} sequences"
+
+
+def test_limit():
+    """Firmware may take any number of instructions: the room of a guest's own is the same."""
+    own, row = 45_000_000, Row.draw(SEEDS[0])
+    rooms = set()
+    for begun in (655_000_000, 715_000_000):
+        native, start = (
+            SimpleNamespace(ledger={"ticks": ticks}, expect_status=lambda status: None)
+            for ticks in (begun + own, begun)
+        )
+        rooms.add(sequences.guest_limit(start, native, row) - begun // 1_000_000)
+    assert len(rooms) == 1, rooms
+    return f"{rooms.pop()} million instructions under {row}"
 
 
 def expect_same(lab, seed, count, row):
