@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+#include "bits.h"
+
 #define RSDP_SIGNATURE "RSD PTR "
 
 uint8_t acpi_checksum(const void *table, uint64_t length)
@@ -119,68 +121,58 @@ struct acpi_madt_entry *acpi_madt_next(struct acpi_madt *madt, struct acpi_madt_
     return found;
 }
 
-/* One function for each kind of processor entry. Each returns NULL for all other entries. */
-static struct acpi_madt_local_apic *local_apic_entry(const struct acpi_madt_entry *e)
-{
-    bool is = e->type == ACPI_MADT_LOCAL_APIC && e->length >= sizeof(struct acpi_madt_local_apic);
-    return is ? (struct acpi_madt_local_apic *)e : NULL;
-}
+/* Where an entry of each kind has its processor's ID and flags. */
+static const struct processor_kind {
+    uint8_t type;
+    uint8_t length; /* least bytes of an entry */
+    uint8_t id;     /* offset in bytes */
+    uint8_t id_bytes;
+    uint8_t flags;  /* offset in bytes; the flags that are used lie in the first byte */
+    uint32_t no_id; /* stands for no processor: all bits are 1 */
+} processor_kinds[] = {
+    {ACPI_MADT_LOCAL_APIC, sizeof(struct acpi_madt_local_apic),
+     offsetof(struct acpi_madt_local_apic, apic_id), 1,
+     offsetof(struct acpi_madt_local_apic, flags), ACPI_NO_APIC_ID},
+    {ACPI_MADT_LOCAL_SAPIC, sizeof(struct acpi_madt_local_sapic),
+     offsetof(struct acpi_madt_local_sapic, id), 2, offsetof(struct acpi_madt_local_sapic, flags),
+     ACPI_NO_SAPIC_ID},
+    {ACPI_MADT_LOCAL_X2APIC, sizeof(struct acpi_madt_local_x2apic),
+     offsetof(struct acpi_madt_local_x2apic, x2apic_id), 4,
+     offsetof(struct acpi_madt_local_x2apic, flags), ACPI_NO_X2APIC_ID},
+};
 
-static struct acpi_madt_local_sapic *local_sapic_entry(const struct acpi_madt_entry *e)
+/* Returns NULL for an entry that is not a processor. */
+static const struct processor_kind *find_processor_kind(const struct acpi_madt_entry *entry)
 {
-    bool is = e->type == ACPI_MADT_LOCAL_SAPIC && e->length >= sizeof(struct acpi_madt_local_sapic);
-    return is ? (struct acpi_madt_local_sapic *)e : NULL;
-}
-
-static struct acpi_madt_local_x2apic *local_x2apic_entry(const struct acpi_madt_entry *e)
-{
-    bool is = e->type == ACPI_MADT_LOCAL_X2APIC &&
-              e->length >= sizeof(struct acpi_madt_local_x2apic);
-    return is ? (struct acpi_madt_local_x2apic *)e : NULL;
+    for (unsigned i = 0; i < LENGTH_OF(processor_kinds); i++)
+        if (entry->type == processor_kinds[i].type && entry->length >= processor_kinds[i].length)
+            return &processor_kinds[i];
+    return NULL;
 }
 
 bool acpi_madt_read_processor(const struct acpi_madt_entry *entry, uint32_t *apic_id)
 {
-    const struct acpi_madt_local_apic *apic = local_apic_entry(entry);
-    const struct acpi_madt_local_sapic *sapic = local_sapic_entry(entry);
-    const struct acpi_madt_local_x2apic *x2apic = local_x2apic_entry(entry);
-    uint32_t flags, none;
+    const struct processor_kind *kind = find_processor_kind(entry);
+    const uint8_t *bytes = (const uint8_t *)entry;
 
-    if (apic != NULL) {
-        *apic_id = apic->apic_id;
-        flags = apic->flags;
-        none = ACPI_NO_APIC_ID;
-    } else if (sapic != NULL) {
-        *apic_id = (uint32_t)sapic->id << 8 | sapic->eid;
-        flags = sapic->flags;
-        none = ACPI_NO_SAPIC_ID << 8 | ACPI_NO_SAPIC_ID;
-    } else if (x2apic != NULL) {
-        *apic_id = x2apic->x2apic_id;
-        flags = x2apic->flags;
-        none = ACPI_NO_X2APIC_ID;
-    } else {
+    if (kind == NULL)
         return false;
-    }
+    *apic_id = 0;
+    memcpy(apic_id, bytes + kind->id, kind->id_bytes);
+    if (kind->type == ACPI_MADT_LOCAL_SAPIC)
+        *apic_id = __builtin_bswap16((uint16_t)*apic_id); /* the high byte, id, precedes eid */
     /* Linux also skips entries without an ID, whatever their flags. */
-    return *apic_id != none && flags & ACPI_MADT_ENABLED;
+    return *apic_id != kind->no_id && bytes[kind->flags] & ACPI_MADT_ENABLED;
 }
 
 void acpi_madt_disable_processor(struct acpi_madt_entry *entry)
 {
-    const uint32_t usable = ACPI_MADT_ENABLED | ACPI_MADT_ONLINE_CAPABLE;
-    struct acpi_madt_local_apic *apic = local_apic_entry(entry);
-    struct acpi_madt_local_sapic *sapic = local_sapic_entry(entry);
-    struct acpi_madt_local_x2apic *x2apic = local_x2apic_entry(entry);
+    const struct processor_kind *kind = find_processor_kind(entry);
+    uint8_t *bytes = (uint8_t *)entry;
 
-    if (apic != NULL) {
-        apic->flags &= ~usable;
-        apic->apic_id = ACPI_NO_APIC_ID;
-    } else if (sapic != NULL) {
-        sapic->flags &= ~usable;
-        sapic->id = sapic->eid = ACPI_NO_SAPIC_ID;
-    } else if (x2apic != NULL) {
-        x2apic->flags &= ~usable;
-        x2apic->x2apic_id = ACPI_NO_X2APIC_ID;
+    if (kind != NULL) {
+        bytes[kind->flags] &= (uint8_t)~(ACPI_MADT_ENABLED | ACPI_MADT_ONLINE_CAPABLE);
+        memset(bytes + kind->id, 0xff, kind->id_bytes);
     } else if (entry->type == ACPI_MADT_MP_WAKEUP) {
         entry->type = ACPI_MADT_OEM;
     }

@@ -147,7 +147,7 @@ struct acpi_madt_local_x2apic {
 
 /* IDs that stand for no processor. */
 #define ACPI_NO_APIC_ID 0xff
-#define ACPI_NO_SAPIC_ID 0xff /* both for id and for eid */
+#define ACPI_NO_SAPIC_ID 0xffff /* id and eid */
 #define ACPI_NO_X2APIC_ID 0xffffffffu
 #define ACPI_MADT_ENABLED (1u << 0)
 #define ACPI_MADT_ONLINE_CAPABLE (1u << 1)
