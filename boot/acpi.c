@@ -96,13 +96,11 @@ static void warn_of_damaged_list(const char *name, const struct acpi_list *list)
 
 void acpi_warn_of_damage(uint64_t rsdp)
 {
-    struct acpi_list list;
+    struct acpi_list list = acpi_read_list(rsdp);
     const struct acpi_header *dsdt = acpi_find_dsdt(rsdp);
 
-    if (acpi_read_xsdt(rsdp, &list))
-        warn_of_damaged_list("XSDT", &list);
-    else if (acpi_read_rsdt(rsdp, &list))
-        warn_of_damaged_list("RSDT", &list);
+    if (list.table != NULL)
+        warn_of_damaged_list(list.entry_size == sizeof(uint64_t) ? "XSDT" : "RSDT", &list);
     if (dsdt != NULL)
         warn_of_damaged_table("DSDT", dsdt);
 }

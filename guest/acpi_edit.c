@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "bits.h"
 #include "lib/acpi.h"
 
 #define COPY_ALIGNMENT 16u
@@ -107,13 +108,12 @@ static bool replace_list_entries(const struct acpi_list *list, const char *signa
 
 static bool replace_entries_of_lists(uint64_t rsdp, const char *signature, uint64_t new)
 {
-    struct acpi_list list;
+    const struct acpi_list lists[] = {acpi_read_xsdt(rsdp), acpi_read_rsdt(rsdp)};
     bool done = true;
 
-    if (acpi_read_xsdt(rsdp, &list))
-        done &= replace_list_entries(&list, signature, new);
-    if (acpi_read_rsdt(rsdp, &list))
-        done &= replace_list_entries(&list, signature, new);
+    for (unsigned i = 0; i < LENGTH_OF(lists); i++)
+        if (lists[i].table != NULL)
+            done &= replace_list_entries(&lists[i], signature, new);
     return done;
 }
 

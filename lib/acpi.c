@@ -50,29 +50,35 @@ static const struct acpi_rsdp *check_rsdp(uint64_t address)
                : NULL;
 }
 
-static bool read_table_list(uint64_t address, uint32_t entry_size, struct acpi_list *list)
+/* Address 0 stands for a list that does not exist. */
+static struct acpi_list read_table_list(uint64_t address, uint32_t entry_size)
 {
-    list->table = acpi_validate_table(address, NULL, 0);
-    if (list->table == NULL)
-        return false;
-    list->entry_size = entry_size;
-    list->count = (list->table->length - (uint32_t)sizeof(*list->table)) / entry_size;
-    return true;
+    struct acpi_header *table = acpi_validate_table(address, NULL, 0);
+    uint32_t bytes = table == NULL ? 0 : table->length - (uint32_t)sizeof(*table);
+
+    return (struct acpi_list){table, entry_size, bytes / entry_size};
 }
 
-bool acpi_read_xsdt(uint64_t rsdp_address, struct acpi_list *list)
+struct acpi_list acpi_read_xsdt(uint64_t rsdp_address)
+{
+    const struct acpi_rsdp *rsdp = check_rsdp(rsdp_address);
+    bool has_xsdt = rsdp != NULL && rsdp->revision >= 2;
+
+    return read_table_list(has_xsdt ? rsdp->xsdt : 0, sizeof(uint64_t));
+}
+
+struct acpi_list acpi_read_rsdt(uint64_t rsdp_address)
 {
     const struct acpi_rsdp *rsdp = check_rsdp(rsdp_address);
 
-    return rsdp != NULL && rsdp->revision >= 2 &&
-           read_table_list(rsdp->xsdt, sizeof(uint64_t), list);
+    return read_table_list(rsdp != NULL ? rsdp->rsdt : 0, sizeof(uint32_t));
 }
 
-bool acpi_read_rsdt(uint64_t rsdp_address, struct acpi_list *list)
+struct acpi_list acpi_read_list(uint64_t rsdp)
 {
-    const struct acpi_rsdp *rsdp = check_rsdp(rsdp_address);
+    struct acpi_list xsdt = acpi_read_xsdt(rsdp);
 
-    return rsdp != NULL && read_table_list(rsdp->rsdt, sizeof(uint32_t), list);
+    return xsdt.table != NULL ? xsdt : acpi_read_rsdt(rsdp);
 }
 
 /* XSDT entries are only 4-byte aligned, so they are copied and never dereferenced. */
@@ -95,10 +101,8 @@ void acpi_set_table_address(const struct acpi_list *list, uint32_t index, uint64
 
 struct acpi_header *acpi_find_table(uint64_t rsdp, const char *signature, uint64_t least)
 {
-    struct acpi_list list;
+    struct acpi_list list = acpi_read_list(rsdp);
 
-    if (!acpi_read_xsdt(rsdp, &list) && !acpi_read_rsdt(rsdp, &list))
-        return NULL;
     for (uint32_t i = 0; i < list.count; i++) {
         struct acpi_header *table = acpi_validate_table(acpi_get_table_address(&list, i), signature,
                                                         least);

@@ -202,9 +202,9 @@ struct dmar_rmrr {
 
 /* The list of tables: an XSDT (8-byte entries) or an RSDT (4-byte entries). */
 struct acpi_list {
-    struct acpi_header *table;
-    uint32_t entry_size; /* bytes */
-    uint32_t count;      /* number of entries */
+    struct acpi_header *table; /* NULL: the list does not exist */
+    uint32_t entry_size;       /* bytes */
+    uint32_t count;            /* number of entries; 0 if the list does not exist */
 };
 
 /* Returns the sum of `length` bytes. The sum of a whole, undamaged table is 0. */
@@ -215,10 +215,11 @@ void acpi_set_checksum(struct acpi_header *table);
  * ACPI_TABLE_MAX bytes, otherwise NULL. If `signature` is NULL, accepts any signature. The table's
  * checksum may be wrong. */
 struct acpi_header *acpi_validate_table(uint64_t address, const char *signature, uint64_t least);
-/* These functions read the two lists that the RSDP names. They return false if the list does not
- * exist. */
-bool acpi_read_xsdt(uint64_t rsdp, struct acpi_list *list);
-bool acpi_read_rsdt(uint64_t rsdp, struct acpi_list *list);
+/* Each reads one of the lists that the RSDP names. */
+struct acpi_list acpi_read_xsdt(uint64_t rsdp);
+struct acpi_list acpi_read_rsdt(uint64_t rsdp);
+/* Reads the XSDT, or the RSDT if there is no XSDT. */
+struct acpi_list acpi_read_list(uint64_t rsdp);
 uint64_t acpi_get_table_address(const struct acpi_list *list, uint32_t index);
 /* Overwrites one entry. The caller has to set the list's checksum afterwards. */
 void acpi_set_table_address(const struct acpi_list *list, uint32_t index, uint64_t address);

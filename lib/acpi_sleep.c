@@ -57,11 +57,9 @@ struct acpi_header *acpi_find_dsdt(uint64_t rsdp)
 
 void acpi_read_sleep_states(uint64_t rsdp, struct acpi_facts *facts)
 {
-    struct acpi_list list;
+    struct acpi_list list = acpi_read_list(rsdp);
 
     scan_sleep_objects(acpi_find_dsdt(rsdp), facts);
-    if (!acpi_read_xsdt(rsdp, &list) && !acpi_read_rsdt(rsdp, &list))
-        return;
     for (uint32_t i = 0; i < list.count; i++)
         scan_sleep_objects(acpi_validate_table(acpi_get_table_address(&list, i), "SSDT", 0), facts);
 }

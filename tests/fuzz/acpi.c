@@ -191,7 +191,6 @@ static void check_hide(uint64_t rsdp)
 {
     const struct acpi_header *madt = acpi_find_table(rsdp, "APIC", 0),
                              *fadt = acpi_find_table(rsdp, "FACP", 0);
-    struct acpi_list list;
 
     if (!guest_acpi_hide(rsdp, "DMAR"))
         return;
@@ -199,10 +198,10 @@ static void check_hide(uint64_t rsdp)
     CHECK(acpi_find_table(rsdp, "APIC", 0) == madt && acpi_find_table(rsdp, "FACP", 0) == fadt,
           "another table is gone");
     for (int rsdt = 0; rsdt < 2; rsdt++) {
-        if (rsdt ? acpi_read_rsdt(rsdp, &list) : acpi_read_xsdt(rsdp, &list))
-            for (uint32_t i = 0; i < list.count; i++)
-                CHECK(acpi_validate_table(acpi_get_table_address(&list, i), "DMAR", 0) == NULL,
-                      "entry %u", i);
+        struct acpi_list list = rsdt ? acpi_read_rsdt(rsdp) : acpi_read_xsdt(rsdp);
+        for (uint32_t i = 0; i < list.count; i++)
+            CHECK(acpi_validate_table(acpi_get_table_address(&list, i), "DMAR", 0) == NULL,
+                  "entry %u", i);
     }
 }
 

@@ -210,14 +210,13 @@ static void start(const char *scenario, const struct vtd_plan *plan, struct ept_
 
 static void hide_table(void)
 {
-    struct acpi_list list;
-
     check("acpi", "hide_says_done", guest_acpi_hide(rsdp, "DMAR"));
     check("acpi", "dmar_hidden", acpi_find_table(rsdp, "DMAR", 0) == NULL);
     check("acpi", "others_stay",
           acpi_find_table(rsdp, "FACP", 0) != NULL && acpi_find_table(rsdp, "APIC", 0) != NULL &&
               acpi_find_table(rsdp, "MCFG", 0) != NULL);
-    check("acpi", "both_lists_right", acpi_read_xsdt(rsdp, &list) && acpi_read_rsdt(rsdp, &list));
+    check("acpi", "both_lists_right",
+          acpi_read_xsdt(rsdp).table != NULL && acpi_read_rsdt(rsdp).table != NULL);
 }
 
 static void run(void)
