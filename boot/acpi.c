@@ -107,7 +107,7 @@ void acpi_warn_of_damage(uint64_t rsdp)
 
 /* ---- the console ---- */
 
-const struct acpi_spcr *acpi_find_spcr(uint64_t rsdp, uint16_t *port, uint16_t *divisor)
+struct serial_line acpi_find_serial_line(uint64_t rsdp)
 {
     /* UART divisors (115200 / rate), indexed by the SPCR's code for the rate. The other codes are
      * reserved. */
@@ -117,13 +117,14 @@ const struct acpi_spcr *acpi_find_spcr(uint64_t rsdp, uint16_t *port, uint16_t *
         rsdp, "SPCR", sizeof(struct acpi_spcr));
 
     if (spcr == NULL || spcr->base.address == 0)
-        return NULL;
+        return (struct serial_line){.port = SERIAL_COM1, .divisor = DIVISOR_115200};
     bool uart = spcr->interface_type <= SPCR_16450 || spcr->interface_type == SPCR_16550_GAS;
-    bool usable = uart && spcr->base.space_id == ACPI_SPACE_IO &&
-                  spcr->base.address <= CONSOLE_PORT_MAX;
-    *port = usable ? (uint16_t)spcr->base.address : 0;
-    *divisor = spcr->baud_rate < sizeof(divisors) ? divisors[spcr->baud_rate] : 0;
-    return spcr;
+    if (!uart || spcr->base.space_id != ACPI_SPACE_IO || spcr->base.address > CONSOLE_PORT_MAX)
+        return (struct serial_line){SERIAL_COM1, DIVISOR_115200, spcr};
+    return (struct serial_line){
+        .port = (uint16_t)spcr->base.address,
+        .divisor = spcr->baud_rate < sizeof(divisors) ? divisors[spcr->baud_rate] : 0,
+    };
 }
 
 /* ---- facts ---- */

@@ -6,10 +6,15 @@
 
 #include "lib/acpi.h"
 
-/* Returns the SPCR, which describes the serial line of firmware's console, or NULL if there is no
- * such line. *port gets the line's I/O port, or 0 if the line is not a 16550 at an I/O port.
- * *divisor gets the divisor of the line's rate, or 0 to keep the rate that firmware set. */
-const struct acpi_spcr *acpi_find_spcr(uint64_t rsdp, uint16_t *port, uint16_t *divisor);
+struct serial_line {
+    uint16_t port;                  /* I/O port of a 16550; 0: none */
+    uint16_t divisor;               /* of 115200; 0 keeps the rate that firmware set */
+    const struct acpi_spcr *unused; /* names a line that is not a 16550 at an I/O port */
+};
+
+/* Returns the serial line of firmware's console, as ACPI's SPCR describes it. Returns COM1 if no
+ * SPCR names a line, or if the line is not a 16550 at an I/O port. */
+struct serial_line acpi_find_serial_line(uint64_t rsdp);
 /* Logs a line for each table that the hypervisor uses and whose length or checksum is wrong. */
 void acpi_warn_of_damage(uint64_t rsdp);
 /* Fills *facts from the ACPI tables. `rsdp` is the RSDP's address, or 0 if there is no RSDP. */

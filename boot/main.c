@@ -41,51 +41,34 @@ static const EFI_STATUS status_of[] = {
 
 /* ---- console ---- */
 
-/* Returns the I/O port, or 0 for none. */
-static uint16_t console_port(uint32_t console)
+static struct serial_line choose_serial_line(uint32_t console)
 {
-    uint16_t port, divisor;
-
-    if (console != CONSOLE_AUTO)
-        return (uint16_t)console;
-    if (acpi_find_spcr(platform_find_rsdp(), &port, &divisor) == NULL || port == 0)
-        return SERIAL_COM1;
-    serial_set_divisor(divisor);
-    return port;
+    if (console == CONSOLE_AUTO)
+        return acpi_find_serial_line(platform_find_rsdp());
+    return (struct serial_line){.port = (uint16_t)console, .divisor = DIVISOR_115200};
 }
 
 /* Starts the UART, unless firmware's own text already goes to this UART. Otherwise everything would
  * be printed twice while firmware runs. Returns false if there is no UART. */
-static bool start_console(uint32_t console)
+static bool start_console(uint32_t console, bool firmware_runs)
 {
-    uint16_t port = console_port(console);
+    struct serial_line line = choose_serial_line(console);
 
-    return port == 0 || platform_console_uses_port(port) || serial_start(port);
+    return line.port == 0 || (firmware_runs && platform_console_uses_port(line.port)) ||
+           serial_start(line.port, line.divisor);
 }
 
 static void log_console_warnings(uint32_t console, bool found)
 {
-    uint16_t port, divisor;
-    const struct acpi_spcr *spcr = acpi_find_spcr(platform_find_rsdp(), &port, &divisor);
+    const struct acpi_spcr *spcr = choose_serial_line(console).unused;
 
     if (console != CONSOLE_AUTO && !found)
         log_printf("warning: option console: found no UART at I/O port 0x%x\n", console);
-    if (console == CONSOLE_AUTO && spcr != NULL && port == 0)
+    if (spcr != NULL)
         log_printf(
             "console: ACPI's SPCR names a line of type %u at 0x%lx in address space %u, wanted "
             "a 16550 at an I/O port: COM1 is used; console= names another\n",
             spcr->interface_type, spcr->base.address, spcr->base.space_id);
-}
-
-/* Called after firmware is gone. From now on, the log goes to the UART, even if firmware's text
- * went to this UART before. Until the guest starts, the log also goes to the screen. */
-static void start_own_console(const struct boot_info *bi)
-{
-    log_remove_sink(screen_sink);
-    uint16_t port = console_port(bi->options.console);
-    if (port != 0)
-        serial_start(port);
-    framebuffer_start(&bi->framebuffer, &glyphs);
 }
 
 /* ---- options ---- */
@@ -122,7 +105,7 @@ static bool read_options(struct boot_info *bi, struct refusal *r)
     options_default(o);
     if (!read_config(o, r) || !read_load_options(o, &ignored, r))
         return false;
-    bool found = start_console(o->console);
+    bool found = start_console(o->console, true);
     log_printf("PMUvisor " PMUVISOR_VERSION_TEXT ", policy %s\n", o->policy_name);
     log_console_warnings(o->console, found);
     if (ignored)
@@ -287,10 +270,7 @@ static EFI_STATUS return_to_firmware(EFI_STATUS status, bool late)
 static EFI_STATUS refuse_start(const struct boot_info *bi, const struct refusal *r, bool late)
 {
     /* The user must see a refusal even if it comes before the option console= is known. */
-    if (!late)
-        (void)start_console(bi->options.console);
-    else if (console_port(bi->options.console) != 0)
-        serial_start(console_port(bi->options.console));
+    (void)start_console(bi->options.console, !late);
     log_printf("PMUvisor refuses to start: %s\n", r->line);
     if (!late) {
         save_refused_start_log();
@@ -338,6 +318,9 @@ EFI_STATUS efi_main(EFI_HANDLE image, EFI_SYSTEM_TABLE *system)
      * read-only. So clear CR0.WP. It is set again before VMXON (vmx/start/processor.c). WP cannot
      * be cleared while CET is on. */
     write_cr0(read_cr0() & ~CR0_WP);
-    start_own_console(&boot_info);
+    /* The UART now gets the log even if firmware's text went there. So does the screen, until the
+     * guest starts. */
+    (void)start_console(boot_info.options.console, false);
+    framebuffer_start(&boot_info.framebuffer, &glyphs);
     hypervisor_start(&boot_info);
 }

@@ -135,7 +135,6 @@ bool platform_console_uses_port(uint16_t port)
     EFI_HANDLE *handles;
     UINTN count;
     uint32_t uid = 0;
-    uint16_t named, divisor;
     bool found = false;
 
     while (uid < LENGTH_OF(usual_ports) && usual_ports[uid] != port)
@@ -143,8 +142,7 @@ bool platform_console_uses_port(uint16_t port)
     /* The device path of a UART outside usual_ports[] does not tell its port. Then the SPCR has to
      * name the port. */
     bool unknown = uid == LENGTH_OF(usual_ports) &&
-                   (acpi_find_spcr(platform_find_rsdp(), &named, &divisor) == NULL ||
-                    named != port);
+                   acpi_find_serial_line(platform_find_rsdp()).port != port;
     if (unknown || EFI_ERROR(firmware.services->LocateHandleBuffer(ByProtocol, &console, NULL,
                                                                    &count, &handles)))
         return false;

@@ -55,12 +55,10 @@ size_t format_text(char *out, size_t size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 size_t format_text_v(char *out, size_t size, const char *format, va_list arguments);
 
-/* console/serial.c: sets up the UART for 115200 8N1 and adds its sink. Returns false if there is no
- * UART. */
-_Bool serial_start(uint16_t port);
-/* Sets the rate for the next serial_start() to 115200 divided by this number. With 0, the UART
- * keeps firmware's rate. */
-void serial_set_divisor(uint16_t of_115200);
+/* console/serial.c: sets up the UART for 8N1 at 115200 divided by `divisor`, and adds its sink. If
+ * `divisor` is 0, keeps firmware's rate. Returns false if there is no UART. */
+_Bool serial_start(uint16_t port, uint16_t divisor);
+#define DIVISOR_115200 1
 /* Sets up the UART again, for a report: the guest may have set another rate. */
 void serial_restart(void);
 /* Removes the UART's sink. */

@@ -24,14 +24,12 @@
 #define LSR_TEMT 0x40 /* all bytes sent */
 #define UART_SCR 7    /* scratch */
 
-#define DIVISOR_115200 1
-
 /* The number of reads of LSR before the UART counts as dead. A byte takes 87 us at 115200, and a
  * port read takes about 1 us. So all the reads take as long as sending several hundred bytes. */
 #define WAIT_READS 50000
 
 static uint16_t uart; /* I/O port, 0: none */
-static uint16_t divisor = DIVISOR_115200;
+static uint16_t divisor;
 
 static bool wait_for_line_status(uint8_t bit)
 {
@@ -76,9 +74,7 @@ static void serial_sink(const char *text, size_t length)
         uart = 0; /* never wait for a dead UART again */
 }
 
-void serial_set_divisor(uint16_t of_115200) { divisor = of_115200; }
-
-bool serial_start(uint16_t port)
+bool serial_start(uint16_t port, uint16_t of_115200)
 {
     static const uint8_t tests[] = {0x5a, 0xa5}; /* only a scratch register keeps both values */
 
@@ -88,7 +84,8 @@ bool serial_start(uint16_t port)
             return false;
     }
     uart = port;
-    (void)wait_for_line_status(LSR_TEMT); /* otherwise firmware's unsent text would be lost */
+    divisor = of_115200;
+    (void)wait_for_line_status(LSR_TEMT); /* else text that firmware still has to send is lost */
     outb(port + UART_LCR, LCR_8N1);
     outb(port + UART_IER, 0);
     if (divisor != 0) {
@@ -106,7 +103,7 @@ bool serial_start(uint16_t port)
 void serial_restart(void)
 {
     if (uart != 0)
-        (void)serial_start(uart);
+        (void)serial_start(uart, divisor);
 }
 
 void serial_stop(void)

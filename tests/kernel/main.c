@@ -152,7 +152,7 @@ void kernel_main(const struct boot_params *bp)
     uint64_t line = bp->hdr.cmd_line_ptr | (uint64_t)bp->ext_cmd_line_ptr << 32;
 
     cpu_setup();
-    (void)serial_start(SERIAL_COM1);
+    (void)serial_start(SERIAL_COM1, DIVISOR_115200);
     machine_setup(bp);
     if (line != 0) {
         const char *text = (const char *)line;

@@ -119,7 +119,7 @@ static void run(EFI_SYSTEM_TABLE *system)
 EFI_STATUS efi_main(EFI_HANDLE image, EFI_SYSTEM_TABLE *system)
 {
     (void)image;
-    serial_start(SERIAL_COM1);
+    serial_start(SERIAL_COM1, DIVISOR_115200);
     run(system);
     log_printf("plan: end, %u failed\n", failed);
     firmware_end(failed != 0);

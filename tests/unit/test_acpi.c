@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "acpi_tables.h"
+#include "console/log.h"
 
 /* ---- facts ---- */
 
@@ -163,9 +164,11 @@ static void test_serial(void **state)
         {0, ACPI_SPACE_MEMORY, 7, 0xfe032000, 0, 1}, {3, ACPI_SPACE_IO, 7, 0x3f8, 0, 1},
         {0, ACPI_SPACE_IO, 7, 0x103f8, 0, 1},
     };
-    uint16_t port, divisor;
+    struct serial_line line = acpi_find_serial_line(rsdp());
 
-    assert_null(acpi_find_spcr(rsdp(), &port, &divisor));
+    assert_int_equal(line.port, SERIAL_COM1);
+    assert_int_equal(line.divisor, 1);
+    assert_null(line.unused);
     t->xsdt.entries[0] = (uintptr_t)&spcr;
     for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         spcr.type = cases[i].type;
@@ -173,15 +176,18 @@ static void test_serial(void **state)
             .space_id = cases[i].space, .bit_width = 8, .address = cases[i].address};
         spcr.baud = cases[i].baud;
         fill_header(&spcr.header, "SPCR", sizeof(spcr));
-        assert_non_null(acpi_find_spcr(rsdp(), &port, &divisor));
-        assert_int_equal(port, cases[i].port);
-        assert_int_equal(divisor, cases[i].divisor);
+        line = acpi_find_serial_line(rsdp());
+        assert_int_equal(line.port, cases[i].port == 0 ? SERIAL_COM1 : cases[i].port);
+        assert_int_equal(line.divisor, cases[i].divisor);
+        assert_true(line.unused == (cases[i].port == 0 ? (void *)&spcr : NULL));
     }
     spcr.base.address = 0; /* firmware's console is off */
-    assert_null(acpi_find_spcr(rsdp(), &port, &divisor));
-    spcr.base.address = 0x3f8;
+    line = acpi_find_serial_line(rsdp());
+    assert_int_equal(line.port, SERIAL_COM1);
+    assert_null(line.unused);
+    spcr.base.address = 0x2f8;
     fill_header(&spcr.header, "SPCR", 58); /* ends before the rate */
-    assert_null(acpi_find_spcr(rsdp(), &port, &divisor));
+    assert_int_equal(acpi_find_serial_line(rsdp()).port, SERIAL_COM1);
 }
 
 /* ---- the guest's tables ---- */

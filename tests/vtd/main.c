@@ -291,7 +291,7 @@ EFI_STATUS efi_main(EFI_HANDLE image, EFI_SYSTEM_TABLE *system)
     ordinary = firmware_allocate(system, EfiLoaderData, PAGE_SIZE);
     rsdp = firmware_rsdp(system);
     cli();
-    serial_start(SERIAL_COM1);
+    serial_start(SERIAL_COM1, DIVISOR_115200);
     if (block == 0 || ordinary == NULL)
         check("control", "memory", false);
     else {
