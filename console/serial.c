@@ -6,6 +6,7 @@
  */
 #include <stdbool.h>
 
+#include "bits.h"
 #include "console/log.h"
 #include "x86.h"
 
@@ -27,6 +28,12 @@
 /* The number of reads of LSR before the UART counts as dead. A byte takes 87 us at 115200, and a
  * port read takes about 1 us. So all the reads take as long as sending several hundred bytes. */
 #define WAIT_READS 50000
+
+struct register_write {
+    uint8_t offset; /* from the UART's port */
+    uint8_t value;
+};
+#define RATE_WRITES 3 /* the first writes of serial_start(), which set the rate */
 
 static uint16_t uart; /* I/O port, 0: none */
 static uint16_t divisor;
@@ -77,6 +84,15 @@ static void serial_sink(const char *text, size_t length)
 bool serial_start(uint16_t port, uint16_t of_115200)
 {
     static const uint8_t tests[] = {0x5a, 0xa5}; /* only a scratch register keeps both values */
+    const struct register_write writes[] = {
+        {UART_LCR, LCR_8N1 | LCR_DLAB},
+        {UART_THR, (uint8_t)of_115200},
+        {UART_IER, (uint8_t)(of_115200 >> 8)},
+        {UART_LCR, LCR_8N1},
+        {UART_IER, 0},
+        {UART_FCR, FCR_ENABLE_AND_CLEAR},
+        {UART_MCR, MCR_DTR_RTS},
+    };
 
     for (size_t i = 0; i < sizeof(tests); i++) {
         outb(port + UART_SCR, tests[i]);
@@ -86,16 +102,8 @@ bool serial_start(uint16_t port, uint16_t of_115200)
     uart = port;
     divisor = of_115200;
     (void)wait_for_line_status(LSR_TEMT); /* else text that firmware still has to send is lost */
-    outb(port + UART_LCR, LCR_8N1);
-    outb(port + UART_IER, 0);
-    if (divisor != 0) {
-        outb(port + UART_LCR, LCR_8N1 | LCR_DLAB);
-        outb(port + UART_THR, (uint8_t)divisor);
-        outb(port + UART_IER, (uint8_t)(divisor >> 8));
-        outb(port + UART_LCR, LCR_8N1);
-    }
-    outb(port + UART_FCR, FCR_ENABLE_AND_CLEAR);
-    outb(port + UART_MCR, MCR_DTR_RTS);
+    for (size_t i = divisor == 0 ? RATE_WRITES : 0; i < LENGTH_OF(writes); i++)
+        outb(port + writes[i].offset, writes[i].value);
     log_add_sink(serial_sink);
     return true;
 }
