@@ -17,39 +17,30 @@ static uint64_t allocated; /* entries of allocations[] in use */
 
 EFI_STATUS memory_map_get(struct efi_map *map, uint64_t capacity, UINTN *key)
 {
-    UINTN size = capacity, stride;
-    UINT32 version;
-    EFI_STATUS status = firmware.services->GetMemoryMap(&size, map->entries, key, &stride,
-                                                        &version);
-
-    if (EFI_ERROR(status))
-        return status;
-    map->size = size;
-    map->descriptor_size = stride;
-    map->descriptor_version = version;
+    map->size = capacity;
     map->system_table = (uintptr_t)firmware.system;
-    return EFI_SUCCESS;
+    return firmware.services->GetMemoryMap(&map->size, map->entries, key, &map->descriptor_size,
+                                           &map->descriptor_version);
 }
 
-/* Gets the current size of the map in bytes, and the size of one descriptor. */
-static bool get_memory_map_size(UINTN *size, UINTN *stride)
+/* Returns the number of bytes that the current map and `spare` more descriptors take. Fills *map
+ * except for the entries. */
+static uint64_t get_memory_map_size(struct efi_map *map, uint64_t spare)
 {
     UINTN key;
-    UINT32 version;
 
-    *size = 0;
-    return firmware.services->GetMemoryMap(size, NULL, &key, stride, &version) ==
-           EFI_BUFFER_TOO_SMALL;
+    *map = (struct efi_map){0};
+    (void)memory_map_get(map, 0, &key); /* fails, but stores both sizes */
+    return map->size + spare * map->descriptor_size;
 }
 
 /* Reads the current map into memory that the caller frees (FreePool). */
 static bool copy_memory_map(struct efi_map *map)
 {
-    UINTN size, stride, key;
+    UINTN key;
 
-    for (int attempt = 0; attempt < SNAPSHOT_TRIES && get_memory_map_size(&size, &stride);
-         attempt++) {
-        size += SNAPSHOT_SPARE * stride;
+    for (int attempt = 0; attempt < SNAPSHOT_TRIES; attempt++) {
+        uint64_t size = get_memory_map_size(map, SNAPSHOT_SPARE);
         if (EFI_ERROR(firmware.services->AllocatePool(EfiLoaderData, size, &map->entries)))
             return false;
         if (!EFI_ERROR(memory_map_get(map, size, &key)))
@@ -138,16 +129,13 @@ uint64_t memory_top(void) { return survey_memory_map(&(struct need){.alignment =
 
 bool memory_map_reserve(struct efi_map *map, uint64_t *capacity, uint64_t spare, struct refusal *r)
 {
-    struct need need = {"memory for the memory map", "", PAGE_SIZE, PAGE_SIZE, MIB, BELOW_4G};
-    UINTN size = 0, stride = 0;
-    struct range buffer = {0};
+    const struct need need = {
+        "memory for the memory map", "", get_memory_map_size(map, spare), PAGE_SIZE, MIB, BELOW_4G};
+    struct range buffer;
 
-    if (get_memory_map_size(&size, &stride))
-        need.size = size + spare * stride;
     if (!memory_allocate(&buffer, EfiLoaderData, &need, PLACE_ANY, r))
         return false;
     map->entries = (void *)(uintptr_t)buffer.base;
-    map->descriptor_size = stride;
     *capacity = buffer.size;
     return true;
 }
