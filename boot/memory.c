@@ -84,47 +84,6 @@ static struct survey survey_memory_map(const struct need *n)
     return found;
 }
 
-/* Allocates the memory at `address`, and keeps it if is_it() accepts the address. Allocates before
- * is_it() reads the memory, because firmware may make unallocated memory inaccessible. */
-static bool allocate_if_accepted(uint64_t address, uint64_t size, bool (*is_it)(uint64_t address))
-{
-    EFI_PHYSICAL_ADDRESS at = address;
-
-    if (EFI_ERROR(firmware.services->AllocatePages(AllocateAddress, EfiLoaderData,
-                                                   EFI_SIZE_TO_PAGES(size), &at)))
-        return false;
-    if (is_it(address))
-        return true;
-    memory_free(address, size);
-    return false;
-}
-
-void memory_free(uint64_t address, uint64_t size)
-{
-    firmware.services->FreePages(address, EFI_SIZE_TO_PAGES(size));
-}
-
-uint64_t memory_find(uint64_t step, uint64_t offset, uint64_t size, bool (*is_it)(uint64_t address))
-{
-    struct efi_map map;
-    uint64_t found = 0;
-
-    if (!copy_memory_map(&map))
-        return 0;
-    for (uint64_t at = 0; at < map.size; at += map.descriptor_size) {
-        const EFI_MEMORY_DESCRIPTOR *d = (const void *)((const uint8_t *)map.entries + at);
-        uint64_t end = d->PhysicalStart + d->NumberOfPages * PAGE_SIZE;
-        uint64_t address = (d->PhysicalStart + step - 1) / step * step + offset;
-
-        if (d->Type != EfiConventionalMemory)
-            continue;
-        for (; found == 0 && address + size <= end && address + size <= BELOW_4G; address += step)
-            found = allocate_if_accepted(address, size, is_it) ? address : 0;
-    }
-    firmware.services->FreePool(map.entries);
-    return found;
-}
-
 uint64_t memory_top(void) { return survey_memory_map(&(struct need){.alignment = 1}).top; }
 
 bool memory_map_reserve(struct efi_map *map, uint64_t *capacity, uint64_t spare, struct refusal *r)
@@ -142,10 +101,14 @@ bool memory_map_reserve(struct efi_map *map, uint64_t *capacity, uint64_t spare,
 
 /* ---- pages ---- */
 
-/* Lets firmware choose the place, because firmware may refuse to allocate memory that its map lists
- * as free. For example, EDK II reserves bins of memory for certain types. If a free block reaches
- * across the border of a bin, the map lists the whole block as free, but EDK II refuses the part
- * inside the bin. */
+void memory_free(uint64_t address, uint64_t size)
+{
+    firmware.services->FreePages(address, EFI_SIZE_TO_PAGES(size));
+}
+
+/* Lets firmware choose the place, because the memory map may list memory as free that firmware
+ * refuses to allocate. EDK II has bins, each for certain memory types. If a free block reaches from
+ * one bin into the next, EDK II lists such memory. */
 static EFI_STATUS allocate_anywhere(EFI_MEMORY_TYPE type, const struct need *n,
                                     EFI_PHYSICAL_ADDRESS *at)
 {
@@ -159,19 +122,38 @@ static EFI_STATUS allocate_anywhere(EFI_MEMORY_TYPE type, const struct need *n,
     return EFI_NOT_FOUND;
 }
 
-/* Tries the aligned addresses in ascending order, until firmware allocates one. */
+/* Allocates the pages at `address`. */
+static EFI_STATUS allocate_at(EFI_MEMORY_TYPE type, EFI_PHYSICAL_ADDRESS address, uint64_t size)
+{
+    return firmware.services->AllocatePages(AllocateAddress, type, EFI_SIZE_TO_PAGES(size),
+                                            &address);
+}
+
+/* Tries one aligned place after another, until firmware gives one. */
 static EFI_STATUS allocate_at_lowest_address(EFI_MEMORY_TYPE type, const struct need *n,
                                              EFI_PHYSICAL_ADDRESS *at)
 {
     EFI_STATUS status = EFI_NOT_FOUND;
 
-    for (uint64_t place = align_up(n->least, n->alignment);
-         EFI_ERROR(status) && place + n->size <= n->limit; place += n->alignment) {
-        *at = place;
-        status = firmware.services->AllocatePages(AllocateAddress, type, EFI_SIZE_TO_PAGES(n->size),
-                                                  at);
+    for (*at = align_up(n->least, n->alignment); *at + n->size <= n->limit; *at += n->alignment) {
+        status = allocate_at(type, *at, n->size);
+        if (!EFI_ERROR(status))
+            break;
     }
     return status;
+}
+
+/* Allocates memory before is_it() reads it, because firmware may guard unallocated memory. */
+uint64_t memory_find(uint64_t step, uint64_t offset, uint64_t size, bool (*is_it)(uint64_t address))
+{
+    for (uint64_t address = offset; address + size <= BELOW_4G; address += step) {
+        if (EFI_ERROR(allocate_at(EfiLoaderData, address, size)))
+            continue;
+        if (is_it(address))
+            return address;
+        memory_free(address, size);
+    }
+    return 0;
 }
 
 static bool refuse_allocation(const struct need *n, EFI_STATUS status, struct refusal *r)
