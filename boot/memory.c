@@ -158,21 +158,14 @@ uint64_t memory_find(uint64_t step, uint64_t offset, uint64_t size, bool (*is_it
 
 static bool refuse_allocation(const struct need *n, EFI_STATUS status, struct refusal *r)
 {
-    uint64_t largest = survey_memory_map(n).largest;
-    bool fits = largest >= n->size;
-    char found[96];
-
-    if (fits)
-        format_text(found, sizeof(found),
-                    "that firmware gave none of the places (EFI status 0x%lx)", status);
-    else
-        format_text(found, sizeof(found), "%lu KiB as the largest free block", largest / KIB);
     return refuse(r, REFUSE_NO_MEMORY,
-                  "%s%s%s: found %s from 0x%lx to 0x%lx aligned to %lu KiB, wanted %lu KiB; %s a "
-                  "machine with more memory, a smaller file or options that take less",
-                  n->what, n->path[0] == '\0' ? "" : " ", n->path, found, n->least, n->limit - 1,
-                  n->alignment / KIB, (n->size + KIB - 1) / KIB,
-                  fits ? "update the firmware, or use" : "use");
+                  "%s%s%s: found %lu KiB as the largest free block from 0x%lx to 0x%lx aligned to "
+                  "%lu KiB, and EFI status 0x%lx from firmware, wanted %lu KiB; use a machine with "
+                  "more memory, a smaller file or options that take less, or, if the block is "
+                  "large enough, update the firmware",
+                  n->what, n->path[0] == '\0' ? "" : " ", n->path,
+                  survey_memory_map(n).largest / KIB, n->least, n->limit - 1, n->alignment / KIB,
+                  status, (n->size + KIB - 1) / KIB);
 }
 
 bool memory_allocate(struct range *out, EFI_MEMORY_TYPE type, const struct need *n,
