@@ -119,11 +119,17 @@ static bool read_options(struct boot_info *bi, struct refusal *r)
 
 static bool load_kernel(struct boot_info *bi, struct linux_image *image, struct refusal *r)
 {
-    const char *path = bi->options.kernel;
+    const struct options *o = &bi->options;
 
-    return file_load("kernel", path, BELOW_4G, 0, &bi->kernel_file, r) &&
-           linux_probe((const void *)(uintptr_t)bi->kernel_file.base, bi->kernel_file.size, path,
-                       image, r);
+    if (!file_load("kernel", o->kernel, BELOW_4G, 0, &bi->kernel_file, r) ||
+        !linux_probe((const void *)(uintptr_t)bi->kernel_file.base, bi->kernel_file.size, o->kernel,
+                     image, r))
+        return false;
+    return strlen(o->append) <= image->command_line_max ||
+           refuse(r, REFUSE_BAD_OPTION,
+                  "option append: found %lu characters, wanted at most the %lu that kernel %s "
+                  "takes; shorten it",
+                  strlen(o->append), image->command_line_max, o->kernel);
 }
 
 static bool load_initrd(struct boot_info *bi, const struct linux_image *image, struct refusal *r)
@@ -141,28 +147,6 @@ static bool load_initrd(struct boot_info *bi, const struct linux_image *image, s
                   "initrd %s: found an empty file, wanted an initramfs; copy it again, or say "
                   "initrd= for none",
                   path);
-}
-
-static bool check_command_line(const struct boot_info *bi, const struct linux_image *image,
-                               struct refusal *r)
-{
-    uint64_t length = strlen(bi->options.append);
-
-    if (length <= image->command_line_max)
-        return true;
-    return refuse(r, REFUSE_BAD_OPTION,
-                  "option append: found %lu characters, wanted at most the %lu that kernel %s "
-                  "takes; shorten it",
-                  length, image->command_line_max, bi->options.kernel);
-}
-
-static bool load_files(struct boot_info *bi, struct linux_image *image, struct refusal *r)
-{
-    if (!load_kernel(bi, image, r) || !check_command_line(bi, image, r) ||
-        !load_initrd(bi, image, r))
-        return false;
-    files_close_volume();
-    return true;
 }
 
 /* ---- facts ---- */
@@ -200,19 +184,23 @@ static bool allocate_memory(struct boot_info *bi, const struct linux_image *imag
                                     PAGE_SIZE,      PAGE_SIZE, TRAMPOLINE_LIMIT};
     const struct need run = {"memory to run the kernel", bi->options.kernel, image->init_size,
                              image->alignment,           image->preferred,   BELOW_4G};
-    struct need setup = {"memory for the guest's boot parameters", "", 0, PAGE_SIZE, MIB, BELOW_4G};
-    struct need pool = {"memory for the hypervisor", "",      0, POOL_ALIGNMENT,
-                        POOL_PREFERRED_MIN,          BELOW_4G};
 
     (void)memory_allocate(&bi->trampoline, EfiLoaderData, &trampoline, PLACE_ANY, r);
     if (!memory_allocate(&bi->guest_kernel, EfiLoaderData, &run, PLACE_LOWEST, r) ||
         !memory_map_reserve(&bi->map, &map_capacity, MAP_SPARE, r))
         return false;
-    setup.size = linux_setup_size(&bi->options, bi->acpi.rsdp,
-                                  map_capacity / bi->map.descriptor_size);
+    const struct need setup = {
+        "memory for the guest's boot parameters",
+        "",
+        linux_setup_size(&bi->options, bi->acpi.rsdp, map_capacity / bi->map.descriptor_size),
+        PAGE_SIZE,
+        MIB,
+        BELOW_4G};
     if (!memory_allocate(&bi->guest_setup, EfiLoaderData, &setup, PLACE_ANY, r))
         return false;
-    pool.size = hypervisor_pool_size(bi);
+    struct need pool = {"memory for the hypervisor", "",
+                        hypervisor_pool_size(bi),    POOL_ALIGNMENT,
+                        POOL_PREFERRED_MIN,          BELOW_4G};
     if (memory_allocate(&bi->pool, EfiReservedMemoryType, &pool, PLACE_LOWEST, r))
         return true;
     pool.least = MIB;
@@ -227,8 +215,9 @@ static bool prepare_start(struct boot_info *bi, struct refusal *r)
 {
     struct linux_image image;
 
-    if (!load_files(bi, &image, r))
+    if (!load_kernel(bi, &image, r) || !load_initrd(bi, &image, r))
         return false;
+    files_close_volume();
     collect_platform_facts(bi);
     cpuid_log_unknown_bits();
     return hypervisor_check_requirements(bi, &bi->settings, r) && allocate_memory(bi, &image, r);

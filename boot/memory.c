@@ -186,8 +186,6 @@ bool memory_allocate(struct range *out, EFI_MEMORY_TYPE type, const struct need 
 
 void memory_free_all(void)
 {
-    while (allocated > 0) {
-        allocated--;
-        memory_free(allocations[allocated].base, allocations[allocated].size);
-    }
+    for (; allocated > 0; allocated--)
+        memory_free(allocations[allocated - 1].base, allocations[allocated - 1].size);
 }
