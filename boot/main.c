@@ -223,24 +223,27 @@ static bool prepare_start(struct boot_info *bi, struct refusal *r)
     return hypervisor_check_requirements(bi, &bi->settings, r) && allocate_memory(bi, &image, r);
 }
 
-/* After the first call of ExitBootServices, firmware's console may be gone. So the caller has
- * already removed the screen's sink. */
-static EFI_STATUS exit_boot_services(struct boot_info *bi)
+/* Removes the screen's sink first, because firmware's console may be gone after the first call of
+ * ExitBootServices. */
+static bool leave_firmware(struct boot_info *bi, struct refusal *r)
 {
     EFI_STATUS status = EFI_ABORTED;
     UINTN key;
 
-    for (int attempt = 0; attempt < EXIT_ATTEMPTS; attempt++) {
+    log_printf("leaving firmware\n");
+    log_remove_sink(screen_sink);
+    for (int attempt = 0; EFI_ERROR(status) && attempt < EXIT_ATTEMPTS; attempt++) {
         status = memory_map_get(&bi->map, map_capacity, &key);
-        if (EFI_ERROR(status))
-            return status;
-        /* ExitBootServices fails if the key is stale, because an event has changed the map since
-         * memory_map_get(). */
-        status = firmware.services->ExitBootServices(firmware.image, key);
+        /* Fails if an event has changed the map since the call above, because the key is then
+         * stale. */
         if (!EFI_ERROR(status))
-            return EFI_SUCCESS;
+            status = firmware.services->ExitBootServices(firmware.image, key);
     }
-    return status;
+    return !EFI_ERROR(status) ||
+           refuse(r, REFUSE_UNSUPPORTED,
+                  "firmware does not let go of boot services (EFI status 0x%lx), wanted success of "
+                  "ExitBootServices; update the firmware",
+                  status);
 }
 
 /* Frees everything, and returns `status` for firmware. */
@@ -287,18 +290,8 @@ EFI_STATUS efi_main(EFI_HANDLE image, EFI_SYSTEM_TABLE *system)
         return return_to_firmware(EFI_SUCCESS, false);
     if (!read || !prepare_start(&boot_info, &refusal))
         return refuse_start(&boot_info, &refusal, false);
-
-    log_printf("leaving firmware\n");
-    log_remove_sink(screen_sink);
-    status = exit_boot_services(&boot_info);
-    if (EFI_ERROR(status)) {
-        refuse(&refusal, REFUSE_UNSUPPORTED,
-               "firmware does not let go of boot services (EFI status 0x%lx), wanted success of "
-               "ExitBootServices; update the firmware",
-               status);
-        (void)refuse_start(&boot_info, &refusal, true);
-        return status;
-    }
+    if (!leave_firmware(&boot_info, &refusal))
+        return refuse_start(&boot_info, &refusal, true);
     cli();
     /* Turn CET off, because the far return in descriptors_load() has no entry on firmware's shadow
      * stack. */
