@@ -82,7 +82,7 @@ uint64_t platform_find_rsdp(void);
 void platform_find_framebuffer(struct framebuffer *fb);
 /* Returns the size of a device path's node in bytes, or 0 if the node is damaged or is the last
  * one. */
-uint64_t device_node_size(const void *node);
+uint64_t device_node_size(const EFI_DEVICE_PATH *node);
 /* Returns true if the firmware's own text already goes to the UART at this I/O port. */
 bool platform_console_uses_port(uint16_t port);
 

@@ -16,15 +16,15 @@ static uint16_t image_path[MAX_PATH_CHARACTERS];
 /* Reads the image's own path from the file path nodes of its device path. */
 static bool read_image_path(struct refusal *r)
 {
-    const uint8_t *node = (const uint8_t *)firmware.loaded->FilePath;
+    const EFI_DEVICE_PATH *node = firmware.loaded->FilePath;
 
     image_path[0] = 0;
-    for (uint64_t size; node != NULL && (size = device_node_size(node)) != 0; node += size) {
-        const EFI_DEVICE_PATH *header = (const EFI_DEVICE_PATH *)node;
-        uint64_t count = (size - sizeof(*header)) / sizeof(uint16_t);
+    for (; node != NULL && device_node_size(node) != 0; node = NextDevicePathNode(node)) {
+        uint64_t count = (device_node_size(node) - sizeof(*node)) / sizeof(uint16_t);
 
-        if (header->Type == MEDIA_DEVICE_PATH && header->SubType == MEDIA_FILEPATH_DP &&
-            !append_path(image_path, MAX_PATH_CHARACTERS, node + sizeof(*header), count))
+        if (DevicePathType(node) == MEDIA_DEVICE_PATH &&
+            DevicePathSubType(node) == MEDIA_FILEPATH_DP &&
+            !append_path(image_path, MAX_PATH_CHARACTERS, node + 1, count))
             return refuse(r, REFUSE_BAD_FILE,
                           "the path of the image has more than %u characters, wanted fewer; put "
                           "pmuvisor.efi into a folder with a shorter path",

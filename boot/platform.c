@@ -19,24 +19,16 @@ struct firmware firmware;
 static const EFI_GUID console_device = {
     0xd3b36f2c, 0xd551, 0x11d4, {0x9a, 0x46, 0x00, 0x90, 0x27, 0x3f, 0xc1, 0x4d}};
 
-static bool same_guid(const EFI_GUID *a, const EFI_GUID *b)
-{
-    return memcmp(a, b, sizeof(*a)) == 0;
-}
-
 uint64_t platform_find_rsdp(void)
 {
-    static const EFI_GUID acpi_20 = ACPI_20_TABLE_GUID, acpi_10 = ACPI_TABLE_GUID;
-    uint64_t old = 0;
+    static const EFI_GUID guids[] = {ACPI_20_TABLE_GUID, ACPI_TABLE_GUID}; /* the newer one first */
 
-    for (UINTN i = 0; i < firmware.system->NumberOfTableEntries; i++) {
-        EFI_CONFIGURATION_TABLE *table = &firmware.system->ConfigurationTable[i];
-        if (same_guid(&table->VendorGuid, &acpi_20))
-            return (uintptr_t)table->VendorTable;
-        if (same_guid(&table->VendorGuid, &acpi_10))
-            old = (uintptr_t)table->VendorTable;
-    }
-    return old;
+    for (unsigned g = 0; g < LENGTH_OF(guids); g++)
+        for (UINTN i = 0; i < firmware.system->NumberOfTableEntries; i++)
+            if (memcmp(&firmware.system->ConfigurationTable[i].VendorGuid, &guids[g],
+                       sizeof(guids[g])) == 0)
+                return (uintptr_t)firmware.system->ConfigurationTable[i].VendorTable;
+    return 0;
 }
 
 /* Returns false if the processor cannot write to the screen's memory, or if the pixels do not have
@@ -101,13 +93,11 @@ void platform_find_framebuffer(struct framebuffer *fb)
     firmware.services->FreePool(handles);
 }
 
-uint64_t device_node_size(const void *node)
+uint64_t device_node_size(const EFI_DEVICE_PATH *node)
 {
-    const EFI_DEVICE_PATH *header = node;
-    uint64_t size = (uint64_t)(header->Length[0] | header->Length[1] << 8);
-    bool last = (header->Type & EFI_DP_TYPE_MASK) == END_DEVICE_PATH_TYPE;
+    uint64_t size = (uint64_t)DevicePathNodeLength(node);
 
-    return last || size < sizeof(*header) ? 0 : size;
+    return IsDevicePathEndType(node) || size < sizeof(*node) ? 0 : size;
 }
 
 /* The index of a port in this table is the number (UID) that firmware gives the UART at the
@@ -116,14 +106,14 @@ static const uint16_t usual_ports[] = {SERIAL_COM1, SERIAL_COM2, 0x3e8, 0x2e8};
 
 /* Returns true if the device path contains the UART `uid`, or any UART if `uid` is past the end of
  * usual_ports[]. */
-static bool path_has_uart(const uint8_t *node, uint32_t uid)
+static bool path_has_uart(const EFI_DEVICE_PATH *node, uint32_t uid)
 {
-    for (uint64_t size; (size = device_node_size(node)) != 0; node += size) {
+    for (; device_node_size(node) != 0; node = NextDevicePathNode(node)) {
         ACPI_HID_DEVICE_PATH acpi = {0};
-        memcpy(&acpi, node, size < sizeof(acpi) ? size : sizeof(acpi));
+        if (device_node_size(node) >= sizeof(acpi))
+            memcpy(&acpi, node, sizeof(acpi));
         if (acpi.Header.Type == ACPI_DEVICE_PATH && acpi.Header.SubType == ACPI_DP &&
-            acpi.HID == EISA_PNP0501 && (acpi.UID == uid || uid == LENGTH_OF(usual_ports)) &&
-            size >= sizeof(acpi))
+            acpi.HID == EISA_PNP0501 && (acpi.UID == uid || uid == LENGTH_OF(usual_ports)))
             return true;
     }
     return false;
