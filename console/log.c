@@ -53,6 +53,13 @@ void log_remove_sink(log_sink sink)
             sinks[i] = NULL;
 }
 
+static void show_text(const char *text, size_t length)
+{
+    for (size_t i = 0; i < LOG_SINKS; i++)
+        if (sinks[i] != NULL)
+            sinks[i](text, length);
+}
+
 void log_printf(const char *format, ...)
 {
     char line[LOG_LINE];
@@ -64,26 +71,17 @@ void log_printf(const char *format, ...)
 
     lock();
     kept_append(ring, line, length);
-    for (size_t i = 0; i < LOG_SINKS; i++)
-        if (sinks[i] != NULL)
-            sinks[i](line, length);
+    show_text(line, length);
     unlock();
 }
 
 void log_print_tail(uint64_t size)
 {
-    const uint64_t end = ring->end;
-    uint64_t position = end > size ? end - size : 0;
-    char piece[LOG_LINE / 2];
+    const uint64_t end = ring->end, start = end > size ? end - size : 0;
 
-    log_printf("---- the log's last %lu bytes ----\n", end - position);
-    while (position < end) {
-        uint64_t left = end - position;
-        size_t n = log_read(&position, piece, left < sizeof(piece) ? left : sizeof(piece));
-        if (n == 0 || position > end) /* the tail exceeds the ring and has been overwritten */
-            break;
-        log_printf("%.*s", (int)n, piece);
-    }
+    log_printf("---- the log's last %lu bytes ----\n", end - start);
+    for (uint64_t at = start; at < end; at++)
+        show_text(&ring->text[at & (LOG_SIZE - 1)], 1);
     log_printf("\n---- end of the log ----\n");
 }
 

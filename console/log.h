@@ -45,8 +45,9 @@ const struct log_ring *log_get_ring(void);
  * log as the log of a crash. */
 void log_finish(void);
 
-/* Logs the last `size` bytes again. `size` is at most half of LOG_SIZE, because a longer output
- * would overwrite bytes before they are logged again. */
+/* Shows the last `size` bytes again, between two lines that it logs. The bytes themselves are not
+ * logged again. `size` is at most half of LOG_SIZE, because the first line overwrites the oldest
+ * bytes. For the processor that has stopped all others, because it takes no lock. */
 void log_print_tail(uint64_t size);
 
 /* Formats into a buffer and always terminates the text. Returns the length of the text, without the
