@@ -231,7 +231,7 @@ static bool leave_firmware(struct boot_info *bi, struct refusal *r)
     UINTN key;
 
     log_printf("leaving firmware\n");
-    log_remove_sink(screen_sink);
+    log_set_sink(LOG_SCREEN, NULL);
     for (int attempt = 0; EFI_ERROR(status) && attempt < EXIT_ATTEMPTS; attempt++) {
         status = memory_map_get(&bi->map, map_capacity, &key);
         /* Fails if an event has changed the map since the call above, because the key is then
@@ -254,7 +254,7 @@ static EFI_STATUS return_to_firmware(EFI_STATUS status, bool late)
     memory_free_all();
     serial_drain();
     serial_stop();
-    log_remove_sink(screen_sink);
+    log_set_sink(LOG_SCREEN, NULL);
     return status;
 }
 
@@ -283,7 +283,7 @@ EFI_STATUS efi_main(EFI_HANDLE image, EFI_SYSTEM_TABLE *system)
                                                           (void **)&firmware.loaded);
     if (EFI_ERROR(status))
         return status;
-    log_add_sink(screen_sink);
+    log_set_sink(LOG_SCREEN, screen_sink);
     bool read = read_options(&boot_info, &refusal);
     save_last_log();
     if (read && !boot_info.options.start)

@@ -81,7 +81,7 @@ bool framebuffer_start(const struct framebuffer *screen, const struct glyphs *gl
 
 void framebuffer_stop(void)
 {
-    log_remove_sink(framebuffer_sink);
+    log_set_sink(LOG_FRAMEBUFFER, NULL);
     console.shown = false;
 }
 
@@ -92,7 +92,7 @@ void framebuffer_restart(void)
     console.shown = true;
     console.column = console.row = 0;
     clear_row(0);
-    log_add_sink(framebuffer_sink);
+    log_set_sink(LOG_FRAMEBUFFER, framebuffer_sink);
 }
 
 struct range framebuffer_memory(void)

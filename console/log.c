@@ -17,8 +17,8 @@ _Static_assert((LOG_SIZE & (LOG_SIZE - 1)) == 0, "the ring is indexed by a mask"
 static struct log_ring first;
 static struct log_ring *ring = &first;
 static bool locked;
-static bool taken_over; /* one processor has stopped all others, which may hold the lock */
-static log_sink sinks[LOG_SINKS];
+static bool taken_over; /* set by the processor that has stopped all others, wherever they were */
+static log_sink sinks[LOG_PLACES];
 
 static void lock(void)
 {
@@ -33,29 +33,11 @@ void log_break_lock(void) { unlock(); }
 
 void log_ignore_lock(void) { __atomic_store_n(&taken_over, true, __ATOMIC_RELAXED); }
 
-void log_add_sink(log_sink sink)
-{
-    for (size_t i = 0; i < LOG_SINKS; i++)
-        if (sinks[i] == sink)
-            return;
-    for (size_t i = 0; i < LOG_SINKS; i++) {
-        if (sinks[i] == NULL) {
-            sinks[i] = sink;
-            return;
-        }
-    }
-}
-
-void log_remove_sink(log_sink sink)
-{
-    for (size_t i = 0; i < LOG_SINKS; i++)
-        if (sinks[i] == sink)
-            sinks[i] = NULL;
-}
+void log_set_sink(enum log_place place, log_sink sink) { sinks[place] = sink; }
 
 static void show_text(const char *text, size_t length)
 {
-    for (size_t i = 0; i < LOG_SINKS; i++)
+    for (size_t i = 0; i < LOG_PLACES; i++)
         if (sinks[i] != NULL)
             sinks[i](text, length);
 }

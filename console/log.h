@@ -13,11 +13,11 @@
 /* A sink gets each piece of text as it is logged. */
 typedef void (*log_sink)(const char *text, size_t length);
 
-/* There are at most LOG_SINKS sinks, and none at the start. boot/screen.c (until boot services
- * end), console/serial.c and console/framebuffer.c have one sink each. */
-#define LOG_SINKS 3
-void log_add_sink(log_sink sink);
-void log_remove_sink(log_sink sink);
+/* The places that show text: firmware's screen while boot services live (boot/screen.c), the serial
+ * line (console/serial.c), and the framebuffer (console/framebuffer.c). */
+enum log_place { LOG_SCREEN, LOG_SERIAL, LOG_FRAMEBUFFER, LOG_PLACES };
+/* Sets the sink of a place, or removes it if `sink` is NULL. At the start no place has a sink. */
+void log_set_sink(enum log_place place, log_sink sink);
 
 /* Ignores the lock from now on. The processor that has stopped all others calls this function,
  * because a stopped processor may hold the lock. */

@@ -104,7 +104,7 @@ bool serial_start(uint16_t port, uint16_t of_115200)
     (void)wait_for_line_status(LSR_TEMT); /* else text that firmware still has to send is lost */
     for (size_t i = divisor == 0 ? RATE_WRITES : 0; i < LENGTH_OF(writes); i++)
         outb(port + writes[i].offset, writes[i].value);
-    log_add_sink(serial_sink);
+    log_set_sink(LOG_SERIAL, serial_sink);
     return true;
 }
 
@@ -116,7 +116,7 @@ void serial_restart(void)
 
 void serial_stop(void)
 {
-    log_remove_sink(serial_sink);
+    log_set_sink(LOG_SERIAL, NULL);
     uart = 0;
 }
 

@@ -116,9 +116,9 @@ void judge(const struct machine *m, const char *config, const char *load_options
         note_obstacle("Secure Boot is on: does this machine know the key of the installed image?");
     asked = unknowns.asked;
     piece[0] = '\0';
-    log_add_sink(collect);
+    log_set_sink(LOG_SCREEN, collect);
     start_image(m, config, load_options, &result);
-    log_remove_sink(collect);
+    log_set_sink(LOG_SCREEN, NULL);
 
     v->unknowns = unknowns;
     v->how = result.refused && result.late ? "PMUvisor stops after it has left firmware: "

@@ -148,6 +148,6 @@ int main(void)
         CASE(test_long_tables),     CASE(test_edit_ends_at_damage),
     };
 
-    log_add_sink(catch);
+    log_set_sink(LOG_SCREEN, catch);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -99,10 +99,9 @@ static void sink(const char *text, size_t length)
 static void test_log_sink(void **state)
 {
     (void)state;
-    log_add_sink(sink);
-    log_add_sink(sink); /* twice is once */
+    log_set_sink(LOG_SCREEN, sink);
     log_printf("one %d\n", 1);
-    log_remove_sink(sink);
+    log_set_sink(LOG_SCREEN, NULL);
     log_printf("two\n");
     assert_int_equal(seen_length, 6);
     assert_memory_equal(seen, "one 1\n", 6);
@@ -153,9 +152,9 @@ static void test_log_tail(void **state)
     (void)state;
     for (int i = 0; i < LINES; i++)
         log_printf("%07d\n", i);
-    log_add_sink(catch);
+    log_set_sink(LOG_SCREEN, catch);
     log_print_tail(TAIL);
-    log_remove_sink(catch);
+    log_set_sink(LOG_SCREEN, NULL);
 
     const char *at = strstr(caught, "0000128\n");
     assert_non_null(at); /* 1024 bytes are the last 128 lines */

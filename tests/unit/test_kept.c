@@ -57,7 +57,7 @@ static void test_found_at_every_length(void **state)
 
     (void)state;
     assert_int_equal(kept_check(ring), KEPT_NONE);
-    log_add_sink(keep_all);
+    log_set_sink(LOG_SCREEN, keep_all);
     log_printf("before the move\n");
     log_move_ring(ring);
     for (unsigned i = 0; all_length < 3 * LOG_SIZE; i++) {

@@ -388,9 +388,9 @@ static void assert_stuck(const char *said)
 {
     assert_true(find(X2APIC_OFF));
     logged[0] = '\0';
-    log_add_sink(keep);
+    log_set_sink(LOG_SCREEN, keep);
     assert_false(vtd_start(&plan, &q, ept_root));
-    log_remove_sink(keep);
+    log_set_sink(LOG_SCREEN, NULL);
     assert_non_null(strstr(logged, "DMA is not contained: the VT-d unit at 0xfeda0000 does not "));
     if (strstr(logged, said) == NULL)
         fail_msg("\"%s\" says nothing of \"%s\"", logged, said);
@@ -462,9 +462,9 @@ static void region_that_is_hidden(void **state)
         t->dmar.region.limit = at[i].limit;
         assert_true(find(X2APIC_OFF));
         logged[0] = '\0';
-        log_add_sink(keep);
+        log_set_sink(LOG_SCREEN, keep);
         assert_true(vtd_start(&plan, &q, ept_root));
-        log_remove_sink(keep);
+        log_set_sink(LOG_SCREEN, NULL);
         assert_non_null(strstr(logged, "pmuvisor: DMA contained by 3 VT-d units"));
         assert_int_equal(strstr(logged, "DMA region") != NULL, at[i].line);
     }
