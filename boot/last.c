@@ -12,25 +12,18 @@
 #include "console/log.h"
 
 #define FILE_NAME "pmuvisor.log"
+
 static bool has_kept_log(uint64_t address)
 {
     return kept_check((const struct log_ring *)(uintptr_t)address) != KEPT_NONE;
 }
 
-static struct range text_range(const char *text, uint64_t length)
-{
-    return (struct range){(uintptr_t)text, length};
-}
-
 static bool write_log_file(const struct log_ring *ring, const char *before)
 {
-    struct kept_piece pieces[2];
+    struct range pieces[] = {{(uintptr_t)before, strlen(before)}, {0}, {0}};
 
-    kept_get_text(ring, pieces);
-    const struct range parts[] = {text_range(before, strlen(before)),
-                                  text_range(pieces[0].text, pieces[0].length),
-                                  text_range(pieces[1].text, pieces[1].length)};
-    return file_save(FILE_NAME, parts, LENGTH_OF(parts));
+    kept_get_text(ring, &pieces[1]);
+    return file_save(FILE_NAME, pieces, LENGTH_OF(pieces));
 }
 
 static bool crashed; /* the last run left a log */

@@ -69,10 +69,10 @@ enum kept kept_check(const struct log_ring *at)
     return sum == at->sum ? KEPT_WHOLE : KEPT_DAMAGED;
 }
 
-void kept_get_text(const struct log_ring *ring, struct kept_piece pieces[2])
+void kept_get_text(const struct log_ring *ring, struct range pieces[2])
 {
-    uint64_t end = ring_offset(ring->end);
+    uint64_t end = ring_offset(ring->end), older = ring->end >= LOG_SIZE ? LOG_SIZE - end : 0;
 
-    pieces[0] = (struct kept_piece){ring->text + end, ring->end >= LOG_SIZE ? LOG_SIZE - end : 0};
-    pieces[1] = (struct kept_piece){ring->text, end};
+    pieces[0] = (struct range){(uintptr_t)ring->text + end, older};
+    pieces[1] = (struct range){(uintptr_t)ring->text, end};
 }

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "boot_info.h"
 #include "console/log.h"
 
 #define LOG_MAGIC_BYTES 16
@@ -34,8 +35,4 @@ enum kept { KEPT_NONE, KEPT_DAMAGED, KEPT_WHOLE };
 enum kept kept_check(const struct log_ring *at);
 /* Returns the text in two pieces, the older piece first. The first piece is empty while the ring is
  * not full. */
-struct kept_piece {
-    const char *text;
-    size_t length;
-};
-void kept_get_text(const struct log_ring *ring, struct kept_piece pieces[2]);
+void kept_get_text(const struct log_ring *ring, struct range pieces[2]);

@@ -40,14 +40,14 @@ static struct log_ring *new_memory(void)
 static void expect_text(const struct log_ring *ring)
 {
     static char found[LOG_SIZE];
-    struct kept_piece pieces[2];
+    struct range pieces[2];
 
     kept_get_text(ring, pieces);
-    size_t length = pieces[0].length + pieces[1].length;
+    size_t length = pieces[0].size + pieces[1].size;
     assert_true(length <= LOG_SIZE);
     assert_int_equal(length, all_length < LOG_SIZE ? all_length : LOG_SIZE);
-    memcpy(found, pieces[0].text, pieces[0].length);
-    memcpy(found + pieces[0].length, pieces[1].text, pieces[1].length);
+    memcpy(found, (const void *)(uintptr_t)pieces[0].base, pieces[0].size);
+    memcpy(found + pieces[0].size, (const void *)(uintptr_t)pieces[1].base, pieces[1].size);
     assert_memory_equal(found, all + all_length - length, length);
 }
 
@@ -102,15 +102,15 @@ static void test_each_changed_byte_is_seen(void **state)
 static void test_any_bytes(void **state)
 {
     struct log_ring *ring = new_memory();
-    struct kept_piece pieces[2];
+    struct range pieces[2];
 
     (void)state;
     for (unsigned i = 0; i < 1000; i++) {
         ring->end = (uint64_t)random_below(UINT32_MAX) << random_below(33);
         kept_get_text(ring, pieces);
         for (unsigned k = 0; k < 2; k++) {
-            assert_true(pieces[k].text >= ring->text);
-            assert_true(pieces[k].text + pieces[k].length <= ring->text + LOG_SIZE);
+            assert_true(pieces[k].base >= (uintptr_t)ring->text);
+            assert_true(pieces[k].base + pieces[k].size <= (uintptr_t)ring->text + LOG_SIZE);
         }
     }
 }
