@@ -7,54 +7,45 @@
 
 #include <string.h>
 
-#define PIECE 64 /* characters per firmware call */
-
-/* The log calls this from code whose stack is aligned to 8; firmware wants it aligned to 16. */
-__attribute__((force_align_arg_pointer)) void screen_sink(const char *text, size_t length)
+void screen_sink(const char *text, size_t length)
 {
+    static CHAR16 line[2 * LOG_LINE + 1]; /* one call for all text, because firmware is slow */
     SIMPLE_TEXT_OUTPUT_INTERFACE *out = firmware.system->ConOut;
-    CHAR16 piece[PIECE + 3];
+    size_t n = 0;
 
     if (out == NULL)
         return;
-    for (size_t i = 0; i < length;) {
-        size_t n = 0;
-        while (i < length && n < PIECE) {
-            if (text[i] == '\n')
-                piece[n++] = '\r';
-            piece[n++] = (CHAR16)text[i++];
-        }
-        piece[n] = 0;
-        out->OutputString(out, piece);
+    for (size_t i = 0; i < length && i < LOG_LINE; i++) {
+        if (text[i] == '\n')
+            line[n++] = '\r';
+        line[n++] = (CHAR16)text[i];
     }
+    line[n] = 0;
+    out->OutputString(out, line);
 }
 
-#define SECOND 10000000 /* in units of 100 ns */
+#define POLL_US 100000
+#define POLLS_PER_SECOND 10
 
 void screen_wait_for_key(uint32_t seconds)
 {
     SIMPLE_INPUT_INTERFACE *in = firmware.system->ConIn;
-    EFI_EVENT events[2];
     struct framebuffer screen;
     EFI_INPUT_KEY key;
-    UINTN which;
 
     platform_find_framebuffer(&screen);
-    if (seconds == 0 || screen.base == 0 ||
-        EFI_ERROR(firmware.services->CreateEvent(EVT_TIMER, 0, NULL, NULL, &events[0])))
+    if (seconds == 0 || screen.base == 0)
         return;
     /* Stop firmware's watchdog. Otherwise it resets the machine after five minutes. */
     (void)firmware.services->SetWatchdogTimer(0, 0, 0, NULL);
     log_printf("a key, or %u seconds, and the boot goes on\n", seconds);
-    if (in != NULL) {
-        (void)in->Reset(in, FALSE); /* drop keys that were pressed before the wait */
-        events[1] = in->WaitForKey;
-    }
-    if (!EFI_ERROR(firmware.services->SetTimer(events[0], TimerRelative, (UINT64)seconds * SECOND)))
-        (void)firmware.services->WaitForEvent(in != NULL ? 2 : 1, events, &which);
     if (in != NULL)
-        (void)in->ReadKeyStroke(in, &key);
-    firmware.services->CloseEvent(events[0]);
+        (void)in->Reset(in, FALSE); /* drop keys that were pressed before the wait */
+    for (uint32_t i = 0; i < seconds * POLLS_PER_SECOND; i++) {
+        if (in != NULL && !EFI_ERROR(in->ReadKeyStroke(in, &key)))
+            return;
+        firmware.services->Stall(POLL_US);
+    }
 }
 
 /* The part of the font protocol that this file uses. GNU-EFI has no header for it. */

@@ -10,8 +10,6 @@
 
 #include "console/kept.h"
 
-#define LOG_LINE 512 /* size of the buffer for the text of one call */
-
 _Static_assert((LOG_SIZE & (LOG_SIZE - 1)) == 0, "the ring is indexed by a mask");
 
 static struct log_ring first;

@@ -10,7 +10,9 @@
 
 #define LOG_SIZE 16384 /* bytes kept; a power of two */
 
-/* A sink gets each piece of text as it is logged. */
+#define LOG_LINE 512 /* longest piece of text that one call can log, with the terminator */
+
+/* A sink gets each piece of text as it is logged, less than LOG_LINE bytes. */
 typedef void (*log_sink)(const char *text, size_t length);
 
 /* The places that show text: firmware's screen while boot services live (boot/screen.c), the serial
