@@ -192,7 +192,7 @@ static bool allocate_memory(struct boot_info *bi, const struct linux_image *imag
     const struct need setup = {
         "memory for the guest's boot parameters",
         "",
-        linux_setup_size(&bi->options, bi->acpi.rsdp, map_capacity / bi->map.descriptor_size),
+        linux_setup_size(bi->acpi.rsdp, map_capacity / bi->map.descriptor_size),
         PAGE_SIZE,
         MIB,
         BELOW_4G};

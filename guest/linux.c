@@ -30,48 +30,44 @@
 
 #define VIDEO_TYPE_EFI_FRAMEBUFFER 0x70 /* Linux, linux/screen_info.h: VIDEO_TYPE_EFI */
 
-/* The offsets in bytes of the parts of guest_setup, in ascending order. The pages of the ACPI
- * copies contain nothing else. */
+/* The parts of guest_setup that have a fixed size. */
+struct setup_area {
+    struct boot_params boot_params;
+    uint64_t pml4[TABLE_ENTRIES];
+    uint64_t pdpt[TABLE_ENTRIES];
+    uint64_t pd[IDENTITY_GIB * TABLE_ENTRIES];
+    uint64_t gdt[GDT_ENTRIES];
+    char command_line[OPTION_APPEND_MAX];
+    uint8_t stack[STACK_SIZE];
+} __attribute__((aligned(PAGE_SIZE)));
+_Static_assert(sizeof(struct boot_params) == PAGE_SIZE, "the page tables are page-aligned");
+
+/* The parts that follow struct setup_area. The ACPI copies have their own pages. */
 struct setup_layout {
-    uint64_t acpi;
-    uint64_t acpi_size; /* bytes, whole pages */
-    uint64_t boot_params;
-    uint64_t command_line;
-    uint64_t page_tables;
-    uint64_t gdt;
-    uint64_t stack_end;
-    uint64_t e820_extra; /* a struct setup_data */
-    uint64_t size;       /* bytes of the whole area */
+    struct range acpi;
+    uint64_t e820_extra; /* address of a struct setup_data */
+    uint64_t end;
 };
 
 static uint64_t round_up_to_page(uint64_t n) { return (n + PAGE_SIZE - 1) & ~(PAGE_SIZE - 1); }
 
-static struct setup_layout plan_setup_layout(const struct options *o, uint64_t rsdp,
-                                             uint64_t map_descriptors)
+static struct setup_layout plan_setup_layout(uint64_t base, uint64_t rsdp, uint64_t map_descriptors)
 {
-    struct setup_layout l = {0};
-    uint64_t e820_entries = e820_entries_max(map_descriptors, OVERLAYS);
+    uint64_t acpi = base + sizeof(struct setup_area);
+    uint64_t acpi_size = round_up_to_page(guest_acpi_size(rsdp));
+    uint64_t extra_size = sizeof(struct setup_data) + e820_entries_max(map_descriptors, OVERLAYS) *
+                                                          sizeof(struct boot_e820_entry);
 
-    l.acpi_size = round_up_to_page(guest_acpi_size(rsdp));
-    l.boot_params = l.acpi + l.acpi_size;
-    l.command_line = l.boot_params + round_up_to_page(sizeof(struct boot_params));
-    l.page_tables = l.command_line + round_up_to_page(strlen(o->append) + 1);
-    l.gdt = l.page_tables + (2 + IDENTITY_GIB) * PAGE_SIZE;
-    l.stack_end = l.gdt + PAGE_SIZE + STACK_SIZE;
-    l.e820_extra = l.stack_end;
-    l.size = l.e820_extra + round_up_to_page(sizeof(struct setup_data) +
-                                             e820_entries * sizeof(struct boot_e820_entry));
-    return l;
+    return (struct setup_layout){
+        .acpi = {acpi, acpi_size},
+        .e820_extra = acpi + acpi_size,
+        .end = acpi + acpi_size + round_up_to_page(extra_size),
+    };
 }
 
-uint64_t linux_setup_size(const struct options *o, uint64_t rsdp, uint64_t map_descriptors)
+uint64_t linux_setup_size(uint64_t rsdp, uint64_t map_descriptors)
 {
-    return plan_setup_layout(o, rsdp, map_descriptors).size;
-}
-
-static void *get_setup_pointer(const struct boot_info *bi, uint64_t offset)
-{
-    return (void *)(uintptr_t)(bi->guest_setup.base + offset);
+    return plan_setup_layout(0, rsdp, map_descriptors).end;
 }
 
 /* ---- boot_params ---- */
@@ -89,13 +85,12 @@ static void copy_header(struct boot_params *bp, const uint8_t *file)
     bp->hdr.type_of_loader = LOADER_UNDEFINED;
 }
 
-static void set_boot_parameter_addresses(struct boot_params *bp, const struct boot_info *bi,
-                                         const struct setup_layout *l)
+static void set_boot_parameter_addresses(struct setup_area *area, const struct boot_info *bi)
 {
-    uint64_t command_line = bi->guest_setup.base + l->command_line;
+    struct boot_params *bp = &area->boot_params;
+    uint64_t command_line = (uintptr_t)area->command_line;
 
-    memcpy(get_setup_pointer(bi, l->command_line), bi->options.append,
-           strlen(bi->options.append) + 1);
+    memcpy(area->command_line, bi->options.append, sizeof(area->command_line));
     bp->hdr.cmd_line_ptr = (uint32_t)command_line;
     bp->ext_cmd_line_ptr = (uint32_t)(command_line >> 32);
     if (bi->initrd.size != 0) {
@@ -169,11 +164,12 @@ static bool set_e820_table(struct boot_params *bp, const struct boot_info *bi,
     const struct e820_overlay overlays[OVERLAYS] = {
         {bi->image, E820_RESERVED},
         {bi->pool, E820_RESERVED},
-        {{bi->guest_setup.base + l->acpi, l->acpi_size}, E820_ACPI},
+        {l->acpi, E820_ACPI},
     };
-    struct setup_data *extra = get_setup_pointer(bi, l->e820_extra);
+    struct setup_data *extra = (struct setup_data *)(uintptr_t)l->e820_extra;
     struct boot_e820_entry *table = (struct boot_e820_entry *)extra->data;
-    uint64_t room = (bi->guest_setup.size - l->e820_extra - sizeof(*extra)) / sizeof(*table);
+    uint64_t end = bi->guest_setup.base + bi->guest_setup.size;
+    uint64_t room = (end - (uintptr_t)table) / sizeof(*table);
 
     *count = e820_build(&bi->map, overlays, OVERLAYS, table, room);
     if (*count > room)
@@ -193,32 +189,28 @@ static bool set_e820_table(struct boot_params *bp, const struct boot_info *bi,
 /* ---- page tables and GDT at the entry ---- */
 
 /* Maps the first IDENTITY_GIB GiB to themselves with 2 MiB pages. */
-static void build_page_tables(uint64_t *tables)
+static void build_page_tables(struct setup_area *area)
 {
-    uint64_t *pml4 = tables, *pdpt = tables + TABLE_ENTRIES, *pd = pdpt + TABLE_ENTRIES;
-
-    memset(tables, 0, 2 * PAGE_SIZE);
-    pml4[0] = (uintptr_t)pdpt | PTE_P | PTE_RW;
+    area->pml4[0] = (uintptr_t)area->pdpt | PTE_P | PTE_RW;
     for (uint64_t i = 0; i < IDENTITY_GIB; i++)
-        pdpt[i] = (uintptr_t)(pd + i * TABLE_ENTRIES) | PTE_P | PTE_RW;
+        area->pdpt[i] = (uintptr_t)&area->pd[i * TABLE_ENTRIES] | PTE_P | PTE_RW;
     for (uint64_t i = 0; i < IDENTITY_GIB * TABLE_ENTRIES; i++)
-        pd[i] = i * SIZE_2M | PTE_P | PTE_RW | PTE_PS;
+        area->pd[i] = i * SIZE_2M | PTE_P | PTE_RW | PTE_PS;
 }
 
 static void build_gdt(uint64_t *gdt)
 {
-    memset(gdt, 0, GDT_ENTRIES * sizeof(*gdt));
     gdt[LINUX_BOOT_CS / sizeof(*gdt)] = GDT_CODE_64;
     gdt[LINUX_BOOT_DS / sizeof(*gdt)] = GDT_DATA;
 }
 
-/* Refuses if processors other than `processors` stay enabled. The guest could start such a
- * processor. It would run outside VMX operation and could reach all of the hypervisor's memory. */
-static bool edit_acpi(const struct boot_info *bi, const struct setup_layout *l,
+/* Refuses if processors other than `processors` stay enabled. A processor that the guest could
+ * start would run outside VMX operation and could reach all of the hypervisor's memory. */
+static bool edit_acpi(const struct boot_info *bi, struct range copies,
                       const struct guest_processors *processors, struct refusal *r)
 {
     struct guest_acpi_result done = guest_acpi_edit(bi->acpi.rsdp, processors, reset_doorbell(bi),
-                                                    get_setup_pointer(bi, l->acpi), l->acpi_size);
+                                                    (void *)(uintptr_t)copies.base, copies.size);
 
     if (!done.processors_limited && bi->acpi.processors > processors->count)
         return refuse(r, REFUSE_UNSUPPORTED,
@@ -237,45 +229,46 @@ bool linux_load(const struct boot_info *bi, const struct guest_processors *proce
 {
     const uint8_t *file = (const uint8_t *)(uintptr_t)bi->kernel_file.base;
     const struct range hidden[] = {bi->image, bi->pool};
-    struct setup_layout l = plan_setup_layout(&bi->options, bi->acpi.rsdp, 0);
+    struct setup_area *area = (struct setup_area *)(uintptr_t)bi->guest_setup.base;
+    struct setup_layout l = plan_setup_layout(bi->guest_setup.base, bi->acpi.rsdp, 0);
+    uint64_t setup_size = l.end - bi->guest_setup.base;
     struct efi_map map = bi->map;
     struct linux_image image;
     uint64_t e820_entries;
 
     if (!linux_probe(file, bi->kernel_file.size, bi->options.kernel, &image, r))
         return false;
-    if (l.size > bi->guest_setup.size || image.init_size > bi->guest_kernel.size)
+    if (setup_size > bi->guest_setup.size || image.init_size > bi->guest_kernel.size)
         return refuse(r, REFUSE_NO_MEMORY,
                       "guest: found 0x%lx bytes of setup area and 0x%lx of kernel area, wanted "
                       "0x%lx and 0x%lx; report this as a bug of PMUvisor",
-                      bi->guest_setup.size, bi->guest_kernel.size, l.size, image.init_size);
+                      bi->guest_setup.size, bi->guest_kernel.size, setup_size, image.init_size);
 
-    memset(get_setup_pointer(bi, 0), 0, bi->guest_setup.size);
+    memset(area, 0, bi->guest_setup.size);
     memcpy((void *)(uintptr_t)bi->guest_kernel.base, file + image.setup_size, image.kernel_size);
 
-    struct boot_params *bp = get_setup_pointer(bi, l.boot_params);
-    copy_header(bp, file);
-    set_boot_parameter_addresses(bp, bi, &l);
-    set_efi_info(bp, &bi->map);
-    set_screen_info(&bp->screen_info, &bi->framebuffer);
-    if (!set_e820_table(bp, bi, &l, &e820_entries))
+    copy_header(&area->boot_params, file);
+    set_boot_parameter_addresses(area, bi);
+    set_efi_info(&area->boot_params, &bi->map);
+    set_screen_info(&area->boot_params.screen_info, &bi->framebuffer);
+    if (!set_e820_table(&area->boot_params, bi, &l, &e820_entries))
         return refuse(r, REFUSE_NO_MEMORY,
                       "guest: found a memory map that needs more e820 entries than there is room "
                       "for in 0x%lx bytes; report this as a bug of PMUvisor",
                       bi->guest_setup.size);
     efi_map_hide(&map, hidden, LENGTH_OF(hidden));
-    if (!edit_acpi(bi, &l, processors, r))
+    if (!edit_acpi(bi, l.acpi, processors, r))
         return false;
 
-    build_page_tables(get_setup_pointer(bi, l.page_tables));
-    build_gdt(get_setup_pointer(bi, l.gdt));
+    build_page_tables(area);
+    build_gdt(area->gdt);
     *entry = (struct guest_entry){
         .rip = bi->guest_kernel.base + ENTRY_64_OFFSET,
-        .rsi = (uintptr_t)bp,
-        .rsp = bi->guest_setup.base + l.stack_end,
-        .cr3 = bi->guest_setup.base + l.page_tables,
-        .gdt_base = bi->guest_setup.base + l.gdt,
-        .gdt_limit = GDT_ENTRIES * sizeof(uint64_t) - 1,
+        .rsi = (uintptr_t)&area->boot_params,
+        .rsp = (uintptr_t)(area + 1),
+        .cr3 = (uintptr_t)area->pml4,
+        .gdt_base = (uintptr_t)area->gdt,
+        .gdt_limit = sizeof(area->gdt) - 1,
         .cs = LINUX_BOOT_CS,
         .ds = LINUX_BOOT_DS,
     };

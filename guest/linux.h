@@ -32,7 +32,7 @@ bool linux_probe(const void *file, uint64_t size, const char *name, struct linux
 /* Returns the number of bytes that struct boot_info's guest_setup must have, for boot_params,
  * command line, first page tables, GDT, ACPI copies, and the e820 entries of a UEFI map of at most
  * `map_descriptors` descriptors. */
-uint64_t linux_setup_size(const struct options *o, uint64_t rsdp, uint64_t map_descriptors);
+uint64_t linux_setup_size(uint64_t rsdp, uint64_t map_descriptors);
 
 /* The processor's state at the kernel's 64-bit entry. In addition, CR0.PG, CR4.PAE and EFER.LMA are
  * set, interrupts are off, and segments are flat, as in the GDT's descriptors. Addresses are

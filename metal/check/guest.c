@@ -13,14 +13,12 @@
 bool check_guest(const struct boot_info *bi, const struct guest_processors *processors,
                  struct refusal *r)
 {
-    struct setup_layout l = plan_setup_layout(&bi->options, bi->acpi.rsdp, 0);
-    struct boot_info with_room = *bi;
-    void *room = calloc(1, l.acpi + l.acpi_size);
+    uint64_t size = guest_acpi_size(bi->acpi.rsdp);
+    void *room = calloc(1, size);
 
     if (room == NULL)
         return refuse(r, REFUSE_NO_MEMORY, "pmuvisor-check: out of memory");
-    with_room.guest_setup = (struct range){(uintptr_t)room, l.acpi + l.acpi_size};
-    bool done = edit_acpi(&with_room, &l, processors, r);
+    bool done = edit_acpi(bi, (struct range){(uintptr_t)room, size}, processors, r);
     free(room);
     return done;
 }

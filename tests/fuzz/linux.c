@@ -103,7 +103,7 @@ static void load(const uint8_t *file, size_t size, const struct linux_image *ima
                                .descriptor_version = 1};
     bi->kernel_file = (struct range){(uintptr_t)file, size};
     bi->guest_kernel = (struct range){(uintptr_t)malloc(image->init_size), image->init_size};
-    uint64_t setup = linux_setup_size(&bi->options, 0, count);
+    uint64_t setup = linux_setup_size(0, count);
     bi->guest_setup = (struct range){(uintptr_t)aligned_alloc(PAGE_SIZE, setup), setup};
     CHECK(bi->guest_kernel.base != 0 && bi->guest_setup.base != 0, "areas");
     static const struct guest_processors processors = {.count = 1};

@@ -89,7 +89,7 @@ static void prepare(uint64_t descriptor_count)
 
     kernel = malloc(INIT_SIZE);
     bi.guest_kernel = (struct range){(uintptr_t)kernel, INIT_SIZE};
-    uint64_t size = linux_setup_size(&bi.options, 0, descriptor_count);
+    uint64_t size = linux_setup_size(0, descriptor_count);
     area = aligned_alloc(4096, size);
     memset(area, 0xdd, size);
     bi.guest_setup = (struct range){(uintptr_t)area, size};
@@ -246,7 +246,7 @@ static void test_area_too_small(void **state)
     struct guest_entry entry;
     struct refusal r = {0};
     prepare(DESCRIPTORS_MAX);
-    bi.guest_setup.size = linux_setup_size(&bi.options, 0, 10);
+    bi.guest_setup.size = linux_setup_size(0, 10);
     assert_false(linux_load(&bi, &processors, &entry, &r));
     assert_int_equal(r.kind, REFUSE_NO_MEMORY);
 }
