@@ -80,12 +80,11 @@ static bool range_contains(struct range r, uint64_t address)
 /* If a border of `r` lies between `position` and *next, lowers *next to the first such border. */
 static void lower_to_range_boundary(struct range r, uint64_t position, uint64_t *next)
 {
-    if (r.size == 0)
-        return;
-    if (r.base > position && r.base < *next)
-        *next = r.base;
-    if (r.base + r.size > position && r.base + r.size < *next)
-        *next = r.base + r.size;
+    const uint64_t borders[] = {r.base, r.base + r.size};
+
+    for (unsigned i = 0; i < LENGTH_OF(borders); i++)
+        if (r.size != 0 && borders[i] > position && borders[i] < *next)
+            *next = borders[i];
 }
 
 /* Returns the type of the memory at `position`. This type holds up to *next, where the next range
@@ -94,22 +93,20 @@ static uint32_t e820_type_at(const struct efi_map *map, const struct e820_overla
                              uint64_t overlay_count, uint64_t position, uint64_t *next)
 {
     uint32_t type = NOTHING;
-    bool overlaid = false;
 
     *next = UINT64_MAX;
-    for (uint64_t i = 0; i < overlay_count; i++) {
-        lower_to_range_boundary(overlays[i].range, position, next);
-        if (range_contains(overlays[i].range, position) && !overlaid) {
-            type = overlays[i].type;
-            overlaid = true;
-        }
-    }
     for (uint64_t i = 0; i < descriptor_count(map); i++) {
         const struct efi_descriptor *d = descriptor_at(map, i);
         struct range r = descriptor_range(d);
         lower_to_range_boundary(r, position, next);
-        if (!overlaid && range_contains(r, position) && (type == NOTHING || type == E820_RAM))
+        if (range_contains(r, position) && (type == NOTHING || type == E820_RAM))
             type = e820_type(d);
+    }
+    /* From last to first, so that the first one wins. */
+    for (uint64_t i = overlay_count; i-- > 0;) {
+        lower_to_range_boundary(overlays[i].range, position, next);
+        if (range_contains(overlays[i].range, position))
+            type = overlays[i].type;
     }
     return type;
 }
