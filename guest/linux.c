@@ -120,13 +120,11 @@ static void set_efi_info(struct boot_params *bp, const struct efi_map *map)
     };
 }
 
-/* Converts a colour's mask to the size and the position of the colour in a pixel, in bits. */
+/* Stores the size and position of a colour in a pixel. A colour's bits are contiguous. */
 static void set_colour_field(uint32_t mask, __u8 *size, __u8 *position)
 {
     *position = mask != 0 ? (__u8)__builtin_ctz(mask) : 0;
-    *size = 0;
-    for (uint32_t rest = mask; rest != 0; rest &= rest - 1)
-        (*size)++;
+    *size = mask != 0 ? (__u8)(32 - __builtin_clz(mask) - *position) : 0;
 }
 
 static void set_screen_info(struct screen_info *s, const struct framebuffer *fb)
