@@ -8,8 +8,9 @@
 
 struct output {
     char *text;
-    size_t size;   /* bytes in the buffer */
-    size_t length; /* bytes written, without the terminator */
+    size_t size;       /* bytes in the buffer */
+    size_t length;     /* bytes written, without the terminator */
+    va_list arguments; /* that are still to be formatted */
 };
 
 struct directive {
@@ -17,6 +18,7 @@ struct directive {
     bool zeros; /* flag `0` */
     size_t width;
     size_t precision; /* for %s; SIZE_MAX: none */
+    bool is_long;     /* `l` */
 };
 
 static void put_character(struct output *out, char c)
@@ -69,8 +71,8 @@ static size_t bounded_length(const char *text, size_t limit)
     return length;
 }
 
-/* Reads flags, width and precision, up to the length modifier. */
-static const char *read_directive(const char *p, struct directive *d, va_list *arguments)
+/* Reads flags, width, precision and length modifier. Returns the place of the conversion. */
+static const char *read_directive(const char *p, struct directive *d, struct output *out)
 {
     *d = (struct directive){.precision = SIZE_MAX};
     for (; *p == '-' || *p == '0'; p++) {
@@ -80,38 +82,38 @@ static const char *read_directive(const char *p, struct directive *d, va_list *a
     for (; *p >= '0' && *p <= '9'; p++)
         d->width = d->width * 10 + (size_t)(*p - '0');
     if (p[0] == '.' && p[1] == '*') {
-        d->precision = va_arg(*arguments, unsigned);
+        d->precision = va_arg(out->arguments, unsigned);
         p += 2;
     }
-    return p;
+    d->is_long = *p == 'l';
+    return p + d->is_long;
 }
 
-static void put_conversion(struct output *out, const struct directive *d, char conversion,
-                           bool is_long, va_list *arguments)
+static void put_conversion(struct output *out, const struct directive *d, char conversion)
 {
     switch (conversion) {
     case 's': {
-        const char *text = va_arg(*arguments, const char *);
+        const char *text = va_arg(out->arguments, const char *);
         if (text == NULL)
             text = "(null)";
         put_text(out, d, false, text, bounded_length(text, d->precision));
         break;
     }
     case 'c': {
-        char c = (char)va_arg(*arguments, int);
+        char c = (char)va_arg(out->arguments, int);
         put_text(out, d, false, &c, 1);
         break;
     }
     case 'd': {
-        long value = is_long ? va_arg(*arguments, long) : va_arg(*arguments, int);
-        unsigned long magnitude = (unsigned long)value;
-        put_number(out, d, value < 0 ? 0 - magnitude : magnitude, 10, value < 0);
+        long value = d->is_long ? va_arg(out->arguments, long) : va_arg(out->arguments, int);
+        put_number(out, d, value < 0 ? 0 - (unsigned long)value : (unsigned long)value, 10,
+                   value < 0);
         break;
     }
     case 'u':
     case 'x': {
-        unsigned long value = is_long ? va_arg(*arguments, unsigned long)
-                                      : va_arg(*arguments, unsigned);
+        unsigned long value = d->is_long ? va_arg(out->arguments, unsigned long)
+                                         : va_arg(out->arguments, unsigned);
         put_number(out, d, value, conversion == 'x' ? 16 : 10, false);
         break;
     }
@@ -125,25 +127,22 @@ static void put_conversion(struct output *out, const struct directive *d, char c
 size_t format_text_v(char *out_text, size_t size, const char *format, va_list arguments)
 {
     struct output out = {.text = out_text, .size = size};
-    va_list list;
+    struct directive d;
 
     if (size == 0)
         return 0;
-    va_copy(list, arguments);
+    va_copy(out.arguments, arguments);
     for (const char *p = format; *p != '\0'; p++) {
         if (*p != '%') {
             put_character(&out, *p);
             continue;
         }
-        struct directive d;
-        p = read_directive(p + 1, &d, &list);
-        bool is_long = *p == 'l';
-        p += is_long;
+        p = read_directive(p + 1, &d, &out);
         if (*p == '\0')
             break;
-        put_conversion(&out, &d, *p, is_long, &list);
+        put_conversion(&out, &d, *p);
     }
-    va_end(list);
+    va_end(out.arguments);
     out.text[out.length] = '\0';
     return out.length;
 }
