@@ -71,16 +71,16 @@ static bool is_page_size_allowed(const struct walk *w, uint64_t address, unsigne
                                                  (level == LEVEL_1G && w->q->page_1g)));
 }
 
-static bool new_table(struct walk *w, uint64_t **table)
+/* Returns NULL in a run that only counts the tables. */
+static uint64_t *new_table(struct walk *w)
 {
     w->tables++;
-    *table = w->count_only ? NULL : page_alloc(1);
-    return w->count_only || *table != NULL;
+    return w->count_only ? NULL : page_alloc(1);
 }
 
-/* Fills the table of `level` whose first entry translates `base`. If `uniform` is true, all memory
- * that the table translates is known to be of `type`. Returns false if the pages run out. */
-static bool fill_table(struct walk *w, uint64_t *table, unsigned level, uint64_t base, bool uniform,
+/* Fills the table of `level` whose first entry translates `base`. With `uniform`, all memory that
+ * the table translates is known to be of `type`. */
+static void fill_table(struct walk *w, uint64_t *table, unsigned level, uint64_t base, bool uniform,
                        enum memory_type type)
 {
     uint64_t span = entry_span(level);
@@ -113,16 +113,14 @@ static bool fill_table(struct walk *w, uint64_t *table, unsigned level, uint64_t
             if (level > 1)
                 entry |= EPT_PAGE;
         } else {
-            uint64_t *lower;
+            uint64_t *lower = new_table(w);
 
-            if (!new_table(w, &lower) || !fill_table(w, lower, level - 1, address, one_type, type))
-                return false;
+            fill_table(w, lower, level - 1, address, one_type, type);
             entry = (uint64_t)(uintptr_t)lower | EPT_RWX;
         }
         if (table != NULL) /* NULL: tables are only counted */
             table[i] = entry;
     }
-    return true;
 }
 
 uint64_t ept_get_address_limit(const struct ept_request *q)
@@ -141,10 +139,9 @@ uint64_t ept_get_address_limit(const struct ept_request *q)
 uint64_t ept_build(const struct ept_request *q)
 {
     struct walk w = {.q = q, .reach = ept_get_address_limit(q)};
-    uint64_t *root;
+    uint64_t *root = new_table(&w);
 
-    if (!new_table(&w, &root) || !fill_table(&w, root, TABLE_LEVELS, 0, false, MEMORY_UC))
-        return 0;
+    fill_table(&w, root, TABLE_LEVELS, 0, false, MEMORY_UC);
     return (uint64_t)(uintptr_t)root;
 }
 
@@ -155,11 +152,9 @@ uint64_t ept_build(const struct ept_request *q)
 uint64_t ept_pages_needed(const struct ept_request *q)
 {
     struct walk w = {.q = q, .reach = ept_get_address_limit(q), .count_only = true};
-    uint64_t *root;
     uint64_t tables_per_end = 1 + (q->page_2m ? 1 : TABLE_ENTRIES);
 
-    if (!new_table(&w, &root) || !fill_table(&w, root, TABLE_LEVELS, 0, false, MEMORY_UC))
-        return 0; /* not reached: counting uses no pages */
+    fill_table(&w, new_table(&w), TABLE_LEVELS, 0, false, MEMORY_UC);
     return w.tables + 2 * tables_per_end * (q->hidden_count + (q->readable.size != 0));
 }
 

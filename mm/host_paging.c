@@ -28,7 +28,7 @@ static uint64_t *table_of_entry(uint64_t entry)
 }
 
 /* Returns the lowest-level entry that translates `address`. With `create`, adds missing tables.
- * NULL: a table is missing, or no page is left for a new table. */
+ * NULL: a table is missing. */
 static uint64_t *find_leaf_entry(uint64_t root, uint64_t address, bool create)
 {
     uint64_t *table = table_of_entry(root);
@@ -37,11 +37,9 @@ static uint64_t *find_leaf_entry(uint64_t root, uint64_t address, bool create)
         uint64_t *entry = &table[entry_index(address, level)];
 
         if (!(*entry & PTE_P)) {
-            uint64_t *lower = create ? page_alloc(1) : NULL;
-
-            if (lower == NULL)
+            if (!create)
                 return NULL;
-            *entry = (uint64_t)(uintptr_t)lower | TABLE_FLAGS;
+            *entry = (uint64_t)(uintptr_t)page_alloc(1) | TABLE_FLAGS;
         }
         table = table_of_entry(*entry);
     }
@@ -50,8 +48,7 @@ static uint64_t *find_leaf_entry(uint64_t root, uint64_t address, bool create)
 
 uint64_t host_paging_new(void) { return (uint64_t)(uintptr_t)page_alloc(1); }
 
-/* Widens the range to whole pages. Returns false if the pages run out, or if the range does not lie
- * below LOWER_HALF_END. */
+/* Widens the range to whole pages. */
 bool host_paging_map(uint64_t root, struct range range, enum host_access access)
 {
     if (range.base >= LOWER_HALF_END || range.size > LOWER_HALF_END - range.base)
@@ -62,29 +59,18 @@ bool host_paging_map(uint64_t root, struct range range, enum host_access access)
 
     if (range.size == 0)
         return true;
-    for (; page < end; page += PAGE_SIZE) {
-        uint64_t *entry = find_leaf_entry(root, page, true);
-
-        if (entry == NULL)
-            return false;
-        *entry = page | leaf_flags[access];
-    }
+    for (; page < end; page += PAGE_SIZE)
+        *find_leaf_entry(root, page, true) = page | leaf_flags[access];
     return true;
 }
 
-bool host_window_new(uint64_t root, struct host_window *window)
+struct host_window host_window_new(uint64_t root)
 {
-    uint64_t address = (uint64_t)(uintptr_t)page_alloc(1);
+    const void *page = page_alloc(1);
+    uint64_t *entry = find_leaf_entry(root, (uint64_t)(uintptr_t)page, true);
 
-    if (address == 0)
-        return false;
-    window->page = (const void *)(uintptr_t)address;
-    window->entry = find_leaf_entry(root, address, true);
-    if (window->entry == NULL)
-        return false;
-    *window->entry = 0;
-    window->physical = HOST_WINDOW_SHUT;
-    return true;
+    *entry = 0;
+    return (struct host_window){.page = page, .physical = HOST_WINDOW_SHUT, .entry = entry};
 }
 
 void host_window_map(struct host_window *window, uint64_t physical)

@@ -14,18 +14,21 @@
 
 /* Hands the pool to the allocator, except its first page (the reset doorbell). */
 void page_pool_init(struct range range);
-/* Returns `count` contiguous zeroed pages, or NULL when the pool is used up. Pages are never given
- * back. */
+/* Sets the function that page_alloc() calls if fewer than `count` pages are left. `end` must not
+ * return. */
+void page_pool_set_end(void (*end)(uint64_t count));
+/* Returns `count` contiguous zeroed pages. Pages are never given back. */
 void *page_alloc(uint64_t count);
 uint64_t page_pool_free(void); /* pages left */
 
 /* ---- the hypervisor's own page tables (SDM Vol. 3, "4-Level Paging and 5-Level Paging") ---- */
 
 enum host_access { HOST_READ_ONLY, HOST_READ_WRITE, HOST_READ_EXECUTE, HOST_DEVICE };
-/* Makes empty page tables. Returns their root (the value for CR3), or 0 when pages run out. */
+/* Makes an empty table. Returns its root (the value for CR3). */
 uint64_t host_paging_new(void);
 /* Maps [base, base+size) to itself in 4 KiB pages, replacing earlier mappings. HOST_DEVICE is
- * uncached. Everything except HOST_READ_EXECUTE is execute-disable: W^X has no exception. */
+ * uncached. Everything except HOST_READ_EXECUTE is execute-disable: W^X has no exception. False:
+ * the range cannot be mapped to itself, because it is not canonical. */
 bool host_paging_map(uint64_t root, struct range range, enum host_access access);
 /* Unmaps a page, to make a guard page. */
 void host_paging_unmap(uint64_t root, uint64_t address);
@@ -37,8 +40,8 @@ struct host_window {
     uint64_t *entry;   /* the window's lowest-level entry in the page tables */
 };
 #define HOST_WINDOW_SHUT (~0ULL)
-/* Takes a page of the pool for the window. Returns false if the pages run out. */
-bool host_window_new(uint64_t root, struct host_window *window);
+/* Takes a page of the pool for the window. */
+struct host_window host_window_new(uint64_t root);
 /* Makes the window show the page at `physical`, which must be below 2^MAXPHYADDR. The caller
  * flushes window->page (INVLPG). */
 void host_window_map(struct host_window *window, uint64_t physical);
@@ -77,8 +80,8 @@ struct ept_request {
     uint64_t top; /* end of the memory in the memory map; the EPT maps at least up to here */
 };
 /* Builds the identity map with the largest pages that types and hidden ranges allow. With 1 GiB
- * pages, the map covers all addresses up to MAXPHYADDR (at most 48 bits). Returns the physical
- * address of the PML4 table, or 0 when pages run out. */
+ * pages the map reaches all of MAXPHYADDR (at most 48 bits). Returns the physical address of the
+ * PML4 table. */
 uint64_t ept_build(const struct ept_request *q);
 /* Returns the end of the addresses that ept_build() maps for this request. */
 uint64_t ept_get_address_limit(const struct ept_request *q);

@@ -12,6 +12,7 @@ static struct {
     uint64_t next; /* first free address; a multiple of PAGE_SIZE */
     uint64_t end;  /* end of the pool; a multiple of PAGE_SIZE */
 } pool;
+static void (*pool_end)(uint64_t count);
 
 void page_pool_init(struct range range)
 {
@@ -22,6 +23,8 @@ void page_pool_init(struct range range)
     pool.end = pages > 1 ? range.base + pages * PAGE_SIZE : pool.next;
 }
 
+void page_pool_set_end(void (*end)(uint64_t count)) { pool_end = end; }
+
 uint64_t page_pool_free(void) { return (pool.end - pool.next) / PAGE_SIZE; }
 
 void *page_alloc(uint64_t count)
@@ -30,7 +33,7 @@ void *page_alloc(uint64_t count)
 
     do {
         if (count == 0 || count > (pool.end - at) / PAGE_SIZE)
-            return NULL;
+            pool_end(count);
     } while (!__atomic_compare_exchange_n(&pool.next, &at, at + bytes, false, __ATOMIC_ACQ_REL,
                                           __ATOMIC_ACQUIRE));
     uint64_t *words = (uint64_t *)(uintptr_t)at;

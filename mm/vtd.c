@@ -233,9 +233,6 @@ static void warn_of_hidden_reserved_memory(const struct dmar *d, const struct ep
 static bool start_remapping_units(const struct vtd_plan *plan, uint64_t map, struct refusal *r)
 {
     uint64_t *root = page_alloc(TABLE_PAGES);
-
-    if (map == 0 || root == NULL)
-        return refuse(r, REFUSE_NO_MEMORY, "the page pool is used up");
     uint64_t *context = root + TABLE_ENTRIES, *queue = context + TABLE_ENTRIES;
 
     fill_tables(root, context, table_levels(plan), map);

@@ -132,8 +132,8 @@ struct pmu_context {
 };
 _Static_assert(sizeof(struct pmu_context) <= PAGE_SIZE, "it has a page of its own");
 
-/* Probes which registers this processor has. Returns false if the page pool is used up. */
-bool pmu_context_setup(struct cpu *cpu);
+/* Probes which registers this processor has. */
+void pmu_context_setup(struct cpu *cpu);
 
 /* Saves the registers to *from and loads them from *to, with one RDMSR and one WRMSR for each
  * register. Clears GLOBAL_STATUS first and sets it last. GLOBAL_CTRL is 0 before and after. Without

@@ -28,7 +28,7 @@ static bool probe_register(uint32_t index)
     return rdmsr_safe(index, &value) && wrmsr_safe(index, value);
 }
 
-bool pmu_context_setup(struct cpu *cpu)
+void pmu_context_setup(struct cpu *cpu)
 {
     struct pmu_facts facts = pmu_read_facts();
     struct pmu_registers *r = cpu->pmu.registers = page_alloc(1);
@@ -36,10 +36,8 @@ bool pmu_context_setup(struct cpu *cpu)
 
     cpu->pmu.guest = page_alloc(1);
     cpu->pmu.host = page_alloc(1);
-    if (r == NULL || cpu->pmu.guest == NULL || cpu->pmu.host == NULL)
-        return false;
     if (!cpu->boot->options.pmu)
-        return true;
+        return;
 
     cpu->pmu.pebs_switched = pebs_needs_switch(facts.version);
     /* Probe each register. Probing leaves no trace. */
@@ -64,7 +62,6 @@ bool pmu_context_setup(struct cpu *cpu)
     /* Probe this register, because NMI context writes it, where nothing may fault. */
     cpu->pmu.status_set = facts.version >= PMU_VERSION_STATUS_SET &&
                           wrmsr_safe(IA32_PERF_GLOBAL_STATUS_SET, 0);
-    return true;
 }
 
 /* Three kinds of access may fault here. An access to a record beyond the depth that the PMU's other

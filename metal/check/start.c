@@ -37,10 +37,9 @@ void hypervisor_fault(const char *format, ...)
     longjmp(question_end, 1);
 }
 
-bool descriptors_load(UNUSED struct cpu *cpu, UNUSED const char *entry,
-                      UNUSED struct descriptor_tables *tables)
+struct descriptor_tables descriptors_load(UNUSED struct cpu *cpu, UNUSED const char *entry)
 {
-    return true;
+    return (struct descriptor_tables){0};
 }
 
 uint32_t apic_id_read(void) { return boot_apic_id; }
@@ -187,6 +186,7 @@ static void start(struct boot_info *bi)
 
     result->late = true;
     units_reset(bi->pool);
+    page_pool_set_end(report_pool_end);
     page_pool_init(bi->pool);
     struct start *s = processor_new(bi, apic_id_read(), host_paging_new());
     struct cpu *cpu = s->cpu;
@@ -204,8 +204,7 @@ static void start(struct boot_info *bi)
         refused(&r);
         return;
     }
-    if (!pmu_context_setup(cpu))
-        require_pages(NULL);
+    pmu_context_setup(cpu);
     nmi_setup(cpu, true);
     tick_setup(cpu, vmx_allows_control(&s->capability, SET_PIN, PIN_PREEMPTION_TIMER),
                s->capability.misc);

@@ -64,8 +64,6 @@ static uint64_t small_ept(void)
     uint64_t *tables = page_alloc(4);
     uint8_t *code = page_alloc(1);
 
-    if (tables == NULL || code == NULL)
-        return 0;
     for (unsigned i = 0; &other_guest_code[i] < other_guest_code_end; i++)
         code[i] = other_guest_code[i];
     for (unsigned level = 0; level < 3; level++)
@@ -115,8 +113,6 @@ int64_t test_other_guest(struct cpu *cpu)
         vmcs = page_alloc(1);
         context = page_alloc(1);
         ept = small_ept();
-        if (vmcs == NULL || context == NULL || ept == 0)
-            return HYPERCALL_E_STATE;
     }
     *(uint32_t *)vmcs = (uint32_t)(rdmsr(IA32_VMX_BASIC) & VMX_BASIC_REVISION);
     uint64_t address = (uint64_t)vmcs;

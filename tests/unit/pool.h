@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,6 +24,22 @@ static inline struct range pool_new(uint64_t pages)
         abort();
     memset(memory, 0xa5, rounded);
     return (struct range){.base = (uintptr_t)memory, .size = size};
+}
+
+/* Fails unless a call of `function` uses up the pool. */
+static jmp_buf pool_used_up;
+static inline void leave_used_up_pool(uint64_t count)
+{
+    (void)count;
+    longjmp(pool_used_up, 1);
+}
+static inline void assert_uses_up_pool(void (*function)(void))
+{
+    page_pool_set_end(leave_used_up_pool);
+    if (setjmp(pool_used_up) == 0) {
+        function();
+        fail_msg("the pool was not used up");
+    }
 }
 
 static inline void pool_free(struct range pool) { free((void *)(uintptr_t)pool.base); }

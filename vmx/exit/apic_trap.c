@@ -92,13 +92,11 @@ static bool decode_guest_code(struct cpu *cpu, uint64_t rip, struct instruction 
 
 /* ---- the accesses ---- */
 
-bool apic_trap_setup(struct cpu *cpu)
+void apic_trap_setup(struct cpu *cpu)
 {
     cpu->apic.page = apic_page().base;
     for (unsigned i = 0; i < GUEST_WINDOWS; i++)
-        if (!host_window_new(cpu->host_cr3, &cpu->apic.window[i]))
-            return false;
-    return true;
+        cpu->apic.window[i] = host_window_new(cpu->host_cr3);
 }
 
 static uint32_t read_gpr(const struct cpu *cpu, uint8_t number)

@@ -10,9 +10,8 @@
 
 struct cpu;
 
-/* Prepares apic=trap on this processor. Call it at the start, on any page tables. The EPT must
- * leave out the APIC's page. Returns false if the page pool is used up. */
-bool apic_trap_setup(struct cpu *cpu);
+/* Call it at the start, on any page tables. The EPT does not map the APIC's page. */
+void apic_trap_setup(struct cpu *cpu);
 
 /* Handles an EPT violation at guest-physical `address` inside the APIC's page. Performs the access
  * on the hardware and moves the guest past the instruction. If PMUvisor does not know the

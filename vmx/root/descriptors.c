@@ -79,13 +79,11 @@ bool descriptors_are_loaded(void)
     return first->low == ours.low && first->high == ours.high;
 }
 
-bool descriptors_load(struct cpu *cpu, const char *nmi_entry, struct descriptor_tables *out)
+struct descriptor_tables descriptors_load(struct cpu *cpu, const char *nmi_entry)
 {
     struct tables *t = page_alloc(1);
-
-    if (t == NULL)
-        return false;
     uint64_t tss = (uint64_t)&t->tss;
+
     t->gdt[1] = GDT_CODE_64;
     t->gdt[2] = GDT_DATA;
     t->gdt[3] = (sizeof(struct tss) - 1) | (tss & 0xffffff) << 16 | TSS_AVAILABLE << 40 |
@@ -106,7 +104,5 @@ bool descriptors_load(struct cpu *cpu, const char *nmi_entry, struct descriptor_
      * cpu. */
     struct table_register idtr = {sizeof(t->idt) - 1, (uint64_t)t->idt};
     __asm__ volatile("lidt %0" : : "m"(idtr) : "memory");
-
-    *out = (struct descriptor_tables){(uint64_t)t->gdt, (uint64_t)t->idt, tss};
-    return true;
+    return (struct descriptor_tables){(uint64_t)t->gdt, (uint64_t)t->idt, tss};
 }

@@ -21,9 +21,9 @@ struct descriptor_tables {
     uint64_t tss_base;
 };
 
-/* Builds the tables, loads them, and points GS to the processor's struct cpu. NMIs go to
- * `nmi_entry` on the NMI stack. Call it with interrupts off. False: the page pool is used up. */
-bool descriptors_load(struct cpu *cpu, const char *nmi_entry, struct descriptor_tables *t);
+/* Builds the tables, loads them, and loads GS with the processor's struct. NMIs go to `nmi_entry`
+ * on the NMI stack. Call it with interrupts off. */
+struct descriptor_tables descriptors_load(struct cpu *cpu, const char *nmi_entry);
 
 /* Writes the gate of one vector to an IDT: an interrupt gate to `target` that stays on the current
  * stack. */

@@ -11,7 +11,6 @@
 #include "apic/apic.h"
 #include "vmx/exit/exit.h"
 #include "vmx/root/end.h"
-#include "vmx/root/fault.h"
 
 #define ENTRY_US 100     /* a ready processor executes VMLAUNCH within this time, barring an SMI */
 #define READY_US 1000000 /* longest wait from a processor's first instruction until it is ready */
@@ -118,8 +117,7 @@ void processors_start(const struct boot_info *bi, const struct start *first)
     apic_base_page = apic_page().base;
     processors_add(first->cpu);
     if (bi->trampoline.size != 0) {
-        if (!host_paging_map(root, bi->trampoline, HOST_READ_EXECUTE))
-            require_pages(NULL);
+        (void)host_paging_map(root, bi->trampoline, HOST_READ_EXECUTE);
         for (uint32_t i = 0; i < known; i++)
             if (bi->acpi.apic_id[i] != first->cpu->apic_id)
                 start_processor(bi, bi->acpi.apic_id[i]);

@@ -8,7 +8,6 @@
 
 #include "mm/mm.h"
 #include "vmx/cpu.h"
-#include "vmx/root/fault.h"
 
 #define CACHE_LINE 64
 
@@ -52,8 +51,6 @@ struct range experiments_reserve(const struct boot_info *bi)
     if (all.size == 0)
         return all;
     all.base = (uint64_t)page_alloc(all.size / PAGE_SIZE);
-    if (all.base == 0)
-        hypervisor_fault("the page pool is used up by what an experiment shows the guest");
     struct range part = {all.base, 0};
     FOR_EACH_EXPERIMENT(e)
         if (e->readable != NULL) {

@@ -113,8 +113,10 @@ static uint64_t build_host_paging(const struct boot_info *bi)
     uint64_t root = host_paging_new();
 
     for (unsigned i = 0; i < LENGTH_OF(maps); i++)
-        if (root == 0 || !host_paging_map(root, maps[i].range, maps[i].access))
-            hypervisor_fault("the page pool is used up by the hypervisor's own page tables");
+        if (!host_paging_map(root, maps[i].range, maps[i].access))
+            hypervisor_fault(
+                "memory 0x%lx+0x%lx cannot be mapped: found no canonical address range",
+                maps[i].range.base, maps[i].range.size);
     host_paging_unmap(root, reset_doorbell(bi));
     return root;
 }
@@ -126,8 +128,6 @@ static uint64_t build_guest_map(const struct boot_info *bi, const struct vmx_cap
 
     plan_guest_map(bi, c, experiments_reserve(bi), &map);
     uint64_t root = ept_build(&map.q);
-    if (root == 0)
-        hypervisor_fault("the page pool is used up by the EPT");
     /* The guest can read the log, so the log never contains an address of the hypervisor. */
     log_printf("pmuvisor: EPT maps 0x0 to 0x%lx, hidden: image %lu KiB, pool %lu KiB\n",
                ept_get_address_limit(&map.q), bi->image.size >> 10, bi->pool.size >> 10);
@@ -165,14 +165,20 @@ static _Noreturn void start_guest(struct start *s)
     vmx_launch();
 }
 
+static void report_pool_end(uint64_t count)
+{
+    hypervisor_fault("the page pool is used up: found %lu pages, wanted %lu", page_pool_free(),
+                     count);
+}
+
 void hypervisor_start(const struct boot_info *bi)
 {
     struct refusal refusal;
 
     set_end_hooks((struct end_hooks){.ask = nmi_request_backtrace, .report = report_fault});
+    page_pool_set_end(report_pool_end);
     page_pool_init(bi->pool);
-    log_move_ring(
-        require_pages(page_alloc(LOG_PAGES))); /* first, so that the log is at POOL_LOG_OFFSET */
+    log_move_ring(page_alloc(LOG_PAGES)); /* first, so that the log is at POOL_LOG_OFFSET */
     struct start *s = processor_new(bi, apic_id_read(), build_host_paging(bi));
     struct cpu *cpu = s->cpu;
 

@@ -13,17 +13,10 @@
 #include "vmx/mitigations.h"
 #include "vmx/root/fault.h"
 
-void *require_pages(void *page)
-{
-    if (page == NULL)
-        hypervisor_fault("the page pool is used up at the start");
-    return page;
-}
-
 /* Allocates a stack with an unmapped page below it. Returns the top. */
 static uint64_t new_stack(uint64_t root)
 {
-    uint64_t base = (uint64_t)require_pages(page_alloc(STACK_PAGES + 1));
+    uint64_t base = (uint64_t)page_alloc(STACK_PAGES + 1);
 
     host_paging_unmap(root, base);
     return base + (STACK_PAGES + 1) * PAGE_SIZE;
@@ -31,19 +24,18 @@ static uint64_t new_stack(uint64_t root)
 
 struct start *processor_new(const struct boot_info *bi, uint32_t apic_id, uint64_t host_cr3)
 {
-    struct start *s = require_pages(page_alloc((sizeof(struct start) + PAGE_SIZE - 1) / PAGE_SIZE));
-    struct cpu *cpu = require_pages(
-        page_alloc((experiments_place_state() + PAGE_SIZE - 1) / PAGE_SIZE));
+    struct start *s = page_alloc((sizeof(struct start) + PAGE_SIZE - 1) / PAGE_SIZE);
+    struct cpu *cpu = page_alloc((experiments_place_state() + PAGE_SIZE - 1) / PAGE_SIZE);
 
     s->cpu = cpu;
     cpu->self = cpu;
     cpu->boot = bi;
     cpu->apic_id = apic_id;
     cpu->host_cr3 = host_cr3;
-    cpu->vmxon_region = require_pages(page_alloc(1));
-    cpu->vmcs = require_pages(page_alloc(1));
-    cpu->msr_bitmap = require_pages(page_alloc(1));
-    cpu->io_bitmaps = require_pages(page_alloc(2));
+    cpu->vmxon_region = page_alloc(1);
+    cpu->vmcs = page_alloc(1);
+    cpu->msr_bitmap = page_alloc(1);
+    cpu->io_bitmaps = page_alloc(2);
     cpu->root_stack = new_stack(host_cr3);
     cpu->fault_stack = new_stack(host_cr3);
     cpu->nmi_stack = new_stack(host_cr3);
@@ -63,8 +55,7 @@ static void stop_pt_trace(void)
 
 bool processor_choose_controls(struct start *s)
 {
-    if (!descriptors_load(s->cpu, nmi_entry, &s->tables))
-        require_pages(NULL);
+    s->tables = descriptors_load(s->cpu, nmi_entry);
     stop_pt_trace();
     if (!vmx_is_available(&s->refusal))
         return false;
@@ -77,8 +68,8 @@ void processor_set_up_exits(struct start *s)
     struct cpu *cpu = s->cpu;
 
     cpu->pmu.global_ctrl = pmu_choose_switch(cpu->boot->options.pmu, s->controls.value);
-    if (cpu->boot->options.apic_trap && !apic_trap_setup(cpu))
-        require_pages(NULL);
+    if (cpu->boot->options.apic_trap)
+        apic_trap_setup(cpu);
     cpuid_setup(cpu, s->controls.value);
     msr_setup(cpu, s->controls.value);
     io_setup(cpu);
@@ -136,9 +127,8 @@ void processor_enter_vmx(struct start *s, bool first)
                          rdmsr(IA32_FEATURE_CONTROL), read_cr0(), read_cr4(),
                          was_on ? ": firmware seems to use VMX itself" : "");
     load_vmcs(s->cpu, &s->capability);
-    flush_guest_translations(); /* an earlier user of VMX may have left translations */
-    /* Do not probe registers before VMXON: until then, the emulator shows every MSR as present. */
-    if (!pmu_context_setup(s->cpu))
-        require_pages(NULL);
+    flush_guest_translations(); /* an earlier user of VMX may have left some */
+    /* Do not call this earlier: until here, the emulator shows every MSR as present. */
+    pmu_context_setup(s->cpu);
     vmcs_setup(s->cpu, &s->capability, &s->controls, &s->tables, first ? &s->guest : NULL);
 }

@@ -54,10 +54,6 @@ void trampoline_write(uint64_t page, const struct start *s, void (*entry)(struct
 uint64_t leave_5_level_paging(const struct start *s, void (*entry)(struct start *s), uint64_t *page,
                               uint64_t *cr3);
 
-/* Returns `page`. If `page` is NULL, ends the machine with a fault, because the start needs these
- * pages. */
-void *require_pages(void *page);
-
 /* Writes every field of the current VMCS that PMUvisor uses: controls, host state and guest state.
  * If `guest` is NULL, the guest gets the state that guest_set_init_state() sets. Otherwise the
  * guest gets the entry state that `guest` describes. */

@@ -32,12 +32,11 @@ void trampoline_write(uint64_t page, const struct start *s, void (*entry)(struct
 uint64_t leave_5_level_paging(const struct start *s, void (*entry)(struct start *s), uint64_t *page,
                               uint64_t *cr3)
 {
-    uint64_t *top = require_pages(page_alloc(1));
+    uint64_t *top = page_alloc(1);
 
-    *page = (uint64_t)require_pages(page_alloc(1));
+    *page = (uint64_t)page_alloc(1);
     trampoline_write(*page, s, entry);
-    if (!host_paging_map(s->cpu->host_cr3, (struct range){*page, PAGE_SIZE}, HOST_READ_EXECUTE))
-        require_pages(NULL);
+    (void)host_paging_map(s->cpu->host_cr3, (struct range){*page, PAGE_SIZE}, HOST_READ_EXECUTE);
     top[0] = s->cpu->host_cr3 | PTE_P | PTE_RW;
     *cr3 = (uint64_t)top;
     log_printf("pmuvisor: firmware's 5-level paging is left\n");

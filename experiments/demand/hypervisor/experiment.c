@@ -25,7 +25,6 @@
 #include "vmx/exit/exit.h"
 #include "vmx/msr_bitmap.h"
 #include "vmx/root/end.h"
-#include "vmx/root/fault.h"
 
 #define IDLE_TICKS 2
 #define PART_WRITE 2048 /* offset of the part of the bitmap that controls writes */
@@ -103,8 +102,6 @@ static void set_handlers(struct cpu *cpu)
     if (!cpu->boot->options.pmu)
         return;
     d->open = page_alloc(1);
-    if (d->open == NULL)
-        hypervisor_fault("the page pool is used up by policy=demand");
     make_open_bitmap(cpu, d->open);
     d->facts = pmu_read_facts();
     d->rdpmc_exits = (uint32_t)rdmsr(IA32_VMX_PROCBASED_CTLS) & PRIMARY_RDPMC_EXITING;

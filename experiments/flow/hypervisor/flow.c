@@ -153,12 +153,9 @@ void trace_set_flow_controls(bool on)
  * interrupt does not block NMIs. On an IST stack, a following NMI would overwrite the interrupt's
  * frame, so gate 2 uses no IST stack. */
 #define GATE_IST BITS(34, 32)
-bool trace_set_flow_gates(void)
+void trace_set_flow_gates(void)
 {
     uint64_t *gates = page_alloc(1);
-
-    if (gates == NULL)
-        return false;
     const uint64_t *exceptions = (const uint64_t *)vmcs_read_natural(VMCS_HOST_IDTR_BASE);
     for (unsigned i = 0; i < ROOT_IDT_BYTES / sizeof(*gates); i++)
         gates[i] = exceptions[i];
@@ -171,5 +168,4 @@ bool trace_set_flow_gates(void)
         }
     gates[2UL * VECTOR_NMI] &= ~GATE_IST;
     vmcs_write_natural(VMCS_HOST_IDTR_BASE, (uint64_t)gates);
-    return true;
 }

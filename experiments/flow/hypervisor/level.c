@@ -12,7 +12,6 @@
 #include "hypercall.h"
 #include "vmx/exit/exit.h"
 #include "vmx/root/end.h"
-#include "vmx/root/fault.h"
 
 void trace_set_level(struct cpu *cpu, uint32_t level)
 {
@@ -67,8 +66,8 @@ void trace_setup(struct cpu *cpu, UNUSED const struct vmx_capability *c)
         return;
     if (cpu == get_cpu_by_index(0))
         log_trace_level();
-    if (ring_options.exits == TRACE_FLOW && !trace_set_flow_gates())
-        hypervisor_fault("the page pool is used up by the trace's IDT");
+    if (ring_options.exits == TRACE_FLOW)
+        trace_set_flow_gates();
     hypercall_offer(cpu, HYPERCALL_TRACE, trace_call);
     trace_ports_setup(cpu);
     trace_flow_setup();

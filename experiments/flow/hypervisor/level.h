@@ -29,9 +29,9 @@ void flow_cr_access(struct cpu *cpu); /* one of flow.c's rows */
 
 /* Turns on or off the exits that trace=flow adds. */
 void trace_set_flow_controls(bool on);
-/* Installs this processor's gates. An interrupt that arrives in root mode goes through its gate and
- * ends trace_take_interrupt(). Returns false if the page pool is used up. */
-bool trace_set_flow_gates(void);
+/* Installs this processor's gates. Through these gates, an interrupt in root mode ends
+ * trace_take_interrupt(). */
+void trace_set_flow_gates(void);
 
 /* interrupt.asm: lets the local APIC deliver its pending interrupt of the highest priority to root
  * mode. Returns the interruption information that injects this interrupt, or 0 if there is no

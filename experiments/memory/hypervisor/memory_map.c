@@ -66,7 +66,7 @@ bool memory_map_setup(const struct cpu *cpu)
     uint64_t pages = memory_map_pages(cpu->boot, ept_count_tables(cpu->ept_root));
     view.next = page_alloc(pages);
     view.end = maps.end = view.next + pages * TABLE_ENTRIES;
-    if (view.next == NULL || !ept_copy_to_host(cpu->ept_root, &view, cpu->host_cr3))
+    if (!ept_copy_to_host(cpu->ept_root, &view, cpu->host_cr3))
         return false;
     maps.page = view.next;
     return true;
