@@ -4,7 +4,7 @@
  * Touches only the pool. Used while the processors start, one after the other. But a processor that
  * was given up as lost may arrive late, so allocation is atomic.
  */
-#include <stddef.h>
+#include <string.h>
 
 #include "mm/mm.h"
 
@@ -36,10 +36,6 @@ void *page_alloc(uint64_t count)
             pool_end(count);
     } while (!__atomic_compare_exchange_n(&pool.next, &at, at + bytes, false, __ATOMIC_ACQ_REL,
                                           __ATOMIC_ACQUIRE));
-    uint64_t *words = (uint64_t *)(uintptr_t)at;
-
-    /* Clear the pages, because firmware's memory has old contents. */
-    for (uint64_t i = 0; i < bytes / sizeof(*words); i++)
-        words[i] = 0;
-    return words;
+    /* The firmware hands over memory with old contents in it. */
+    return memset((void *)(uintptr_t)at, 0, bytes);
 }
