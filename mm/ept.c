@@ -42,8 +42,7 @@ static enum overlap range_overlap(const struct range *range, uint64_t base, uint
     uint64_t range_first = range->base & ~(PAGE_SIZE - 1);
     uint64_t range_last = range->size - 1 > UINT64_MAX - range->base
                               ? UINT64_MAX
-                              : range->base + (range->size - 1);
-    range_last |= PAGE_SIZE - 1;
+                              : (range->base + range->size - 1) | (PAGE_SIZE - 1);
     if (range_first > last || range_last < base)
         return OVERLAP_NONE;
     return range_first <= base && range_last >= last ? OVERLAP_ALL : OVERLAP_SOME;
@@ -97,21 +96,18 @@ static void fill_table(struct walk *w, uint64_t *table, unsigned level, uint64_t
         enum overlap hidden = readable == OVERLAP_NONE  ? get_overlap_with_hidden(w, address, size)
                               : readable == OVERLAP_ALL ? OVERLAP_NONE
                                                         : OVERLAP_SOME;
-        bool one_type;
-        uint64_t entry;
-
         if (hidden == OVERLAP_ALL)
             continue;
-        one_type = uniform || mtrr_lookup_type(w->q->mtrr, address, size, &type);
+
+        uint64_t entry;
+        bool one_type = uniform || mtrr_lookup_type(w->q->mtrr, address, size, &type);
         if (!one_type)
             type = MEMORY_UC; /* used only past MAXPHYADDR: below it, a 4 KiB page has one type */
         if (level == 1 || (hidden == OVERLAP_NONE && one_type && size == span &&
                            is_page_size_allowed(w, address, level))) {
             /* The entry does not set "ignore PAT", so the guest's PAT still applies. */
             entry = address | (readable == OVERLAP_ALL ? EPT_READ : EPT_RWX) |
-                    (uint64_t)type << EPT_MEMORY_TYPE_SHIFT;
-            if (level > 1)
-                entry |= EPT_PAGE;
+                    (level > 1 ? EPT_PAGE : 0) | (uint64_t)type << EPT_MEMORY_TYPE_SHIFT;
         } else {
             uint64_t *lower = new_table(w);
 
