@@ -117,26 +117,26 @@ static bool read_options(struct boot_info *bi, struct refusal *r)
 
 /* ---- files ---- */
 
-static bool load_kernel(struct boot_info *bi, struct linux_image *image, struct refusal *r)
+static bool load_kernel(struct boot_info *bi, struct refusal *r)
 {
     const struct options *o = &bi->options;
 
     if (!file_load("kernel", o->kernel, BELOW_4G, 0, &bi->kernel_file, r) ||
         !linux_probe((const void *)(uintptr_t)bi->kernel_file.base, bi->kernel_file.size, o->kernel,
-                     image, r))
+                     &bi->kernel, r))
         return false;
-    return strlen(o->append) <= image->command_line_max ||
+    return strlen(o->append) <= bi->kernel.command_line_max ||
            refuse(r, REFUSE_BAD_OPTION,
                   "option append: found %lu characters, wanted at most the %lu that kernel %s "
                   "takes; shorten it",
-                  strlen(o->append), image->command_line_max, o->kernel);
+                  strlen(o->append), bi->kernel.command_line_max, o->kernel);
 }
 
-static bool load_initrd(struct boot_info *bi, const struct linux_image *image, struct refusal *r)
+static bool load_initrd(struct boot_info *bi, struct refusal *r)
 {
     const char *path = bi->options.initrd;
-    uint64_t limit = image->initrd_max < BELOW_4G - 1 ? image->initrd_max + 1 : BELOW_4G;
-    uint64_t high = image->initrd_max > BELOW_4G ? image->initrd_max : 0;
+    uint64_t limit = bi->kernel.initrd_max < BELOW_4G - 1 ? bi->kernel.initrd_max + 1 : BELOW_4G;
+    uint64_t high = bi->kernel.initrd_max > BELOW_4G ? bi->kernel.initrd_max : 0;
 
     if (path[0] == '\0')
         return true;
@@ -175,15 +175,14 @@ static void collect_platform_facts(struct boot_info *bi)
 
 /* ---- memory ---- */
 
-/* A failure to allocate the trampoline is not an error. In that case, the other processors are not
- * started, and vmx/start/bring_up.c logs a line about it. */
-static bool allocate_memory(struct boot_info *bi, const struct linux_image *image,
-                            struct refusal *r)
+/* Succeeds even if it cannot allocate the trampoline. In that case, the other processors are not
+ * started, and vmx/start/bring_up.c says so. */
+static bool allocate_memory(struct boot_info *bi, struct refusal *r)
 {
     const struct need trampoline = {"a trampoline", "",        PAGE_SIZE,
                                     PAGE_SIZE,      PAGE_SIZE, TRAMPOLINE_LIMIT};
-    const struct need run = {"memory to run the kernel", bi->options.kernel, image->init_size,
-                             image->alignment,           image->preferred,   BELOW_4G};
+    const struct need run = {"memory to run the kernel", bi->options.kernel,   bi->kernel.init_size,
+                             bi->kernel.alignment,       bi->kernel.preferred, BELOW_4G};
 
     (void)memory_allocate(&bi->trampoline, EfiLoaderData, &trampoline, PLACE_ANY, r);
     if (!memory_allocate(&bi->guest_kernel, EfiLoaderData, &run, PLACE_LOWEST, r) ||
@@ -213,14 +212,12 @@ static bool allocate_memory(struct boot_info *bi, const struct linux_image *imag
  * steps left in *bi. */
 static bool prepare_start(struct boot_info *bi, struct refusal *r)
 {
-    struct linux_image image;
-
-    if (!load_kernel(bi, &image, r) || !load_initrd(bi, &image, r))
+    if (!load_kernel(bi, r) || !load_initrd(bi, r))
         return false;
     files_close_volume();
     collect_platform_facts(bi);
     cpuid_log_unknown_bits();
-    return hypervisor_check_requirements(bi, &bi->settings, r) && allocate_memory(bi, &image, r);
+    return hypervisor_check_requirements(bi, &bi->settings, r) && allocate_memory(bi, r);
 }
 
 /* Removes the screen's sink first, because firmware's console may be gone after the first call of

@@ -231,19 +231,18 @@ bool linux_load(const struct boot_info *bi, const struct guest_processors *proce
     struct setup_layout l = plan_setup_layout(bi->guest_setup.base, bi->acpi.rsdp, 0);
     uint64_t setup_size = l.end - bi->guest_setup.base;
     struct efi_map map = bi->map;
-    struct linux_image image;
     uint64_t e820_entries;
 
-    if (!linux_probe(file, bi->kernel_file.size, bi->options.kernel, &image, r))
-        return false;
-    if (setup_size > bi->guest_setup.size || image.init_size > bi->guest_kernel.size)
+    if (setup_size > bi->guest_setup.size || bi->kernel.init_size > bi->guest_kernel.size)
         return refuse(r, REFUSE_NO_MEMORY,
                       "guest: found 0x%lx bytes of setup area and 0x%lx of kernel area, wanted "
                       "0x%lx and 0x%lx; report this as a bug of PMUvisor",
-                      bi->guest_setup.size, bi->guest_kernel.size, setup_size, image.init_size);
+                      bi->guest_setup.size, bi->guest_kernel.size, setup_size,
+                      bi->kernel.init_size);
 
     memset(area, 0, bi->guest_setup.size);
-    memcpy((void *)(uintptr_t)bi->guest_kernel.base, file + image.setup_size, image.kernel_size);
+    memcpy((void *)(uintptr_t)bi->guest_kernel.base, file + bi->kernel.setup_size,
+           bi->kernel.kernel_size);
 
     copy_header(&area->boot_params, file);
     set_boot_parameter_addresses(area, bi);
@@ -271,7 +270,7 @@ bool linux_load(const struct boot_info *bi, const struct guest_processors *proce
         .ds = LINUX_BOOT_DS,
     };
     log_printf("guest: kernel at 0x%lx (%lu KiB), initrd at 0x%lx (%lu KiB), %lu e820 entries\n",
-               bi->guest_kernel.base, image.kernel_size >> 10, bi->initrd.base,
+               bi->guest_kernel.base, bi->kernel.kernel_size >> 10, bi->initrd.base,
                bi->initrd.size >> 10, e820_entries);
     return true;
 }

@@ -12,18 +12,6 @@
 #include "guest/acpi_edit.h"
 #include "lib/refusal.h"
 
-/* The facts in the setup header of a bzImage. Sizes in bytes. */
-struct linux_image {
-    uint64_t setup_size; /* real-mode part; the kernel proper follows it in the file */
-    uint64_t kernel_size;
-    uint64_t init_size; /* memory that the kernel needs, from its load address on */
-    uint64_t alignment;
-    uint64_t preferred;        /* preferred load address, and the lowest at which the kernel runs */
-    uint64_t initrd_max;       /* highest address of the initrd's last byte */
-    uint64_t command_line_max; /* largest length, without the terminator */
-    uint16_t protocol;         /* major << 8 | minor */
-};
-
 /* Checks that the file is a complete bzImage of protocol 2.12 or later with a relocatable 64-bit
  * kernel. `name` is the path as the user gave it, for the refusal. Pure. */
 bool linux_probe(const void *file, uint64_t size, const char *name, struct linux_image *image,

@@ -68,11 +68,24 @@ struct acpi_facts {
     uint8_t reset_value; /* the value that a reset writes to the reset register */
 };
 
+/* The facts in the setup header of a bzImage. Sizes in bytes. */
+struct linux_image {
+    uint64_t setup_size; /* real-mode part; the kernel proper follows it in the file */
+    uint64_t kernel_size;
+    uint64_t init_size; /* memory the kernel needs from its start on */
+    uint64_t alignment;
+    uint64_t preferred;        /* preferred load address, and the lowest at which the kernel runs */
+    uint64_t initrd_max;       /* highest address of the initrd's last byte */
+    uint64_t command_line_max; /* without the terminator */
+    uint16_t protocol;         /* major << 8 | minor */
+};
+
 struct boot_info {
     struct options options; /* the user's choices; `settings` has the values that apply */
     struct range image;     /* the loaded pmuvisor.efi; hidden from the guest */
     struct range pool;      /* the hypervisor's own memory, 2 MiB aligned; hidden from the guest */
     struct range kernel_file;  /* the bzImage as read from the volume */
+    struct linux_image kernel; /* what the bzImage says of itself */
     struct range initrd;       /* size 0: none */
     struct range guest_kernel; /* the kernel runs here: init_size bytes, at kernel_alignment */
     struct range trampoline;   /* one page below 1 MiB that starts processors and then belongs to

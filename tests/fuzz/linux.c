@@ -101,6 +101,7 @@ static void load(const uint8_t *file, size_t size, const struct linux_image *ima
                                .size = count * sizeof(descriptors[0]),
                                .descriptor_size = sizeof(descriptors[0]),
                                .descriptor_version = 1};
+    bi->kernel = *image;
     bi->kernel_file = (struct range){(uintptr_t)file, size};
     bi->guest_kernel = (struct range){(uintptr_t)malloc(image->init_size), image->init_size};
     uint64_t setup = linux_setup_size(0, count);

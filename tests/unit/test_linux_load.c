@@ -87,6 +87,8 @@ static void prepare(uint64_t descriptor_count)
         file[SETUP_SIZE + i] = (uint8_t)(i * 7);
     bi.kernel_file = (struct range){(uintptr_t)file, SETUP_SIZE + KERNEL_SIZE};
 
+    struct refusal r;
+    assert_true(linux_probe(file, SETUP_SIZE + KERNEL_SIZE, "k", &bi.kernel, &r));
     kernel = malloc(INIT_SIZE);
     bi.guest_kernel = (struct range){(uintptr_t)kernel, INIT_SIZE};
     uint64_t size = linux_setup_size(0, descriptor_count);
