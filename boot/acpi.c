@@ -51,15 +51,16 @@ static void read_fadt(const struct acpi_fadt *fadt, struct acpi_facts *facts)
                                          is_wide ? &wide->x_pm1b_control : NULL);
     if (fadt->pm_timer_length == ACPI_PM_TIMER_BYTES)
         facts->pm_timer = choose_io_port(fadt->pm_timer, is_wide ? &wide->x_pm_timer : NULL);
-    if (fadt->header.length < sizeof(*fadt) || !(fadt->flags & ACPI_FADT_RESET_REG_SUP))
-        return;
-    facts->reset_supported = true;
-    facts->reset_register = (struct acpi_address){
-        .space_id = fadt->reset_register.space_id,
-        .bit_width = fadt->reset_register.bit_width,
-        .address = fadt->reset_register.address,
-    };
-    facts->reset_value = fadt->reset_value;
+    facts->reset_supported = fadt->header.length >= sizeof(*fadt) &&
+                             fadt->flags & ACPI_FADT_RESET_REG_SUP;
+    if (facts->reset_supported) {
+        facts->reset_register = (struct acpi_address){
+            .space_id = fadt->reset_register.space_id,
+            .bit_width = fadt->reset_register.bit_width,
+            .address = fadt->reset_register.address,
+        };
+        facts->reset_value = fadt->reset_value;
+    }
 }
 
 /* ---- checks of the tables ---- */
