@@ -112,11 +112,10 @@ static bool allocate_and_read(EFI_FILE_HANDLE file, const char *what, const char
         return false;
     if (need.size == 0)
         return true;
-    if (!memory_allocate(out, EfiLoaderData, &need, PLACE_ANY, r)) {
-        need.limit = high;
-        if (high == 0 || !memory_allocate(out, EfiLoaderData, &need, PLACE_ANY, r))
-            return false;
-    }
+    const struct need higher = {what, path, need.size, PAGE_SIZE, MIB, high};
+    if (!memory_allocate(out, EfiLoaderData, &need, PLACE_ANY, r) &&
+        (high == 0 || !memory_allocate(out, EfiLoaderData, &higher, PLACE_ANY, r)))
+        return false;
     out->size = need.size;
     return read_all(file, what, path, out, r);
 }
