@@ -67,11 +67,8 @@ static void serial_sink(const char *text, size_t length)
     if (modem_control & MCR_LOOP)
         outb(uart + UART_MCR, modem_control & (uint8_t)~MCR_LOOP);
 
-    for (size_t i = 0; i < length && alive; i++) {
-        if (text[i] == '\n')
-            alive = send_character('\r');
-        alive = alive && send_character(text[i]);
-    }
+    for (size_t i = 0; i < length && alive; i++)
+        alive = (text[i] != '\n' || send_character('\r')) && send_character(text[i]);
 
     if (modem_control & MCR_LOOP)
         outb(uart + UART_MCR, modem_control);
