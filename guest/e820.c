@@ -121,13 +121,12 @@ uint64_t e820_build(const struct efi_map *map, const struct e820_overlay *overla
         if (type == NOTHING)
             continue;
         struct boot_e820_entry *last = count > 0 ? &out[count - 1] : NULL;
-        if (last != NULL && last->type == type && last->addr + last->size == position) {
+        if (last != NULL && last->type == type && last->addr + last->size == position)
             last->size += next - position;
-            continue;
-        }
-        if (count == limit)
+        else if (count == limit)
             return limit + 1;
-        out[count++] = (struct boot_e820_entry){position, next - position, type};
+        else
+            out[count++] = (struct boot_e820_entry){position, next - position, type};
     }
     return count;
 }

@@ -77,11 +77,9 @@ uint64_t linux_setup_size(uint64_t rsdp, uint64_t map_descriptors)
 static void copy_header(struct boot_params *bp, const uint8_t *file)
 {
     uint64_t start = offsetof(struct boot_params, hdr);
-    uint64_t end = HEADER_END_BASE + file[HEADER_END_OFFSET];
+    uint64_t size = HEADER_END_BASE + file[HEADER_END_OFFSET] - start;
 
-    if (end > start + sizeof(bp->hdr))
-        end = start + sizeof(bp->hdr);
-    memcpy((uint8_t *)bp + start, file + start, end - start);
+    memcpy(&bp->hdr, file + start, size < sizeof(bp->hdr) ? size : sizeof(bp->hdr));
     bp->hdr.type_of_loader = LOADER_UNDEFINED;
 }
 
