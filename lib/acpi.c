@@ -31,14 +31,13 @@ void acpi_set_checksum(struct acpi_header *table)
 struct acpi_header *acpi_validate_table(uint64_t address, const char *signature, uint64_t least)
 {
     struct acpi_header *table = (struct acpi_header *)(uintptr_t)address;
+    bool valid = address != 0 && address < ACPI_ADDRESS_END &&
+                 (signature == NULL ||
+                  memcmp(table->signature, signature, sizeof(table->signature)) == 0) &&
+                 table->length >= sizeof(*table) && table->length >= least &&
+                 table->length <= ACPI_TABLE_MAX;
 
-    if (address == 0 || address >= ACPI_ADDRESS_END)
-        return NULL;
-    if (signature != NULL && memcmp(table->signature, signature, sizeof(table->signature)) != 0)
-        return NULL;
-    if (table->length < sizeof(*table) || table->length < least || table->length > ACPI_TABLE_MAX)
-        return NULL;
-    return table;
+    return valid ? table : NULL;
 }
 
 static const struct acpi_rsdp *check_rsdp(uint64_t address)
@@ -116,13 +115,11 @@ struct acpi_madt_entry *acpi_madt_next(struct acpi_madt *madt, struct acpi_madt_
 {
     uint8_t *end = (uint8_t *)madt + madt->header.length;
     uint8_t *next = entry == NULL ? madt->entries : (uint8_t *)entry + entry->length;
-
-    if (end < next || (uint64_t)(end - next) < sizeof(struct acpi_madt_entry))
-        return NULL;
     struct acpi_madt_entry *found = (struct acpi_madt_entry *)next;
-    if (found->length < sizeof(*found) || found->length > end - next)
-        return NULL;
-    return found;
+    bool valid = next <= end && (uint64_t)(end - next) >= sizeof(*found) &&
+                 found->length >= sizeof(*found) && found->length <= end - next;
+
+    return valid ? found : NULL;
 }
 
 /* Where an entry of each kind has its processor's ID and flags. */
