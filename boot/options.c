@@ -149,17 +149,11 @@ static const struct option_row *find_option(struct text key)
 /* Parses one line, without its line end. */
 static bool parse_line(const struct parser *p, struct text line)
 {
-    uint64_t at = 0;
-
-    for (;;) {
-        while (at < line.length && is_blank(line.start[at]))
-            at++;
-        if (at == line.length)
-            return true;
-
-        uint64_t end = at, equal;
-        while (end < line.length && !is_blank(line.start[end]))
-            end++;
+    for (uint64_t at = 0, end, equal; at < line.length; at = end + 1) {
+        for (end = at; end < line.length && !is_blank(line.start[end]); end++)
+            ;
+        if (end == at)
+            continue; /* a blank after another */
         for (equal = at; equal < end && line.start[equal] != '='; equal++)
             ;
         struct text token = {line.start + at, end - at};
@@ -183,10 +177,8 @@ static bool parse_line(const struct parser *p, struct text line)
         struct text value = {line.start + equal + 1, end - equal - 1};
         if (!set_option(p, option, value))
             return false;
-        if (option->kind == REST)
-            return true;
-        at = end;
     }
+    return true;
 }
 
 static bool check_printable(const char *text, uint64_t length, const char *source,
@@ -218,16 +210,14 @@ bool options_parse(struct options *o, const char *text, uint64_t length, const c
 
     if (!check_printable(text, length, source, r))
         return false;
-    for (uint64_t at = 0; at < length;) {
-        uint64_t end = at, first;
-        while (end < length && text[end] != '\n' && text[end] != '\r')
-            end++;
+    for (uint64_t at = 0, end, first; at < length; at = end + 1) {
+        for (end = at; end < length && text[end] != '\n' && text[end] != '\r'; end++)
+            ;
         for (first = at; first < end && is_blank(text[first]); first++)
             ;
         if (first < end && text[first] != '#' &&
             !parse_line(&p, (struct text){text + at, end - at}))
             return false;
-        at = end + 1;
     }
     return true;
 }
