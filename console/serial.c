@@ -57,11 +57,9 @@ static bool send_character(char c)
 static void serial_sink(const char *text, size_t length)
 {
     bool alive = true;
-
-    if (uart == 0)
-        return;
     uint8_t line_control = inb(uart + UART_LCR);
     uint8_t modem_control = inb(uart + UART_MCR);
+
     if (line_control & LCR_DLAB)
         outb(uart + UART_LCR, line_control & (uint8_t)~LCR_DLAB);
     if (modem_control & MCR_LOOP)
@@ -75,7 +73,7 @@ static void serial_sink(const char *text, size_t length)
     if (line_control & LCR_DLAB)
         outb(uart + UART_LCR, line_control);
     if (!alive)
-        uart = 0; /* never wait for a dead UART again */
+        serial_stop(); /* never wait for a dead UART again */
 }
 
 bool serial_start(uint16_t port, uint16_t of_115200)
