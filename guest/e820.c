@@ -136,11 +136,9 @@ void efi_map_hide(struct efi_map *map, const struct range *ranges, uint64_t coun
     for (uint64_t i = 0; i < descriptor_count(map); i++) {
         struct efi_descriptor *d = descriptor_at(map, i);
         struct range r = descriptor_range(d);
-        for (uint64_t k = 0; k < count; k++) {
-            bool touches = ranges[k].base < r.base + r.size &&
-                           r.base < ranges[k].base + ranges[k].size;
-            if (touches && is_usable_efi_type(d->type))
+        for (uint64_t k = 0; k < count; k++)
+            if (is_usable_efi_type(d->type) && ranges[k].base < r.base + r.size &&
+                r.base < ranges[k].base + ranges[k].size)
                 d->type = EFI_RESERVED;
-        }
     }
 }
