@@ -35,8 +35,8 @@ struct register_write {
 };
 #define RATE_WRITES 3 /* the first writes of serial_start(), which set the rate */
 
-static uint16_t uart; /* I/O port, 0: none */
-static uint16_t divisor;
+static uint16_t uart;         /* I/O port, 0: none */
+static uint16_t uart_divisor; /* of 115200 */
 
 static bool wait_for_line_status(uint8_t bit)
 {
@@ -76,13 +76,13 @@ static void serial_sink(const char *text, size_t length)
         serial_stop(); /* never wait for a dead UART again */
 }
 
-bool serial_start(uint16_t port, uint16_t of_115200)
+bool serial_start(uint16_t port, uint16_t divisor)
 {
     static const uint8_t tests[] = {0x5a, 0xa5}; /* only a scratch register keeps both values */
     const struct register_write writes[] = {
         {UART_LCR, LCR_8N1 | LCR_DLAB},
-        {UART_THR, (uint8_t)of_115200},
-        {UART_IER, (uint8_t)(of_115200 >> 8)},
+        {UART_THR, (uint8_t)divisor},
+        {UART_IER, (uint8_t)(divisor >> 8)},
         {UART_LCR, LCR_8N1},
         {UART_IER, 0},
         {UART_FCR, FCR_ENABLE_AND_CLEAR},
@@ -95,7 +95,7 @@ bool serial_start(uint16_t port, uint16_t of_115200)
             return false;
     }
     uart = port;
-    divisor = of_115200;
+    uart_divisor = divisor;
     (void)wait_for_line_status(LSR_TEMT); /* else text that firmware still has to send is lost */
     for (size_t i = divisor == 0 ? RATE_WRITES : 0; i < LENGTH_OF(writes); i++)
         outb(port + writes[i].offset, writes[i].value);
@@ -106,7 +106,7 @@ bool serial_start(uint16_t port, uint16_t of_115200)
 void serial_restart(void)
 {
     if (uart != 0)
-        (void)serial_start(uart, divisor);
+        (void)serial_start(uart, uart_divisor);
 }
 
 void serial_stop(void)
