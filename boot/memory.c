@@ -90,7 +90,7 @@ bool memory_map_reserve(struct efi_map *map, uint64_t *capacity, uint64_t spare,
 {
     const struct need need = {
         "memory for the memory map", "", get_memory_map_size(map, spare), PAGE_SIZE, MIB, BELOW_4G};
-    struct range buffer;
+    struct range buffer = {0};
 
     if (!memory_allocate(&buffer, EfiLoaderData, &need, PLACE_ANY, r))
         return false;
