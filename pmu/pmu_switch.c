@@ -73,13 +73,16 @@ static void set_msr_lists(struct cpu_pmu *pmu)
     unsigned load = lists ? PMU_LIST_GLOBAL_CTRL : PMU_LIST_PEBS_ENABLE;
     unsigned store = stores ? PMU_LIST_GLOBAL_CTRL : PMU_LIST_PEBS_ENABLE;
     unsigned end = pmu->pebs_switched ? PMU_LIST : PMU_LIST_PEBS_ENABLE;
+    const struct vmcs_value values[] = {
+        {VMCS_EXIT_MSR_STORE_ADDRESS, (uint64_t)&pmu->guest_list[store]},
+        {VMCS_EXIT_MSR_STORE_COUNT, end - store},
+        {VMCS_ENTRY_MSR_LOAD_ADDRESS, (uint64_t)&pmu->guest_list[load]},
+        {VMCS_ENTRY_MSR_LOAD_COUNT, end - load},
+        {VMCS_EXIT_MSR_LOAD_ADDRESS, (uint64_t)&pmu->host_list[load]},
+        {VMCS_EXIT_MSR_LOAD_COUNT, end - load},
+    };
 
-    vmcs_write_64(VMCS_EXIT_MSR_STORE_ADDRESS, (uint64_t)&pmu->guest_list[store]);
-    vmcs_write_64(VMCS_ENTRY_MSR_LOAD_ADDRESS, (uint64_t)&pmu->guest_list[load]);
-    vmcs_write_64(VMCS_EXIT_MSR_LOAD_ADDRESS, (uint64_t)&pmu->host_list[load]);
-    vmcs_write_32(VMCS_EXIT_MSR_STORE_COUNT, end - store);
-    vmcs_write_32(VMCS_ENTRY_MSR_LOAD_COUNT, end - load);
-    vmcs_write_32(VMCS_EXIT_MSR_LOAD_COUNT, end - load);
+    vmcs_write_all(values, LENGTH_OF(values));
 }
 
 void pmu_setup(struct cpu *cpu)

@@ -30,6 +30,12 @@ static const char *vmcs_field_name(uint32_t encoding)
     return "unnamed field";
 }
 
+void vmcs_write_all(const struct vmcs_value *values, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        vmcs_write_raw(values[i].encoding, values[i].value);
+}
+
 void vmcs_zero_field(uint16_t encoding)
 {
     __asm__ volatile("vmwrite %1, %0" : : "r"((uint64_t)encoding), "r"(0ULL) : "cc", "memory");
@@ -45,10 +51,14 @@ void vmcs_zero_fields(void)
 void vmcs_write_segment(enum segment s, uint16_t selector, uint64_t base, uint32_t limit,
                         uint32_t rights)
 {
-    vmcs_write_16(SEGMENT_FIELD(VMCS_GUEST_ES_SELECTOR, s), selector);
-    vmcs_write_natural(SEGMENT_FIELD(VMCS_GUEST_ES_BASE, s), base);
-    vmcs_write_32(SEGMENT_FIELD(VMCS_GUEST_ES_LIMIT, s), limit);
-    vmcs_write_32(SEGMENT_FIELD(VMCS_GUEST_ES_ACCESS_RIGHTS, s), rights);
+    const struct vmcs_value values[] = {
+        {SEGMENT_FIELD(VMCS_GUEST_ES_SELECTOR, s), selector},
+        {SEGMENT_FIELD(VMCS_GUEST_ES_BASE, s), base},
+        {SEGMENT_FIELD(VMCS_GUEST_ES_LIMIT, s), limit},
+        {SEGMENT_FIELD(VMCS_GUEST_ES_ACCESS_RIGHTS, s), rights},
+    };
+
+    vmcs_write_all(values, LENGTH_OF(values));
 }
 
 void vmcs_set_primary_controls(uint32_t control, bool on)

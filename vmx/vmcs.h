@@ -64,6 +64,13 @@ VMCS_ACCESSORS(64, uint64_t)
 VMCS_ACCESSORS(natural, uint64_t)
 #undef VMCS_ACCESSORS
 
+/* A field's encoding and its value. The processor ignores the bits of `value` above the field. */
+struct vmcs_value {
+    uint16_t encoding;
+    uint64_t value;
+};
+/* Writes these fields, which the processor must have. */
+void vmcs_write_all(const struct vmcs_value *values, unsigned count);
 /* Writes 0 to a field. If the processor lacks the field, the write fails and changes nothing. */
 void vmcs_zero_field(uint16_t encoding);
 /* Calls vmcs_zero_field() for every field that vmcs_fields.h names. */

@@ -18,7 +18,7 @@ EXPERIMENT_PAGE = re.compile(r"experiments/\w+/\w+\.md$")
 DOES = re.compile(
     r"\b(?:skip_instruction|skip_bytes|reexecute_instruction|inject_(?:gp|df|ud|nmi|gp_or_df)|"
     r"deliver_\w+)\(|"
-    r"\bvmcs_write_\w+\(\s*VMCS_(?:ENTRY_INTERRUPTION_INFORMATION|GUEST_RIP|"
+    r"(?:\bvmcs_write_\w+\(\s*|\{)VMCS_(?:ENTRY_INTERRUPTION_INFORMATION|GUEST_RIP|"
     r"GUEST_PENDING_DEBUG_EXCEPTIONS)\b"
 )
 # They are what it is done by, or begin a guest, or mend what an entry refused.

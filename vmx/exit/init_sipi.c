@@ -52,32 +52,36 @@ static void clear_cet_state(void)
 
 void guest_set_init_state(struct cpu *cpu)
 {
+    uint32_t entry = vmcs_read_32(VMCS_ENTRY_CONTROLS) & ~(uint32_t)ENTRY_IA32E_MODE_GUEST;
+    uint64_t cr0_owned = rdmsr(IA32_VMX_CR0_FIXED0) & ~(uint64_t)(CR0_PE | CR0_PG);
+    const struct vmcs_value values[] = {
+        {VMCS_GUEST_RIP, RESET_IP},
+        {VMCS_GUEST_RFLAGS, RFLAGS_FIXED},
+        {VMCS_GUEST_GDTR_LIMIT, REAL_LIMIT},
+        {VMCS_GUEST_IDTR_LIMIT, REAL_LIMIT},
+        /* An INIT keeps CR0.CD and CR0.NW. They are not in the VMCS, and entries and exits keep
+         * them too. */
+        {VMCS_GUEST_CR0, CR0_ET | cr0_owned},
+        {VMCS_GUEST_CR4, rdmsr(IA32_VMX_CR4_FIXED0)},
+        {VMCS_GUEST_DR7, DR7_RESET},
+        {VMCS_ENTRY_CONTROLS, entry},
+    };
+
     clear_cet_state();
     for (unsigned i = 0; i < LENGTH_OF(zero_at_init); i++)
         vmcs_zero_field(zero_at_init[i]);
+    vmcs_write_all(values, LENGTH_OF(values));
     memset(cpu->gpr, 0, sizeof(cpu->gpr));
     cpu->gpr[GPR_RDX] = cpuid(1, 0).eax;
-    vmcs_write_natural(VMCS_GUEST_RIP, RESET_IP);
-    vmcs_write_natural(VMCS_GUEST_RFLAGS, RFLAGS_FIXED);
     for (enum segment i = SEGMENT_ES; i <= SEGMENT_GS; i++)
         vmcs_write_segment(i, 0, 0, REAL_LIMIT, RIGHTS_REAL);
     vmcs_write_segment(SEGMENT_CS, RESET_CS, RESET_CS_BASE, REAL_LIMIT, RIGHTS_REAL_CODE);
     vmcs_write_segment(SEGMENT_LDTR, 0, 0, REAL_LIMIT, RIGHTS_LDT);
     vmcs_write_segment(SEGMENT_TR, 0, 0, REAL_LIMIT, RIGHTS_REAL_TSS);
-    vmcs_write_32(VMCS_GUEST_GDTR_LIMIT, REAL_LIMIT);
-    vmcs_write_32(VMCS_GUEST_IDTR_LIMIT, REAL_LIMIT);
-    /* An INIT keeps CR0.CD and CR0.NW. VM entries do not load these two bits from the VMCS, so
-     * nothing changes them. */
-    vmcs_write_natural(VMCS_GUEST_CR0,
-                       CR0_ET | (rdmsr(IA32_VMX_CR0_FIXED0) & ~(uint64_t)(CR0_PE | CR0_PG)));
-    vmcs_write_natural(VMCS_GUEST_CR4, rdmsr(IA32_VMX_CR4_FIXED0));
     write_cr2(0);
     cpuid_update_for_cr4(cpu);
     cpu->cr.cr0_shadow = 0;
     reset_debug_registers(DR6_RESET);
-    vmcs_write_natural(VMCS_GUEST_DR7, DR7_RESET);
-    vmcs_write_32(VMCS_ENTRY_CONTROLS,
-                  vmcs_read_32(VMCS_ENTRY_CONTROLS) & ~(uint32_t)ENTRY_IA32E_MODE_GUEST);
     flush_guest_translations();
 }
 
