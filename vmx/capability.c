@@ -31,50 +31,49 @@ uint64_t read_arch_capabilities(void)
 
 void vmx_capability_read(struct vmx_capability *c)
 {
-    c->basic = rdmsr(IA32_VMX_BASIC);
-    c->misc = rdmsr(IA32_VMX_MISC);
-    /* Hide PT if it has no single-range output, or if it can also send output to a trace transport
-     * subsystem, because such output has no guest-physical address. */
-    if (!(cpuid_extended_features().ebx & CPUID_7_EBX_PT) ||
-        (cpuid(CPUID_LEAF_PT, 0).ecx & CPUID_14_ECX_OUTPUTS) != CPUID_14_ECX_SINGLE_RANGE)
-        c->misc &= ~VMX_MISC_PT;
+    uint64_t basic = rdmsr(IA32_VMX_BASIC);
+    bool true_controls = basic & VMX_BASIC_TRUE_CONTROLS;
 
-    bool true_controls = c->basic & VMX_BASIC_TRUE_CONTROLS;
-    c->allowed[SET_PIN] = rdmsr(true_controls ? IA32_VMX_TRUE_PINBASED_CTLS
-                                              : IA32_VMX_PINBASED_CTLS);
-    c->allowed[SET_PRIMARY] = rdmsr(true_controls ? IA32_VMX_TRUE_PROCBASED_CTLS
-                                                  : IA32_VMX_PROCBASED_CTLS);
-    c->allowed[SET_EXIT] = rdmsr(true_controls ? IA32_VMX_TRUE_EXIT_CTLS : IA32_VMX_EXIT_CTLS);
-    c->allowed[SET_ENTRY] = rdmsr(true_controls ? IA32_VMX_TRUE_ENTRY_CTLS : IA32_VMX_ENTRY_CTLS);
-
-    /* The capability MSRs of the secondary controls, EPT and VPID exist only if the controls that
-     * activate these features may be 1. */
-    c->allowed[SET_SECONDARY] = 0;
-    c->ept_vpid = 0;
-    if (vmx_allows_control(c, SET_PRIMARY, PRIMARY_SECONDARY_CONTROLS)) {
+    *c = (struct vmx_capability){
+        .basic = basic,
+        .misc = rdmsr(IA32_VMX_MISC),
+        .allowed =
+            {
+                [SET_PIN] = rdmsr(true_controls ? IA32_VMX_TRUE_PINBASED_CTLS
+                                                : IA32_VMX_PINBASED_CTLS),
+                [SET_PRIMARY] = rdmsr(true_controls ? IA32_VMX_TRUE_PROCBASED_CTLS
+                                                    : IA32_VMX_PROCBASED_CTLS),
+                [SET_EXIT] = rdmsr(true_controls ? IA32_VMX_TRUE_EXIT_CTLS : IA32_VMX_EXIT_CTLS),
+                [SET_ENTRY] = rdmsr(true_controls ? IA32_VMX_TRUE_ENTRY_CTLS : IA32_VMX_ENTRY_CTLS),
+            },
+        .cr0_fixed0 = rdmsr(IA32_VMX_CR0_FIXED0),
+        .cr0_fixed1 = rdmsr(IA32_VMX_CR0_FIXED1),
+        .cr4_fixed0 = rdmsr(IA32_VMX_CR4_FIXED0),
+        .physical_address_bits = cpuid(CPUID_LEAF_ADDRESS_SIZES, 0).eax & 0xff,
+        .pmu_version = read_pmu_version(),
+        .execute_disable = cpuid(CPUID_LEAF_EXTENDED_1, 0).edx & CPUID_EXTENDED_1_EDX_NX,
+        .global_ctrl_erratum = has_global_ctrl_erratum(cpuid(1, 0).eax),
+    };
+    /* The MSRs of these controls exist only if the bits that activate the controls may be 1. */
+    if (vmx_allows_control(c, SET_PRIMARY, PRIMARY_SECONDARY_CONTROLS))
         c->allowed[SET_SECONDARY] = rdmsr(IA32_VMX_PROCBASED_CTLS2);
-        if (vmx_allows_control(c, SET_SECONDARY, SECONDARY_ENABLE_EPT | SECONDARY_ENABLE_VPID))
-            c->ept_vpid = rdmsr(IA32_VMX_EPT_VPID_CAP);
-    }
-    /* PMUvisor uses only one tertiary control. If the processor lacks this control, leave all
-     * tertiary controls off. */
+    if (vmx_allows_control(c, SET_SECONDARY, SECONDARY_ENABLE_EPT | SECONDARY_ENABLE_VPID))
+        c->ept_vpid = rdmsr(IA32_VMX_EPT_VPID_CAP);
+    /* PMUvisor uses only one of the tertiary controls. Without that one, leave them all off. */
     if (vmx_allows_control(c, SET_PRIMARY, PRIMARY_TERTIARY_CONTROLS) &&
         !(rdmsr(IA32_VMX_PROCBASED_CTLS3) & TERTIARY_PEBS_GUEST_PHYSICAL))
         c->allowed[SET_PRIMARY] &= ~((uint64_t)PRIMARY_TERTIARY_CONTROLS << 32);
-    c->cr0_fixed0 = rdmsr(IA32_VMX_CR0_FIXED0);
-    c->cr0_fixed1 = rdmsr(IA32_VMX_CR0_FIXED1);
-    c->cr4_fixed0 = rdmsr(IA32_VMX_CR4_FIXED0);
-    c->cr4_fixed1 = rdmsr(IA32_VMX_CR4_FIXED1);
-    c->physical_address_bits = cpuid(CPUID_LEAF_ADDRESS_SIZES, 0).eax & 0xff;
-    /* Firmware may use the upper bits of an address to select a memory encryption key. Such bits do
-     * not belong to the address. If the EPT mapped addresses with these bits set, the guest could
-     * reach the hypervisor's memory through them (SDM Vol. 4, "IA32_TME_ACTIVATE"). */
+    /* Hide PT if it can also send output to a trace transport subsystem, because that output would
+     * have no guest-physical address. */
+    if (!(cpuid_extended_features().ebx & CPUID_7_EBX_PT) ||
+        (cpuid(CPUID_LEAF_PT, 0).ecx & CPUID_14_ECX_OUTPUTS) != CPUID_14_ECX_SINGLE_RANGE)
+        c->misc &= ~VMX_MISC_PT;
+    /* The upper bits that firmware gave to memory encryption keys are not part of an address. With
+     * them set, the guest would reach the hypervisor's memory at another address (SDM Vol. 4,
+     * "IA32_TME_ACTIVATE"). */
     if (cpuid_extended_features().ecx & CPUID_7_ECX_TME)
         c->physical_address_bits -= rdmsr(IA32_TME_ACTIVATE) >> TME_ACTIVATE_KEYID_BITS_SHIFT &
                                     TME_ACTIVATE_KEYID_BITS;
-    c->pmu_version = read_pmu_version();
-    c->execute_disable = cpuid(CPUID_LEAF_EXTENDED_1, 0).edx & CPUID_EXTENDED_1_EDX_NX;
-    c->global_ctrl_erratum = has_global_ctrl_erratum(cpuid(1, 0).eax);
 }
 
 bool vmx_is_available(struct refusal *r)

@@ -17,7 +17,6 @@ struct vmx_capability {
     uint64_t cr0_fixed0;         /* IA32_VMX_CR0_FIXED0: bits that must be 1 in CR0 */
     uint64_t cr0_fixed1;         /* IA32_VMX_CR0_FIXED1: bits that may be 1 in CR0 */
     uint64_t cr4_fixed0;         /* IA32_VMX_CR4_FIXED0: bits that must be 1 in CR4 */
-    uint64_t cr4_fixed1;         /* IA32_VMX_CR4_FIXED1: bits that may be 1 in CR4 */
     uint32_t physical_address_bits; /* without the bits of memory encryption keys */
     uint32_t pmu_version;           /* CPUID.0AH:EAX[7:0] */
     bool execute_disable;           /* CPUID.80000001H:EDX[20] */
