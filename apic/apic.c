@@ -153,6 +153,28 @@ void apic_software_disable(void)
         apic_write(APIC_SVR, SVR_RESET);
 }
 
+/* The registers' values after an INIT, in the order in which they are written. The spurious-vector
+ * register comes last, because it disables the local APIC. */
+static const struct {
+    uint32_t offset;
+    uint32_t value;
+    bool only_xapic; /* in x2APIC mode, the register cannot be written */
+} init_state[] = {
+    {APIC_TPR, 0, false},
+    {APIC_TIMER_INITIAL, 0, false},
+    {APIC_TIMER_DIVIDE, 0, false},
+    {APIC_LVT_TIMER, LVT_MASKED, false},
+    {APIC_LVT_THERMAL, LVT_MASKED, false},
+    {APIC_LVT_PMI, LVT_MASKED, false},
+    {APIC_LVT_LINT0, LVT_MASKED, false},
+    {APIC_LVT_LINT1, LVT_MASKED, false},
+    {APIC_LVT_ERROR, LVT_MASKED, false},
+    {APIC_LDR, 0, true},
+    {APIC_DFR, DFR_RESET, true},
+    {APIC_ICR_HIGH, 0, true},
+    {APIC_SVR, SVR_RESET, false},
+};
+
 void apic_set_init_state(void)
 {
     uint64_t base = rdmsr(IA32_APIC_BASE);
@@ -161,15 +183,7 @@ void apic_set_init_state(void)
         return;
     for (unsigned i = 0; i < INTERRUPTS && has_interrupt_in_service(); i++)
         apic_write(APIC_EOI, 0);
-    apic_write(APIC_TPR, 0);
-    apic_write(APIC_TIMER_INITIAL, 0);
-    apic_write(APIC_TIMER_DIVIDE, 0);
-    for (uint32_t lvt = APIC_LVT_TIMER; lvt <= APIC_LVT_ERROR; lvt += APIC_REGISTER_BYTES)
-        apic_write(lvt, LVT_MASKED);
-    if (!(base & APIC_BASE_EXTD)) {
-        apic_write(APIC_LDR, 0);
-        apic_write(APIC_DFR, DFR_RESET);
-        apic_write(APIC_ICR_HIGH, 0);
-    }
-    apic_write(APIC_SVR, SVR_RESET);
+    for (unsigned i = 0; i < LENGTH_OF(init_state); i++)
+        if (!init_state[i].only_xapic || !(base & APIC_BASE_EXTD))
+            apic_write(init_state[i].offset, init_state[i].value);
 }

@@ -34,7 +34,10 @@
 #define ICR_START_UP (6u << 8 | ICR_LEVEL_ASSERT) /* plus a vector: the page number to start at */
 #define ICR_OTHERS (3u << 18)                     /* shorthand "all excluding self" */
 #define APIC_LVT_TIMER 0x320
+#define APIC_LVT_THERMAL 0x330
 #define APIC_LVT_PMI 0x340
+#define APIC_LVT_LINT0 0x350
+#define APIC_LVT_LINT1 0x360
 #define APIC_LVT_ERROR 0x370
 #define LVT_MASKED (1u << 16)
 #define LVT_DELIVERY BITS(10, 8)
