@@ -84,14 +84,15 @@ struct descriptor_tables descriptors_load(struct cpu *cpu, const char *nmi_entry
     struct tables *t = page_alloc(1);
     uint64_t tss = (uint64_t)&t->tss;
 
-    t->gdt[1] = GDT_CODE_64;
-    t->gdt[2] = GDT_DATA;
-    t->gdt[3] = (sizeof(struct tss) - 1) | (tss & 0xffffff) << 16 | TSS_AVAILABLE << 40 |
-                (tss >> 24 & 0xff) << 56;
-    t->gdt[4] = tss >> 32;
-    t->tss.ist[IST_NMI - 1] = cpu->nmi_stack;
-    t->tss.ist[IST_FAULT - 1] = cpu->fault_stack;
-    t->tss.io_map_base = sizeof(struct tss);
+    *t = (struct tables){
+        .gdt = {0, GDT_CODE_64, GDT_DATA,
+                (sizeof(t->tss) - 1) | (tss & 0xffffff) << 16 | TSS_AVAILABLE << 40 |
+                    (tss >> 24 & 0xff) << 56,
+                tss >> 32},
+        .tss.ist[IST_NMI - 1] = cpu->nmi_stack,
+        .tss.ist[IST_FAULT - 1] = cpu->fault_stack,
+        .tss.io_map_base = sizeof(t->tss),
+    };
     for (uint64_t v = 0; v < EXCEPTIONS; v++) {
         bool own_stack = v == VECTOR_DF || v == VECTOR_PF || v == VECTOR_MC;
         t->idt[v] = make_gate(exception_stubs + v * EXCEPTION_STUB_BYTES,
