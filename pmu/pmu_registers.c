@@ -139,16 +139,15 @@ static uint32_t low_bits_mask(unsigned count)
 struct pmu_facts pmu_decode_facts(const struct cpuid_result *leaf_0a,
                                   const struct cpuid_result *leaf_23_1, uint64_t capabilities)
 {
-    struct pmu_facts facts = {.version = leaf_0a->eax & 0xff, .capabilities = capabilities};
+    uint32_t general = low_bits_mask(leaf_0a->eax >> 8 & 0xff);
+    uint32_t fixed = leaf_0a->ecx | low_bits_mask(leaf_0a->edx & 0x1f);
 
-    if (leaf_23_1 != NULL) {
-        facts.general = leaf_23_1->eax;
-        facts.fixed = leaf_23_1->ebx;
-    } else {
-        facts.general = low_bits_mask(leaf_0a->eax >> 8 & 0xff);
-        facts.fixed = leaf_0a->ecx | low_bits_mask(leaf_0a->edx & 0x1f);
-    }
-    return facts;
+    return (struct pmu_facts){
+        .version = leaf_0a->eax & 0xff,
+        .general = leaf_23_1 != NULL ? leaf_23_1->eax : general,
+        .fixed = leaf_23_1 != NULL ? leaf_23_1->ebx : fixed,
+        .capabilities = capabilities,
+    };
 }
 
 struct pmu_facts pmu_read_facts(void)
