@@ -75,7 +75,8 @@ void pmu_set_global_ctrl(struct cpu *cpu, uint64_t value);
 
 /* The MSR-store list leaves the guest's GLOBAL_CTRL in memory. After the handler of an exit,
  * vmx/exit/entry.asm checks whether that value has changed. If so, entry.asm calls this function,
- * so that the next entry loads the new value. */
+ * because the VMCS has to load the new value. pmu_setup() calls this function for the first
+ * value. */
 void pmu_reload_global_ctrl(struct cpu *cpu);
 
 /* ---- branch_records.c: branch records for host work ---- */

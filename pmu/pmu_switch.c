@@ -97,11 +97,9 @@ void pmu_setup(struct cpu *cpu)
     if (pmu->pebs_switched)
         set_msr_list_entry(cpu, PMU_LIST_PEBS_ENABLE, IA32_PEBS_ENABLE, NO_PEBS);
     set_msr_list_entry(cpu, PMU_LIST_GLOBAL_CTRL, IA32_PERF_GLOBAL_CTRL, NOTHING_COUNTS);
-    pmu->global_ctrl_loaded = pmu->guest_list[PMU_LIST_GLOBAL_CTRL].value;
-    if (pmu->global_ctrl == GLOBAL_CTRL_LISTS)
-        return;
-    vmcs_write_64(VMCS_GUEST_IA32_PERF_GLOBAL_CTRL, pmu->global_ctrl_loaded);
-    vmcs_write_64(VMCS_HOST_IA32_PERF_GLOBAL_CTRL, NOTHING_COUNTS);
+    pmu_reload_global_ctrl(cpu);
+    if (pmu->global_ctrl != GLOBAL_CTRL_LISTS)
+        vmcs_write_64(VMCS_HOST_IA32_PERF_GLOBAL_CTRL, NOTHING_COUNTS);
 }
 
 void pmu_reload_global_ctrl(struct cpu *cpu)
@@ -109,7 +107,7 @@ void pmu_reload_global_ctrl(struct cpu *cpu)
     struct cpu_pmu *pmu = &cpu->pmu;
 
     pmu->global_ctrl_loaded = pmu->guest_list[PMU_LIST_GLOBAL_CTRL].value;
-    if (pmu->global_ctrl == GLOBAL_CTRL_STORE_LIST)
+    if (pmu->global_ctrl != GLOBAL_CTRL_LISTS)
         vmcs_write_64(VMCS_GUEST_IA32_PERF_GLOBAL_CTRL, pmu->global_ctrl_loaded);
 }
 
