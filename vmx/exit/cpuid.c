@@ -235,45 +235,41 @@ void cpuid_setup(struct cpu *cpu, const uint32_t *controls)
         cpu->cpuid.highest = highest;
 }
 
-static void answer_hypervisor_leaf(struct cpu *cpu, uint32_t leaf)
+static struct cpuid_result answer_hypervisor_leaf(const struct cpu *cpu, uint32_t leaf)
 {
-    uint64_t *gpr = cpu->gpr;
+    const uint32_t version = PMUVISOR_VERSION_MAJOR << 16 | PMUVISOR_VERSION_MINOR << 8 |
+                             PMUVISOR_VERSION_PATCH;
 
-    if (leaf == CPUID_HV_SIGNATURE) {
-        gpr[GPR_RAX] = CPUID_HV_LAST;
-        gpr[GPR_RBX] = PMUVISOR_SIGNATURE_EBX;
-        gpr[GPR_RCX] = PMUVISOR_SIGNATURE_ECX;
-        gpr[GPR_RDX] = PMUVISOR_SIGNATURE_EDX;
-    } else if (leaf == CPUID_HV_FEATURES) {
-        gpr[GPR_RAX] = PMUVISOR_VERSION_MAJOR << 16 | PMUVISOR_VERSION_MINOR << 8 |
-                       PMUVISOR_VERSION_PATCH;
-        gpr[GPR_RBX] = cpu->boot->options.policy;
-        gpr[GPR_RCX] = cpu->hypercalls;
-        gpr[GPR_RDX] = cpu->mitigations;
-    } else {
-        gpr[GPR_RAX] = gpr[GPR_RBX] = gpr[GPR_RCX] = gpr[GPR_RDX] = 0;
-    }
+    if (leaf == CPUID_HV_SIGNATURE)
+        return (struct cpuid_result){CPUID_HV_LAST, PMUVISOR_SIGNATURE_EBX, PMUVISOR_SIGNATURE_ECX,
+                                     PMUVISOR_SIGNATURE_EDX};
+    if (leaf == CPUID_HV_FEATURES)
+        return (struct cpuid_result){version, cpu->boot->options.policy, cpu->hypercalls,
+                                     cpu->mitigations};
+    return (struct cpuid_result){0, 0, 0, 0};
 }
 
-static inline void answer_filtered(struct cpu *cpu, uint32_t leaf, uint32_t subleaf)
+static inline struct cpuid_result answer_filtered(struct cpu *cpu, uint32_t leaf, uint32_t subleaf)
 {
     const struct cpuid_filter *filter = get_cpuid_filter(cpu, leaf, subleaf);
     struct cpuid_result r = cpuid(leaf, subleaf);
 
-    cpu->gpr[GPR_RAX] = r.eax & filter->keep[EAX];
-    cpu->gpr[GPR_RBX] = r.ebx & filter->keep[EBX];
-    cpu->gpr[GPR_RCX] = (r.ecx & filter->keep[ECX]) | filter->add_ecx;
-    cpu->gpr[GPR_RDX] = r.edx & filter->keep[EDX];
+    return (struct cpuid_result){r.eax & filter->keep[EAX], r.ebx & filter->keep[EBX],
+                                 (r.ecx & filter->keep[ECX]) | filter->add_ecx,
+                                 r.edx & filter->keep[EDX]};
 }
 
 void exit_cpuid(struct cpu *cpu)
 {
     uint32_t leaf = (uint32_t)cpu->gpr[GPR_RAX], subleaf = (uint32_t)cpu->gpr[GPR_RCX];
+    struct cpuid_result answer = leaf - CPUID_HV_SIGNATURE < HYPERVISOR_LEAVES
+                                     ? answer_hypervisor_leaf(cpu, leaf)
+                                     : answer_filtered(cpu, leaf, subleaf);
 
-    if (leaf - CPUID_HV_SIGNATURE < HYPERVISOR_LEAVES)
-        answer_hypervisor_leaf(cpu, leaf);
-    else
-        answer_filtered(cpu, leaf, subleaf);
+    cpu->gpr[GPR_RAX] = answer.eax;
+    cpu->gpr[GPR_RBX] = answer.ebx;
+    cpu->gpr[GPR_RCX] = answer.ecx;
+    cpu->gpr[GPR_RDX] = answer.edx;
     skip_instruction(cpu);
 }
 
