@@ -47,27 +47,23 @@ struct msr_rule {
     bool (*custom)(struct cpu *cpu, uint32_t index, uint64_t *value, bool write);
 };
 
-static bool read_feature_control(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value,
-                                 UNUSED bool write)
+#define FEATURE_CONTROL_HIDDEN                                                                     \
+    (FEATURE_CONTROL_VMX_INSIDE_SMX | FEATURE_CONTROL_VMX_OUTSIDE_SMX | FEATURE_CONTROL_SENTER |   \
+     FEATURE_CONTROL_SGX_LC | FEATURE_CONTROL_SGX)
+#define CORE_CAP_HIDDEN (CORE_CAP_RAR | CORE_CAP_INTEGRITY | CORE_CAP_UC_LOCK_DISABLE)
+
+/* Hides the features that these registers enable or report, and that CPUID or the rows below take
+ * away. The guest finds IA32_FEATURE_CONTROL locked. */
+static bool read_without_hidden_bits(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value,
+                                     UNUSED bool write)
 {
+    uint64_t hidden = index == IA32_FEATURE_CONTROL     ? FEATURE_CONTROL_HIDDEN
+                      : index == IA32_CORE_CAPABILITIES ? CORE_CAP_HIDDEN
+                                                        : ARCH_CAP_FB_CLEAR_CTRL;
+    uint64_t added = index == IA32_FEATURE_CONTROL ? FEATURE_CONTROL_LOCK : 0;
     bool there = rdmsr_safe(index, value);
 
-    *value &= ~(FEATURE_CONTROL_VMX_INSIDE_SMX | FEATURE_CONTROL_VMX_OUTSIDE_SMX |
-                FEATURE_CONTROL_SENTER | FEATURE_CONTROL_SGX_LC | FEATURE_CONTROL_SGX);
-    *value |= FEATURE_CONTROL_LOCK;
-    return there;
-}
-
-/* Hides the features that these registers report and that the table below takes away from the
- * guest. */
-static bool read_capabilities(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value,
-                              UNUSED bool write)
-{
-    bool there = rdmsr_safe(index, value);
-
-    *value &= ~(index == IA32_CORE_CAPABILITIES
-                    ? CORE_CAP_RAR | CORE_CAP_INTEGRITY | CORE_CAP_UC_LOCK_DISABLE
-                    : ARCH_CAP_FB_CLEAR_CTRL);
+    *value = (*value & ~hidden) | added;
     return there;
 }
 
@@ -147,18 +143,19 @@ static bool write_apic_base(UNUSED struct cpu *cpu, UNUSED uint32_t index, uint6
            wrmsr_safe(IA32_APIC_BASE, *value);
 }
 
+#define APIC_BASE_MODE (APIC_BASE_EN | APIC_BASE_EXTD)
+
 /* Returns whether the processor itself refuses this write, because the write sets reserved bits or
  * is not a valid change of mode. SDM Vol. 3, "Local APIC Status and Location", "x2APIC State
  * Transitions". */
 static bool is_apic_base_invalid(uint64_t value)
 {
-    const uint64_t both = APIC_BASE_EN | APIC_BASE_EXTD;
-    unsigned bits = cpuid(CPUID_LEAF_ADDRESS_SIZES, 0).eax & 0xff;
-    uint64_t was = rdmsr(IA32_APIC_BASE) & both, mode = value & both;
+    uint64_t addresses = BIT(cpuid(CPUID_LEAF_ADDRESS_SIZES, 0).eax & 0xff) - 1;
+    uint64_t was = rdmsr(IA32_APIC_BASE) & APIC_BASE_MODE, mode = value & APIC_BASE_MODE;
 
-    return value & ~((APIC_BASE_ADDRESS & (BIT(bits) - 1)) | APIC_BASE_BSP | both) ||
-           mode == APIC_BASE_EXTD || (was == both && mode == APIC_BASE_EN) ||
-           (was == 0 && mode == both);
+    return value & ~((APIC_BASE_ADDRESS & addresses) | APIC_BASE_BSP | APIC_BASE_MODE) ||
+           mode == APIC_BASE_EXTD || (was == APIC_BASE_MODE && mode == APIC_BASE_EN) ||
+           (was == 0 && mode == APIC_BASE_MODE);
 }
 
 /* The rule for the registers of the PMU and of branch records. These registers have their own table
@@ -183,7 +180,7 @@ static const struct msr_rule rules[] = {
     /* If the APIC moved, the hypervisor's own page tables would map the wrong page. */
     {ONE(IA32_APIC_BASE), WRITES_BY(write_apic_base)},
     /* The features that this register enables are hidden. */
-    {ONE(IA32_FEATURE_CONTROL), READS_BY(read_feature_control)},
+    {ONE(IA32_FEATURE_CONTROL), READS_BY(read_without_hidden_bits)},
     /* A microcode update while a guest runs may change what VMX can do. */
     {ONE(IA32_BIOS_UPDT_TRIG), WRITES_REFUSED},
     {IA32_SGXLEPUBKEYHASH0, IA32_SGXLEPUBKEYHASH0 + 3, ABSENT(ALWAYS)},
@@ -211,8 +208,8 @@ static const struct msr_rule rules[] = {
     {MSR_COPY_SBFT_HASHES, MSR_PERIODIC_MEM_BIST_STATUS, WRITES_REFUSED},
     {MSR_SAF_CTRL, MSR_SBFT_CTRL, WRITES_REFUSED},
     {ONE(IA32_INTEGRITY_CAPABILITIES), ABSENT(ALWAYS)},
-    {ONE(IA32_CORE_CAPABILITIES), CUSTOM, PASS, ALWAYS, read_capabilities},
-    {ONE(IA32_ARCH_CAPABILITIES), CUSTOM, PASS, ALWAYS, read_capabilities},
+    {ONE(IA32_CORE_CAPABILITIES), CUSTOM, PASS, ALWAYS, read_without_hidden_bits},
+    {ONE(IA32_ARCH_CAPABILITIES), CUSTOM, PASS, ALWAYS, read_without_hidden_bits},
     {IA32_TME_ACTIVATE, IA32_TME_EXCLUDE_BASE, WRITES_UNCHANGED},
     {ONE(IA32_DEBUG_INTERFACE), WRITES_UNCHANGED},
     {ONE(MSR_MEMORY_CTRL), WRITES_BY(write_except_kept_bit)},
