@@ -27,18 +27,20 @@ struct start *processor_new(const struct boot_info *bi, uint32_t apic_id, uint64
     struct start *s = page_alloc((sizeof(struct start) + PAGE_SIZE - 1) / PAGE_SIZE);
     struct cpu *cpu = page_alloc((experiments_place_state() + PAGE_SIZE - 1) / PAGE_SIZE);
 
+    *cpu = (struct cpu){
+        .self = cpu,
+        .boot = bi,
+        .apic_id = apic_id,
+        .host_cr3 = host_cr3,
+        .vmxon_region = page_alloc(1),
+        .vmcs = page_alloc(1),
+        .msr_bitmap = page_alloc(1),
+        .io_bitmaps = page_alloc(2),
+        .root_stack = new_stack(host_cr3),
+        .fault_stack = new_stack(host_cr3),
+        .nmi_stack = new_stack(host_cr3),
+    };
     s->cpu = cpu;
-    cpu->self = cpu;
-    cpu->boot = bi;
-    cpu->apic_id = apic_id;
-    cpu->host_cr3 = host_cr3;
-    cpu->vmxon_region = page_alloc(1);
-    cpu->vmcs = page_alloc(1);
-    cpu->msr_bitmap = page_alloc(1);
-    cpu->io_bitmaps = page_alloc(2);
-    cpu->root_stack = new_stack(host_cr3);
-    cpu->fault_stack = new_stack(host_cr3);
-    cpu->nmi_stack = new_stack(host_cr3);
     return s;
 }
 
