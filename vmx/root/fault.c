@@ -122,12 +122,14 @@ uint64_t handle_root_exception(const struct exception_frame *f)
     }
     if (!alone)
         framebuffer_restart();
-    log_printf("\nRAX %016lx RBX %016lx RCX %016lx RDX %016lx\n", f->rax, f->rbx, f->rcx, f->rdx);
-    log_printf("RSI %016lx RDI %016lx RBP %016lx RSP %016lx\n", f->rsi, f->rdi, f->rbp, f->rsp);
-    log_printf("R8  %016lx R9  %016lx R10 %016lx R11 %016lx\n", f->r8, f->r9, f->r10, f->r11);
-    log_printf("R12 %016lx R13 %016lx R14 %016lx R15 %016lx\n", f->r12, f->r13, f->r14, f->r15);
-    log_printf("RIP %016lx CS %04lx RFLAGS %08lx SS %04lx CR2 %016lx CR3 %016lx\n", f->rip, f->cs,
-               f->rflags, f->ss, read_cr2(), read_cr3());
+    log_printf("\nRAX %016lx RBX %016lx RCX %016lx RDX %016lx\n"
+               "RSI %016lx RDI %016lx RBP %016lx RSP %016lx\n"
+               "R8  %016lx R9  %016lx R10 %016lx R11 %016lx\n"
+               "R12 %016lx R13 %016lx R14 %016lx R15 %016lx\n"
+               "RIP %016lx CS %04lx RFLAGS %08lx SS %04lx CR2 %016lx CR3 %016lx\n",
+               f->rax, f->rbx, f->rcx, f->rdx, f->rsi, f->rdi, f->rbp, f->rsp, f->r8, f->r9, f->r10,
+               f->r11, f->r12, f->r13, f->r14, f->r15, f->rip, f->cs, f->rflags, f->ss, read_cr2(),
+               read_cr3());
     if (f->vector == VECTOR_MC)
         report_machine_check();
     hypervisor_fault("%sexception %lu, error code 0x%lx, at RIP 0x%lx (image offset 0x%lx)",
