@@ -57,21 +57,28 @@ static const exit_handler handlers[EXIT_REASON_COUNT] = {
     [EXIT_REASON_XSETBV] = exit_xsetbv,
     [EXIT_REASON_XSAVES] = exit_xsaves,
     [EXIT_REASON_XRSTORS] = exit_xsaves,
-};
-
-/* VMX, SMX, SGX and SEAM instructions, and newer instructions that access MSRs. The guest's CPUID
- * shows none of them, so they raise #UD. */
-static const uint8_t undefined[] = {
-    EXIT_REASON_GETSEC,          EXIT_REASON_VMCLEAR,
-    EXIT_REASON_VMLAUNCH,        EXIT_REASON_VMPTRLD,
-    EXIT_REASON_VMPTRST,         EXIT_REASON_VMREAD,
-    EXIT_REASON_VMRESUME,        EXIT_REASON_VMWRITE,
-    EXIT_REASON_VMXOFF,          EXIT_REASON_VMXON,
-    EXIT_REASON_INVEPT,          EXIT_REASON_INVVPID,
-    EXIT_REASON_VMFUNC,          EXIT_REASON_ENCLS,
-    EXIT_REASON_SEAMCALL,        EXIT_REASON_TDCALL,
-    EXIT_REASON_URDMSR,          EXIT_REASON_UWRMSR,
-    EXIT_REASON_RDMSR_IMMEDIATE, EXIT_REASON_WRMSRNS_IMMEDIATE,
+    /* VMX, SMX, SGX and SEAM instructions, and newer instructions that access MSRs. The guest's
+     * CPUID shows none of them, so they raise #UD. */
+    [EXIT_REASON_GETSEC] = exit_undefined,
+    [EXIT_REASON_VMCLEAR] = exit_undefined,
+    [EXIT_REASON_VMLAUNCH] = exit_undefined,
+    [EXIT_REASON_VMPTRLD] = exit_undefined,
+    [EXIT_REASON_VMPTRST] = exit_undefined,
+    [EXIT_REASON_VMREAD] = exit_undefined,
+    [EXIT_REASON_VMRESUME] = exit_undefined,
+    [EXIT_REASON_VMWRITE] = exit_undefined,
+    [EXIT_REASON_VMXOFF] = exit_undefined,
+    [EXIT_REASON_VMXON] = exit_undefined,
+    [EXIT_REASON_INVEPT] = exit_undefined,
+    [EXIT_REASON_INVVPID] = exit_undefined,
+    [EXIT_REASON_VMFUNC] = exit_undefined,
+    [EXIT_REASON_ENCLS] = exit_undefined,
+    [EXIT_REASON_SEAMCALL] = exit_undefined,
+    [EXIT_REASON_TDCALL] = exit_undefined,
+    [EXIT_REASON_URDMSR] = exit_undefined,
+    [EXIT_REASON_UWRMSR] = exit_undefined,
+    [EXIT_REASON_RDMSR_IMMEDIATE] = exit_undefined,
+    [EXIT_REASON_WRMSRNS_IMMEDIATE] = exit_undefined,
 };
 
 /* After an instruction at the end of a 32-bit segment, EIP should wrap to 0. But skip_bytes()
@@ -128,8 +135,6 @@ void exit_setup(struct cpu *cpu)
 {
     for (unsigned reason = 0; reason < EXIT_REASON_COUNT; reason++)
         cpu->handlers[reason] = handlers[reason] != NULL ? handlers[reason] : exit_unexpected;
-    for (unsigned i = 0; i < LENGTH_OF(undefined); i++)
-        cpu->handlers[undefined[i]] = exit_undefined;
     cpu->handlers[EXIT_REASON_COUNT] = exit_unexpected;
 }
 
