@@ -90,9 +90,18 @@ static const struct control_row rows[] = {
     {"MOV-DR exiting", SET_PRIMARY, FORBIDDEN, PRIMARY_MOV_DR_EXITING, 0},
 };
 
-/* The default1 class: controls that may be forced to 1 and do no harm. Most of them are reserved.
- * CR3-load and CR3-store exiting belong to this class but are left out here, because they would do
- * harm, and the newer capability MSRs allow them to be 0. */
+/* A capability that is no control, and that PMUvisor needs. */
+struct capability_row {
+    const char *name;
+    const char *where; /* the bits that report the capability */
+    uint64_t found;    /* the value of these bits on this processor */
+    uint64_t wanted;   /* their value if the processor has the capability */
+    const char *remedy;
+};
+
+/* The default1 class: reserved controls that must be 1, and controls that the SDM lists with them.
+ * CR3-load and CR3-store exiting are left out, because the newer capability MSRs allow them to be
+ * 0. */
 static const uint32_t default1[SET_COUNT] = {
     [SET_PIN] = 0x00000016,
     [SET_PRIMARY] = 0x0401e172 & ~(uint32_t)(PRIMARY_CR3_LOAD_EXITING | PRIMARY_CR3_STORE_EXITING),
@@ -105,6 +114,8 @@ static const char *const set_msr[SET_COUNT] = {
     [SET_SECONDARY] = "IA32_VMX_PROCBASED_CTLS2", [SET_EXIT] = "IA32_VMX_EXIT_CTLS",
     [SET_ENTRY] = "IA32_VMX_ENTRY_CTLS",
 };
+
+#define USE_ANOTHER "use a processor, or an outer hypervisor, that has it"
 
 uint32_t vmx_adjust_controls(uint64_t allowed, uint32_t want)
 {
@@ -164,11 +175,10 @@ bool vmx_require_control(const struct vmx_capability *c, enum control_set set, u
                          const char *name, struct refusal *r)
 {
     return vmx_allows_control(c, set, bit) ||
-           refuse(
-               r, REFUSE_UNSUPPORTED,
-               "VMX control \"%s\" is missing (%s bit %u may not be 1); PMUvisor needs it: use a "
-               "processor, or an outer hypervisor, that has it",
-               name, set_msr[set], (unsigned)__builtin_ctz(bit));
+           refuse(r, REFUSE_UNSUPPORTED,
+                  "VMX control \"%s\" is missing (%s bit %u may not be 1); PMUvisor needs "
+                  "it: " USE_ANOTHER,
+                  name, set_msr[set], (unsigned)__builtin_ctz(bit));
 }
 
 bool vmx_controls_choose(const struct vmx_capability *c, const struct options *o,
@@ -206,35 +216,28 @@ bool vmx_controls_choose(const struct vmx_capability *c, const struct options *o
         out->value[set] = vmx_adjust_controls(c->allowed[set], want[set]);
     }
 
-    uint64_t memory_type = c->basic >> VMX_BASIC_MEMORY_TYPE_SHIFT & VMX_BASIC_MEMORY_TYPE_MASK;
-    if (memory_type != VMX_BASIC_MEMORY_TYPE_WB)
-        return refuse(r, REFUSE_UNSUPPORTED,
-                      "VMX wants its structures in memory of type %lu (IA32_VMX_BASIC bits 53:50, "
-                      "wanted 6, write-back): use another processor or outer hypervisor",
-                      memory_type);
-    if (!(c->misc & VMX_MISC_ACTIVITY_WAIT_FOR_SIPI))
-        return refuse(r, REFUSE_UNSUPPORTED,
-                      "the wait-for-SIPI activity state is missing (IA32_VMX_MISC bit 8 is 0, "
-                      "wanted 1): use a processor, or an outer hypervisor, that has it");
-    if (!c->execute_disable)
-        return refuse(
-            r, REFUSE_UNSUPPORTED,
-            "Execute Disable is off (CPUID.80000001H:EDX bit 20 is 0, wanted 1): turn it on "
-            "in the firmware setup (XD, NX or Execute Disable Bit)");
-
-    static const struct {
-        const char *name;
-        uint64_t bit;
-    } ept[] = {{"EPT with a 4-level walk", EPT_CAP_WALK_4},
-               {"write-back EPT paging structures", EPT_CAP_MEMORY_WB},
-               {"2 MiB EPT pages", EPT_CAP_PAGE_2M},
-               {"INVEPT of all contexts", EPT_CAP_INVEPT_ALL}};
-    for (unsigned i = 0; i < LENGTH_OF(ept); i++)
-        if (!(c->ept_vpid & ept[i].bit))
-            return refuse(r, REFUSE_UNSUPPORTED,
-                          "%s missing (IA32_VMX_EPT_VPID_CAP is 0x%lx); PMUvisor needs it: use a "
-                          "processor, or an outer hypervisor, that has it",
-                          ept[i].name, c->ept_vpid);
+    const struct capability_row needed[] = {
+        {"write-back memory for VMX's structures", "IA32_VMX_BASIC bits 53:50",
+         c->basic >> VMX_BASIC_MEMORY_TYPE_SHIFT & VMX_BASIC_MEMORY_TYPE_MASK,
+         VMX_BASIC_MEMORY_TYPE_WB, USE_ANOTHER},
+        {"the wait-for-SIPI activity state", "IA32_VMX_MISC bit 8",
+         (c->misc & VMX_MISC_ACTIVITY_WAIT_FOR_SIPI) != 0, 1, USE_ANOTHER},
+        {"Execute Disable", "CPUID.80000001H:EDX bit 20", c->execute_disable, 1,
+         "turn it on in the firmware setup (XD, NX or Execute Disable Bit)"},
+        {"EPT with a 4-level walk", "IA32_VMX_EPT_VPID_CAP bit 6",
+         (c->ept_vpid & EPT_CAP_WALK_4) != 0, 1, USE_ANOTHER},
+        {"write-back memory for EPT paging structures", "IA32_VMX_EPT_VPID_CAP bit 14",
+         (c->ept_vpid & EPT_CAP_MEMORY_WB) != 0, 1, USE_ANOTHER},
+        {"an EPT page size of 2 MiB", "IA32_VMX_EPT_VPID_CAP bit 16",
+         (c->ept_vpid & EPT_CAP_PAGE_2M) != 0, 1, USE_ANOTHER},
+        {"INVEPT of all contexts", "IA32_VMX_EPT_VPID_CAP bit 26",
+         (c->ept_vpid & EPT_CAP_INVEPT_ALL) != 0, 1, USE_ANOTHER},
+    };
+    for (unsigned i = 0; i < LENGTH_OF(needed); i++)
+        if (needed[i].found != needed[i].wanted)
+            return refuse(r, REFUSE_UNSUPPORTED, "%s is missing (%s is %lu, wanted %lu): %s",
+                          needed[i].name, needed[i].where, needed[i].found, needed[i].wanted,
+                          needed[i].remedy);
     FOR_EACH_EXPERIMENT(e)
         if (e->possible != NULL && !e->possible(c, r))
             return false;

@@ -496,7 +496,7 @@ static void test_memory_type_and_execute_disable(void **state)
 
     (void)state;
     c.basic = 0; /* uncacheable */
-    assert_refused(&c, "type 0", 0);
+    assert_refused(&c, "write-back memory for VMX's structures is missing", 0);
     c = full_machine();
     c.execute_disable = false;
     assert_refused(&c, "Execute Disable", 0);
