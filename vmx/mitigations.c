@@ -16,28 +16,23 @@
 uint32_t mitigations_needed(struct cpuid_result leaf_7, uint64_t capabilities)
 {
     bool rtm = leaf_7.ebx & CPUID_7_EBX_RTM || capabilities & ARCH_CAP_TSX_CTRL;
-    uint32_t needed = 0;
-
-    if (leaf_7.edx & CPUID_7_EDX_SPEC_CTRL)
-        needed |= MITIGATION_IBRS;
-    /* Enhanced IBRS also protects the return stack buffer, but not on a processor that lacks
-     * PBRSB_NO or reports RSBA or RRSBA. */
-    if (leaf_7.edx & CPUID_7_EDX_SPEC_CTRL &&
-        (!(capabilities & ARCH_CAP_IBRS_ALL) || !(capabilities & ARCH_CAP_PBRSB_NO) ||
-         capabilities & (ARCH_CAP_RSBA | ARCH_CAP_RRSBA)))
-        needed |= MITIGATION_RSB;
-    if (leaf_7.edx & CPUID_7_EDX_L1D_FLUSH &&
-        !(capabilities & (ARCH_CAP_RDCL_NO | ARCH_CAP_SKIP_L1DFL_VMENTRY)))
-        needed |= MITIGATION_L1D;
+    bool ibrs = leaf_7.edx & CPUID_7_EDX_SPEC_CTRL;
+    /* Enhanced IBRS covers the return stack buffer, with one known exception. */
+    bool rsb = ibrs &&
+               (!(capabilities & ARCH_CAP_IBRS_ALL) || !(capabilities & ARCH_CAP_PBRSB_NO) ||
+                capabilities & (ARCH_CAP_RSBA | ARCH_CAP_RRSBA));
+    bool l1d = leaf_7.edx & CPUID_7_EDX_L1D_FLUSH &&
+               !(capabilities & (ARCH_CAP_RDCL_NO | ARCH_CAP_SKIP_L1DFL_VMENTRY));
     bool sampling = leaf_7.edx & CPUID_7_EDX_MD_CLEAR &&
                     (!(capabilities & ARCH_CAP_MDS_NO) ||
                      (rtm && !(capabilities & ARCH_CAP_TAA_NO)));
     bool stale = capabilities & ARCH_CAP_FB_CLEAR &&
                  (capabilities & CAPABILITIES_MMIO_NO) != CAPABILITIES_MMIO_NO;
-    /* The L1D flush also overwrites the buffers that VERW overwrites. */
-    if ((sampling || stale || capabilities & ARCH_CAP_RFDS_CLEAR) && !(needed & MITIGATION_L1D))
-        needed |= MITIGATION_VERW;
-    return needed;
+    /* The L1D flush overwrites these buffers too. */
+    bool verw = (sampling || stale || capabilities & ARCH_CAP_RFDS_CLEAR) && !l1d;
+
+    return (ibrs ? MITIGATION_IBRS : 0) | (rsb ? MITIGATION_RSB : 0) | (l1d ? MITIGATION_L1D : 0) |
+           (verw ? MITIGATION_VERW : 0);
 }
 
 void mitigations_setup(struct cpu *cpu)
