@@ -48,14 +48,13 @@ void vmcs_zero_fields(void)
             fields[i].encoding); /* fails for a read-only field, and then changes nothing */
 }
 
-void vmcs_write_segment(enum segment s, uint16_t selector, uint64_t base, uint32_t limit,
-                        uint32_t rights)
+void vmcs_write_segment(enum segment s, struct segment_state state)
 {
     const struct vmcs_value values[] = {
-        {SEGMENT_FIELD(VMCS_GUEST_ES_SELECTOR, s), selector},
-        {SEGMENT_FIELD(VMCS_GUEST_ES_BASE, s), base},
-        {SEGMENT_FIELD(VMCS_GUEST_ES_LIMIT, s), limit},
-        {SEGMENT_FIELD(VMCS_GUEST_ES_ACCESS_RIGHTS, s), rights},
+        {SEGMENT_FIELD(VMCS_GUEST_ES_SELECTOR, s), state.selector},
+        {SEGMENT_FIELD(VMCS_GUEST_ES_BASE, s), state.base},
+        {SEGMENT_FIELD(VMCS_GUEST_ES_LIMIT, s), state.limit},
+        {SEGMENT_FIELD(VMCS_GUEST_ES_ACCESS_RIGHTS, s), state.rights},
     };
 
     vmcs_write_all(values, LENGTH_OF(values));

@@ -90,8 +90,13 @@ enum segment {
 /* The encodings of a field for two neighbouring segments differ by 2. So
  * SEGMENT_FIELD(VMCS_GUEST_ES_BASE, s) is the base of `s`. */
 #define SEGMENT_FIELD(field_of_es, segment) ((field_of_es) + 2 * (segment))
-void vmcs_write_segment(enum segment s, uint16_t selector, uint64_t base, uint32_t limit,
-                        uint32_t rights);
+struct segment_state {
+    uint16_t selector;
+    uint64_t base;
+    uint32_t limit;
+    uint32_t rights;
+};
+void vmcs_write_segment(enum segment s, struct segment_state state);
 
 /* Sets or clears primary controls, which take effect at the next entry. A control that this
  * processor does not allow stays 0. */

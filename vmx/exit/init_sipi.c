@@ -38,9 +38,20 @@ static const uint16_t zero_at_init[] = {
     VMCS_GUEST_ACTIVITY_STATE,
 };
 
-/* Clears all MSRs that an INIT clears and that are not in the VMCS. An INIT keeps the other MSRs.
- * The writes may fault: a processor may lack the MSRs of shadow stacks, and an outer hypervisor may
- * offer the CET controls, but refuse all these MSRs. */
+static const struct segment_state init_segments[] = {
+    [SEGMENT_ES] = {0, 0, REAL_LIMIT, RIGHTS_REAL},
+    [SEGMENT_CS] = {RESET_CS, RESET_CS_BASE, REAL_LIMIT, RIGHTS_REAL_CODE},
+    [SEGMENT_SS] = {0, 0, REAL_LIMIT, RIGHTS_REAL},
+    [SEGMENT_DS] = {0, 0, REAL_LIMIT, RIGHTS_REAL},
+    [SEGMENT_FS] = {0, 0, REAL_LIMIT, RIGHTS_REAL},
+    [SEGMENT_GS] = {0, 0, REAL_LIMIT, RIGHTS_REAL},
+    [SEGMENT_LDTR] = {0, 0, REAL_LIMIT, RIGHTS_LDT},
+    [SEGMENT_TR] = {0, 0, REAL_LIMIT, RIGHTS_REAL_TSS},
+};
+
+/* Clears all MSRs that an INIT clears and that are not in the VMCS. An INIT keeps the other MSRs. A
+ * processor may lack the MSRs of shadow stacks. An outer hypervisor may offer the CET controls, but
+ * refuse all these MSRs. */
 static void clear_cet_state(void)
 {
     if (!(vmcs_read_32(VMCS_ENTRY_CONTROLS) & ENTRY_LOAD_CET))
@@ -73,11 +84,8 @@ void guest_set_init_state(struct cpu *cpu)
     vmcs_write_all(values, LENGTH_OF(values));
     memset(cpu->gpr, 0, sizeof(cpu->gpr));
     cpu->gpr[GPR_RDX] = cpuid(1, 0).eax;
-    for (enum segment i = SEGMENT_ES; i <= SEGMENT_GS; i++)
-        vmcs_write_segment(i, 0, 0, REAL_LIMIT, RIGHTS_REAL);
-    vmcs_write_segment(SEGMENT_CS, RESET_CS, RESET_CS_BASE, REAL_LIMIT, RIGHTS_REAL_CODE);
-    vmcs_write_segment(SEGMENT_LDTR, 0, 0, REAL_LIMIT, RIGHTS_LDT);
-    vmcs_write_segment(SEGMENT_TR, 0, 0, REAL_LIMIT, RIGHTS_REAL_TSS);
+    for (enum segment s = SEGMENT_ES; s <= SEGMENT_TR; s++)
+        vmcs_write_segment(s, init_segments[s]);
     write_cr2(0);
     cpuid_update_for_cr4(cpu);
     cpu->cr.cr0_shadow = 0;

@@ -39,9 +39,10 @@ static void set_linux_entry_state(const struct vmx_capability *c,
 
     vmcs_write_all(values, LENGTH_OF(values));
     for (enum segment s = SEGMENT_ES; s <= SEGMENT_GS; s++)
-        vmcs_write_segment(s, guest->ds, 0, FLAT_LIMIT, RIGHTS_DATA);
-    vmcs_write_segment(SEGMENT_CS, guest->cs, 0, FLAT_LIMIT, RIGHTS_CODE_64);
-    vmcs_write_segment(SEGMENT_LDTR, 0, 0, 0, ACCESS_UNUSABLE);
+        vmcs_write_segment(s, (struct segment_state){guest->ds, 0, FLAT_LIMIT, RIGHTS_DATA});
+    vmcs_write_segment(SEGMENT_CS,
+                       (struct segment_state){guest->cs, 0, FLAT_LIMIT, RIGHTS_CODE_64});
+    vmcs_write_segment(SEGMENT_LDTR, (struct segment_state){.rights = ACCESS_UNUSABLE});
 }
 
 static void set_host_state(const struct cpu *cpu, const struct descriptor_tables *tables)
