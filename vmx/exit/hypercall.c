@@ -13,7 +13,6 @@
 #define HOST_WORK_MAX (1ULL << 32)      /* number of branches; this many take some seconds */
 #define HOST_WORK_PMIS_MAX (1ULL << 20) /* number of PMIs; this many also take some seconds */
 #define HOST_WORK_PERIOD_MIN 100        /* a shorter period would leave no time between PMIs */
-#define LOG_CHUNK 32
 #define ALL_REASONS (~0ULL)
 
 static int64_t serve_host_work(struct cpu *cpu)
@@ -54,14 +53,12 @@ static int64_t serve_statistics(struct cpu *cpu)
 
 static int64_t serve_log(struct cpu *cpu)
 {
-    uint64_t word[LOG_CHUNK / sizeof(uint64_t)] = {0}, position = cpu->gpr[GPR_RBX];
-    size_t n = log_read(&position, (char *)word, LOG_CHUNK);
+    static const uint8_t results[] = {GPR_RCX, GPR_RDX, GPR_RSI, GPR_RDI};
+    uint64_t words[LENGTH_OF(results)] = {0};
+    size_t n = log_read(&cpu->gpr[GPR_RBX], (char *)words, sizeof(words));
 
-    cpu->gpr[GPR_RBX] = position;
-    cpu->gpr[GPR_RCX] = word[0];
-    cpu->gpr[GPR_RDX] = word[1];
-    cpu->gpr[GPR_RSI] = word[2];
-    cpu->gpr[GPR_RDI] = word[3];
+    for (unsigned i = 0; i < LENGTH_OF(results); i++)
+        cpu->gpr[results[i]] = words[i];
     return (int64_t)n;
 }
 
