@@ -7,7 +7,7 @@
 #include "boot_info.h"
 #include "lib/refusal.h"
 
-/* If this processor has CPUID bits that this version does not know, logs one line that names them
+/* Logs one line for each CPUID register of this processor with bits that this version does not know
  * (vmx/exit/cpuid.c). */
 void cpuid_log_unknown_bits(void);
 

@@ -143,8 +143,6 @@ static uint32_t get_known_bits(const struct cpuid_row *leaf, unsigned reg)
 
 void cpuid_log_unknown_bits(void)
 {
-    const char *words = "CPUID has bits that this version does not know:", *end = "";
-
     for (const struct cpuid_row *row = rows; row < rows + LENGTH_OF(rows); row++) {
         if (row->when != NEVER || row->leaf > cpuid(0, 0).eax)
             continue;
@@ -153,15 +151,11 @@ void cpuid_log_unknown_bits(void)
 
         for (unsigned reg = 0; reg < LENGTH_OF(found); reg++) {
             uint32_t unknown = found[reg] & ~get_known_bits(row, reg);
-            if (unknown == 0)
-                continue;
-            log_printf("%s 0x%x.%u:E%cX 0x%x", words, row->leaf, row->subleaf, "ABCD"[reg],
-                       unknown);
-            words = "";
-            end = "\n";
+            if (unknown != 0)
+                log_printf("CPUID has bits that this version does not know: 0x%x.%u:E%cX 0x%x\n",
+                           row->leaf, row->subleaf, "ABCD"[reg], unknown);
         }
     }
-    log_printf("%s", end);
 }
 
 #define PLACE_NOTHING_HIDDEN 0 /* the place of leaf 0 */
