@@ -128,33 +128,35 @@ static void emulate_access(struct cpu *cpu, const struct instruction *i, volatil
                      i->stores ? BREAKPOINTS_WRITE : BREAKPOINTS_READ);
 }
 
-bool apic_trap_access(struct cpu *cpu, uint64_t address, uint64_t qualification)
+static void refuse_instruction(struct cpu *cpu, uint64_t rip)
 {
-    uint64_t rip = vmcs_read_natural(VMCS_GUEST_RIP);
-    struct instruction instruction;
-
-    /* Return false if no instruction made the access. Such an access is a walk of the guest's page
-     * tables, the delivery of an event through the guest's IDT and stack, or a record that the
-     * processor stores on its own. Also return false for a fetch, because nobody fetches code from
-     * the APIC's registers. */
-    if ((qualification & (EPT_VIOLATION_LINEAR_VALID | EPT_VIOLATION_TRANSLATED)) !=
-            (EPT_VIOLATION_LINEAR_VALID | EPT_VIOLATION_TRANSLATED) ||
-        qualification & (EPT_VIOLATION_FETCH | EPT_VIOLATION_ASYNCHRONOUS) ||
-        vmcs_read_32(VMCS_IDT_VECTORING_INFORMATION) & INTERRUPTION_VALID)
-        return false;
-    /* Refuse unaligned accesses. An unaligned access could reach beyond this page, and root mode
-     * does not map the next page. */
-    if (address % sizeof(uint32_t) != 0)
-        return false;
-    if (decode_guest_code(cpu, rip, &instruction)) {
-        emulate_access(cpu, &instruction, (volatile uint32_t *)address);
-        return true;
-    }
     if (may_log_refusal(cpu))
         log_printf("pmuvisor: the guest's access to the local APIC by an instruction that "
                    "apic=trap does not know at RIP 0x%lx was refused: #GP; wanted a MOV or XCHG of "
                    "32 bits in 64-bit mode, or apic=pass\n",
                    rip);
     inject_gp();
+}
+
+bool apic_trap_access(struct cpu *cpu, uint64_t address, uint64_t qualification)
+{
+    uint64_t rip = vmcs_read_natural(VMCS_GUEST_RIP);
+    struct instruction instruction;
+
+    /* Return false if no instruction made the access. The access is then a walk of the guest's page
+     * tables, an event's delivery through the guest's IDT and stack, or a record that the processor
+     * stores on its own. Also return false for a fetch, because nobody fetches code from the APIC's
+     * registers, and for an unaligned access. An unaligned access could reach beyond this page, and
+     * root mode does not map the next page. */
+    if ((qualification & (EPT_VIOLATION_LINEAR_VALID | EPT_VIOLATION_TRANSLATED)) !=
+            (EPT_VIOLATION_LINEAR_VALID | EPT_VIOLATION_TRANSLATED) ||
+        qualification & (EPT_VIOLATION_FETCH | EPT_VIOLATION_ASYNCHRONOUS) ||
+        vmcs_read_32(VMCS_IDT_VECTORING_INFORMATION) & INTERRUPTION_VALID ||
+        address % sizeof(uint32_t) != 0)
+        return false;
+    if (decode_guest_code(cpu, rip, &instruction))
+        emulate_access(cpu, &instruction, (volatile uint32_t *)address);
+    else
+        refuse_instruction(cpu, rip);
     return true;
 }
