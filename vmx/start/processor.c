@@ -109,15 +109,13 @@ bool processor_vmxon(struct start *s)
 static void load_vmcs(const struct cpu *cpu, const struct vmx_capability *c)
 {
     uint64_t vmcs = (uint64_t)cpu->vmcs;
-    bool failed;
+    bool not_cleared, not_loaded;
 
     *(uint32_t *)vmcs = (uint32_t)(c->basic & VMX_BASIC_REVISION);
-    __asm__ volatile("vmclear %1" : "=@ccbe"(failed) : "m"(vmcs) : "memory");
-    if (failed)
-        hypervisor_fault("VMCLEAR of 0x%lx failed", vmcs);
-    __asm__ volatile("vmptrld %1" : "=@ccbe"(failed) : "m"(vmcs) : "memory");
-    if (failed)
-        hypervisor_fault("VMPTRLD of 0x%lx failed", vmcs);
+    __asm__ volatile("vmclear %1" : "=@ccbe"(not_cleared) : "m"(vmcs) : "memory");
+    __asm__ volatile("vmptrld %1" : "=@ccbe"(not_loaded) : "m"(vmcs) : "memory");
+    if (not_cleared || not_loaded)
+        hypervisor_fault("%s of 0x%lx failed", not_cleared ? "VMCLEAR" : "VMPTRLD", vmcs);
 }
 
 void processor_enter_vmx(struct start *s, bool first)
