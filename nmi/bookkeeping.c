@@ -17,11 +17,9 @@ void nmi_bookkeeping_setup(struct cpu *cpu)
     nmi->notes_mask = NOTE_FORWARDED | NOTE_OWED | NOTE_LOG;
     if (o->bookkeeping & BOOKKEEPING_LOST)
         nmi->notes_mask |= NOTES_ASKED;
-    /* While NMIs exit, the guest's blocking bit is virtual-NMI blocking, which does not block NMIs
-     * in root mode. So there is nothing to unblock. */
-    nmi->unblock_mask = 0;
-    if (nmi->passthrough && o->bookkeeping & BOOKKEEPING_UNBLOCK && !o->unblock_lazy)
-        nmi->unblock_mask = BLOCKING_BY_NMI;
+    /* While NMIs exit, the guest's blocking is virtual and has not blocked root mode. */
+    bool unblock = nmi->passthrough && o->bookkeeping & BOOKKEEPING_UNBLOCK && !o->unblock_lazy;
+    nmi->unblock_mask = unblock ? BLOCKING_BY_NMI : 0;
 }
 
 /* Clears FORWARDED and OWED if they no longer apply. An exit calls this function at most once, with

@@ -67,6 +67,17 @@ void nmi_discard_due(struct cpu *cpu)
     cpu->nmi.due = false;
 }
 
+/* Injects an NMI, or notes that it is due if the guest does not take it now. */
+static void inject_nmi_or_wait(struct cpu *cpu)
+{
+    if (cpu->blocking & (BLOCKING_BY_NMI | BLOCKING_BY_MOV_SS | BLOCKING_BY_STI)) {
+        cpu->nmi.due = true; /* an NMI that is already due merges with this one */
+        vmcs_set_primary_controls(PRIMARY_NMI_WINDOW_EXITING, true);
+    } else {
+        inject_nmi(cpu);
+    }
+}
+
 void exit_nmi(struct cpu *cpu)
 {
     uint32_t information = vmcs_read_32(VMCS_EXIT_INTERRUPTION_INFORMATION);
@@ -76,18 +87,10 @@ void exit_nmi(struct cpu *cpu)
                          information);
     cpu->nmi.exits++;
     /* A host source may have raised this NMI, and a guest's NMI may have merged with it. */
-    if (nmi_claim(cpu, FOUND_IN_ROOT, vmcs_read_natural(VMCS_GUEST_RIP), false) != 0 &&
-        !nmi_may_include_guest_nmi(cpu)) {
-        nmi_unblock();
-        return;
-    }
-    if (cpu->blocking & (BLOCKING_BY_NMI | BLOCKING_BY_MOV_SS | BLOCKING_BY_STI)) {
-        cpu->nmi.due = true; /* an NMI that is already due merges with this one */
-        vmcs_set_primary_controls(PRIMARY_NMI_WINDOW_EXITING, true);
-    } else {
-        inject_nmi(cpu);
-    }
-    /* This exit has blocked NMIs in root mode. Its NMI has been handled by now, so unblock them. */
+    if (nmi_claim(cpu, FOUND_IN_ROOT, vmcs_read_natural(VMCS_GUEST_RIP), false) == 0 ||
+        nmi_may_include_guest_nmi(cpu))
+        inject_nmi_or_wait(cpu);
+    /* This exit left NMIs blocked in root mode, and its NMI has now been dealt with. */
     nmi_unblock();
 }
 

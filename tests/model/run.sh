@@ -221,7 +221,7 @@ changed 'what was held is dropped' held_why '-DWORK -DNO_HOST' $f \
 
 f=nmi/exit.c
 changed 'an NMI exit does not look for a merged PMI' exit_why '-DTRAPPED' $f \
-    's/!nmi_may_include_guest_nmi(cpu)/true/'
+    's/nmi_may_include_guest_nmi(cpu)/false/'
 changed 'an NMI is injected into a guest that blocks' bit3 '-DTRAPPED -DNO_HOST' $f \
     's/if (cpu->blocking & (BLOCKING_BY_NMI.*/if (false) {/'
 changed 'a virtual NMI is not noted' exit_why '-DTRAPPED -DNO_HOST' $f 's/cpu->nmi.due = true;.*/;/'
