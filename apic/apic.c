@@ -109,9 +109,11 @@ void apic_lvtpc_write(uint32_t value) { apic_write(APIC_LVT_PMI, value); }
  * SDM Vol. 3, "Typical BSP Initialization Sequence"; "Local APIC State After an INIT Reset
  * ("Wait-for-SIPI" State)". */
 
-#define INIT_US 10000      /* SDM: from the INIT to the first SIPI */
-#define START_UP_US 200    /* SDM: from the first SIPI to the second */
-#define ARRIVAL_US 1000000 /* the longest wait for the processor to start */
+#define INIT_US 10000 /* SDM: from the INIT to the first SIPI */
+
+/* The waits for the processor after the first SIPI (SDM: from the first SIPI to the second) and
+ * after the second, in which the processor must have started. */
+static const unsigned start_up_us[] = {200, 1000000};
 
 static bool wait_us(unsigned us, const volatile bool *until)
 {
@@ -127,14 +129,10 @@ bool apic_start_processor(uint32_t apic_id, uint64_t page, const volatile bool *
     if (!apic_send(apic_id, ICR_INIT))
         return false;
     delay_us(INIT_US);
-    if (!apic_send(apic_id, start_up))
-        return false;
-    if (wait_us(START_UP_US, started))
-        return true;
-    if (apic_send(apic_id, start_up) && wait_us(ARRIVAL_US, started))
-        return true;
-    /* Send an INIT, so that the processor cannot start later: after the guest's start, the page
-     * with the start code belongs to the guest. */
+    for (unsigned i = 0; i < LENGTH_OF(start_up_us); i++)
+        if (apic_send(apic_id, start_up) && wait_us(start_up_us[i], started))
+            return true;
+    /* A processor that starts even later would run in a page that belongs to the guest by then. */
     (void)apic_send(apic_id, ICR_INIT);
     return false;
 }
