@@ -129,8 +129,9 @@ void exit_sipi(struct cpu *cpu)
     if (cpu->sipi.rtit_ctl != 0)
         vmcs_write_64(VMCS_GUEST_IA32_RTIT_CTL, cpu->sipi.rtit_ctl);
     apic_set_init_state();
-    vmcs_write_16(VMCS_GUEST_CS_SELECTOR, (uint16_t)(vector << SIPI_SELECTOR_SHIFT));
-    vmcs_write_natural(VMCS_GUEST_CS_BASE, vector << SIPI_BASE_SHIFT);
+    vmcs_write_segment(SEGMENT_CS, (struct segment_state){(uint16_t)(vector << SIPI_SELECTOR_SHIFT),
+                                                          vector << SIPI_BASE_SHIFT, REAL_LIMIT,
+                                                          RIGHTS_REAL_CODE});
     vmcs_write_natural(VMCS_GUEST_RIP, 0);
     /* NMIs that were forwarded before the INIT have arrived in root mode. Their notes no longer
      * apply. */
