@@ -17,9 +17,7 @@
 
 static uint32_t read_pmu_version(void)
 {
-    if (cpuid(0, 0).eax < CPUID_LEAF_PMU)
-        return 0;
-    return cpuid(CPUID_LEAF_PMU, 0).eax & 0xff;
+    return cpuid(0, 0).eax >= CPUID_LEAF_PMU ? cpuid(CPUID_LEAF_PMU, 0).eax & 0xff : 0;
 }
 
 uint64_t read_arch_capabilities(void)
