@@ -7,6 +7,7 @@
  */
 #include <string.h>
 
+#include "bits.h"
 #include "boot/acpi.h"
 #include "boot/boot.h"
 #include "boot/boot_text.h"
@@ -156,7 +157,7 @@ static void collect_platform_facts(struct boot_info *bi)
 {
     bi->image = (struct range){
         .base = (uintptr_t)firmware.loaded->ImageBase,
-        .size = (firmware.loaded->ImageSize + PAGE_SIZE - 1) & ~(PAGE_SIZE - 1),
+        .size = align_up(firmware.loaded->ImageSize, PAGE_SIZE),
     };
     bi->memory_top = memory_top();
     acpi_facts_read(platform_find_rsdp(), &bi->acpi);

@@ -3,6 +3,7 @@
  * Allocates pages from firmware at chosen places and remembers them all, so that a refusal can free
  * them. Reads the memory map. (UEFI specification, "Memory Allocation Services".)
  */
+#include "bits.h"
 #include "boot/boot.h"
 #include "lib/refusal.h"
 
@@ -48,11 +49,6 @@ static bool copy_memory_map(struct efi_map *map)
         firmware.services->FreePool(map->entries);
     }
     return false;
-}
-
-static uint64_t align_up(uint64_t address, uint64_t alignment)
-{
-    return (address + alignment - 1) & ~(alignment - 1);
 }
 
 struct survey {

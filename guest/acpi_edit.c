@@ -12,13 +12,8 @@
 #include "bits.h"
 #include "lib/acpi.h"
 
-#define COPY_ALIGNMENT 16u
+#define COPY_ALIGNMENT 16
 #define RESET_WIDTH_BITS 8
-
-static uint64_t align_for_copy(uint64_t length)
-{
-    return (length + COPY_ALIGNMENT - 1) & ~(uint64_t)(COPY_ALIGNMENT - 1);
-}
 
 static struct acpi_header *find_madt(uint64_t rsdp)
 {
@@ -39,8 +34,8 @@ uint64_t guest_acpi_size(uint64_t rsdp)
 {
     const struct acpi_header *madt = find_madt(rsdp), *fadt = find_fadt(rsdp);
 
-    return (madt == NULL ? 0 : align_for_copy(madt->length)) +
-           (fadt == NULL ? 0 : align_for_copy(fadt->length));
+    return (madt == NULL ? 0 : align_up(madt->length, COPY_ALIGNMENT)) +
+           (fadt == NULL ? 0 : align_up(fadt->length, COPY_ALIGNMENT));
 }
 
 static bool is_kept_processor(uint32_t apic_id, const struct guest_processors *kept)
@@ -143,7 +138,7 @@ struct guest_acpi_result guest_acpi_edit(uint64_t rsdp, const struct guest_proce
         /* If the copy enables no processor, keep firmware's MADT. */
         result.processors_limited = disable_other_processors((struct acpi_madt *)next, kept) &&
                                     replace_table(rsdp, (struct acpi_header *)next);
-        next += align_for_copy(madt->length);
+        next += align_up(madt->length, COPY_ALIGNMENT);
     }
     if (fadt != NULL) {
         memcpy(next, fadt, fadt->length);

@@ -49,19 +49,17 @@ struct setup_layout {
     uint64_t end;
 };
 
-static uint64_t round_up_to_page(uint64_t n) { return (n + PAGE_SIZE - 1) & ~(PAGE_SIZE - 1); }
-
 static struct setup_layout plan_setup_layout(uint64_t base, uint64_t rsdp, uint64_t map_descriptors)
 {
     uint64_t acpi = base + sizeof(struct setup_area);
-    uint64_t acpi_size = round_up_to_page(guest_acpi_size(rsdp));
+    uint64_t acpi_size = align_up(guest_acpi_size(rsdp), PAGE_SIZE);
     uint64_t extra_size = sizeof(struct setup_data) + e820_entries_max(map_descriptors, OVERLAYS) *
                                                           sizeof(struct boot_e820_entry);
 
     return (struct setup_layout){
         .acpi = {acpi, acpi_size},
         .e820_extra = acpi + acpi_size,
-        .end = acpi + acpi_size + round_up_to_page(extra_size),
+        .end = acpi + acpi_size + align_up(extra_size, PAGE_SIZE),
     };
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Macros for bits, array lengths and unused parameters.
+ * Bits, alignment, array lengths and unused parameters.
  */
 #pragma once
 
@@ -11,6 +11,12 @@
 
 /* The number of elements. `array` must be an array, not a pointer. */
 #define LENGTH_OF(array) (sizeof(array) / sizeof((array)[0]))
+
+/* Returns the first multiple of `alignment`, a power of two, from `n` on. */
+static inline uint64_t align_up(uint64_t n, uint64_t alignment)
+{
+    return (n + alignment - 1) & ~(alignment - 1);
+}
 
 #define BIT(n) (UINT64_C(1) << (n))
 /* Bits high..low, inclusive. */
