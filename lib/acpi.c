@@ -61,9 +61,8 @@ static struct acpi_list read_table_list(uint64_t address, uint32_t entry_size)
 struct acpi_list acpi_read_xsdt(uint64_t rsdp_address)
 {
     const struct acpi_rsdp *rsdp = check_rsdp(rsdp_address);
-    bool has_xsdt = rsdp != NULL && rsdp->revision >= 2;
 
-    return read_table_list(has_xsdt ? rsdp->xsdt : 0, sizeof(uint64_t));
+    return read_table_list(rsdp != NULL && rsdp->revision >= 2 ? rsdp->xsdt : 0, sizeof(uint64_t));
 }
 
 struct acpi_list acpi_read_rsdt(uint64_t rsdp_address)
