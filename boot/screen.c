@@ -88,9 +88,8 @@ void screen_read_glyphs(struct glyphs *glyphs)
         return;
     for (int c = GLYPH_FIRST; c <= GLYPH_LAST; c++) {
         struct hii_image *image = NULL;
-        EFI_STATUS status = font->get_glyph(font, (CHAR16)c, NULL, &image, NULL);
-        if (EFI_ERROR(status) || image == NULL || image->bitmap == NULL || image->width == 0 ||
-            image->height == 0) {
+        if (EFI_ERROR(font->get_glyph(font, (CHAR16)c, NULL, &image, NULL)) || image == NULL ||
+            image->bitmap == NULL || image->width == 0 || image->height == 0) {
             glyphs->width = 0;
             return;
         }
