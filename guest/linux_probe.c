@@ -23,20 +23,6 @@
 
 _Static_assert(HEADER_OFFSET == 0x1f1, "boot protocol: the header is at 0x1f1");
 
-static bool check_file_size(uint64_t size, const char *name, struct refusal *r)
-{
-    if (size == 0)
-        return refuse(r, REFUSE_BAD_FILE,
-                      "kernel %s: found an empty file, wanted a bzImage; copy the kernel again",
-                      name);
-    if (size < HEADER_OFFSET + sizeof(struct setup_header))
-        return refuse(r, REFUSE_BAD_FILE,
-                      "kernel %s: found %lu bytes, wanted at least the %lu of a setup header; "
-                      "copy the kernel again",
-                      name, size, (HEADER_OFFSET + sizeof(struct setup_header)));
-    return true;
-}
-
 static bool check_image_kind(const struct setup_header *h, const char *name, struct refusal *r)
 {
     if (h->boot_flag != BOOT_FLAG || h->header != HEADER_MAGIC)
@@ -100,8 +86,12 @@ bool linux_probe(const void *file, uint64_t size, const char *name, struct linux
 {
     struct setup_header h;
 
-    if (!check_file_size(size, name, r))
-        return false;
+    if (size < HEADER_OFFSET + sizeof(h))
+        return refuse(
+            r, REFUSE_BAD_FILE,
+            "kernel %s: found %lu bytes, wanted a bzImage, which has a setup header and at "
+            "least %lu bytes; copy the kernel again",
+            name, size, HEADER_OFFSET + sizeof(h));
     memcpy(&h, (const uint8_t *)file + HEADER_OFFSET, sizeof(h));
     if (!check_image_kind(&h, name, r))
         return false;

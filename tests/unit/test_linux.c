@@ -128,7 +128,7 @@ static void test_default_setup_sectors(void **state)
 static void test_sizes(void **state)
 {
     (void)state;
-    reject_size(0, "empty file");
+    reject_size(0, "found 0 bytes, wanted a bzImage");
     reject_size(1, "setup header");
     reject_size(0x1f1, "setup header");
     reject_size(0x1f1 + sizeof(struct setup_header) - 1, "setup header");
