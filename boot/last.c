@@ -15,14 +15,14 @@
 
 static bool has_kept_log(uint64_t address)
 {
-    return kept_check((const struct log_ring *)(uintptr_t)address) != KEPT_NONE;
+    return log_ring_check((const struct log_ring *)(uintptr_t)address) != LOG_RING_NONE;
 }
 
 static bool write_log_file(const struct log_ring *ring, const char *before)
 {
     struct range pieces[] = {{(uintptr_t)before, strlen(before)}, {0}, {0}};
 
-    kept_get_text(ring, &pieces[1]);
+    log_ring_get_text(ring, &pieces[1]);
     return file_save(FILE_NAME, pieces, LENGTH_OF(pieces));
 }
 
@@ -37,7 +37,7 @@ void save_last_log(void)
     if (!crashed)
         return;
     bool saved = write_log_file(
-        ring, kept_check(ring) == KEPT_DAMAGED
+        ring, log_ring_check(ring) == LOG_RING_DAMAGED
                   ? "The memory that held this log was changed since: parts may be "
                     "wrong.\n"
                   : "");
@@ -45,7 +45,7 @@ void save_last_log(void)
                      : "the last run's log is in memory and cannot be written to " FILE_NAME
                        ": free some space on the volume of pmuvisor.efi\n");
     if (saved)
-        kept_end(ring);
+        log_ring_end(ring);
     memory_free((uintptr_t)ring, sizeof(*ring));
 }
 

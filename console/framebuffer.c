@@ -23,7 +23,7 @@ static volatile uint32_t *pixel_address(uint32_t x, uint32_t y)
     return (volatile uint32_t *)(uintptr_t)(console.screen.base + offset);
 }
 
-static void clear_row(uint32_t row)
+static void clear_text_row(uint32_t row)
 {
     uint32_t top = row * console.glyphs.height;
     for (uint32_t y = top; y < top + console.glyphs.height; y++)
@@ -37,7 +37,7 @@ static void new_line(void)
 
     console.column = 0;
     console.row = (console.row + 1) % rows;
-    clear_row(console.row);
+    clear_text_row(console.row);
 }
 
 static void draw_character(char c)
@@ -91,7 +91,7 @@ void framebuffer_restart(void)
         return;
     console.shown = true;
     console.column = console.row = 0;
-    clear_row(0);
+    clear_text_row(0);
     log_set_sink(LOG_FRAMEBUFFER, framebuffer_sink);
 }
 

@@ -15,7 +15,7 @@ static const char magic[LOG_MAGIC_BYTES] = "PMUvisor's log";
 
 static uint64_t ring_offset(uint64_t position) { return position & (LOG_SIZE - 1); }
 
-static uint64_t weigh_byte(uint64_t place, char c) { return (place + 1) * (unsigned char)c; }
+static uint64_t get_checksum_term(uint64_t place, char c) { return (place + 1) * (unsigned char)c; }
 
 static void flush_cache_line(const void *line)
 {
@@ -32,44 +32,45 @@ static void write_back_ring(const struct log_ring *ring, uint64_t from)
     __asm__ volatile("mfence" : : : "memory");
 }
 
-void kept_append(struct log_ring *ring, const char *text, size_t length)
+void log_ring_append(struct log_ring *ring, const char *text, size_t length)
 {
     uint64_t from = ring->end;
 
     for (size_t i = 0; i < length; i++) {
         uint64_t at = ring_offset(ring->end++);
-        ring->sum += weigh_byte(at, text[i]) - weigh_byte(at, ring->text[at]) + BYTE_LOGGED;
+        ring->sum += get_checksum_term(at, text[i]) - get_checksum_term(at, ring->text[at]) +
+                     BYTE_LOGGED;
         ring->text[at] = text[i];
     }
     if (ring->magic[0] != 0)
         write_back_ring(ring, from);
 }
 
-void kept_start(struct log_ring *to, const struct log_ring *from)
+void log_ring_start(struct log_ring *to, const struct log_ring *from)
 {
     memcpy(to, from, sizeof(*to));
     memcpy(to->magic, magic, sizeof(magic));
     write_back_ring(to, to->end > LOG_SIZE ? to->end - LOG_SIZE : 0);
 }
 
-void kept_end(struct log_ring *ring)
+void log_ring_end(struct log_ring *ring)
 {
     memset(ring->magic, 0, sizeof(ring->magic));
     write_back_ring(ring, ring->end);
 }
 
-enum kept kept_check(const struct log_ring *at)
+enum log_ring_state log_ring_check(const struct log_ring *at)
 {
     uint64_t sum = at->end * BYTE_LOGGED;
 
     if (memcmp(at->magic, magic, sizeof(magic)) != 0)
-        return KEPT_NONE;
+        return LOG_RING_NONE;
     for (uint64_t i = 0; i < LOG_SIZE; i++)
-        sum += weigh_byte(i, at->text[i]);
-    return sum == at->sum ? KEPT_WHOLE : KEPT_DAMAGED;
+        sum += get_checksum_term(i, at->text[i]);
+    return sum == at->sum ? LOG_RING_WHOLE : LOG_RING_DAMAGED;
 }
 
-void kept_get_text(const struct log_ring *ring, struct range pieces[2])
+void log_ring_get_text(const struct log_ring *ring, struct range pieces[2])
 {
     uint64_t end = ring_offset(ring->end), older = ring->end >= LOG_SIZE ? LOG_SIZE - end : 0;
 

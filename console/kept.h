@@ -21,18 +21,18 @@ struct log_ring {
 };
 
 /* Copies `from` to `to` and adds the magic, so that a later start finds the ring. */
-void kept_start(struct log_ring *to, const struct log_ring *from);
+void log_ring_start(struct log_ring *to, const struct log_ring *from);
 /* Appends text. If the ring has the magic, also writes the text from the caches to memory, because
  * a reset drops the contents of the caches. */
-void kept_append(struct log_ring *ring, const char *text, size_t length);
+void log_ring_append(struct log_ring *ring, const char *text, size_t length);
 /* Clears the magic. */
-void kept_end(struct log_ring *ring);
+void log_ring_end(struct log_ring *ring);
 
 /* Tells what lies in memory at `at`, which is page-aligned: no ring, a ring as it was written, or a
  * damaged ring. A ring is damaged if something changed it after the last write, or if a reset
  * interrupted a write. */
-enum kept { KEPT_NONE, KEPT_DAMAGED, KEPT_WHOLE };
-enum kept kept_check(const struct log_ring *at);
+enum log_ring_state { LOG_RING_NONE, LOG_RING_DAMAGED, LOG_RING_WHOLE };
+enum log_ring_state log_ring_check(const struct log_ring *at);
 /* Returns the text in two pieces, the older piece first. The first piece is empty while the ring is
  * not full. */
-void kept_get_text(const struct log_ring *ring, struct range pieces[2]);
+void log_ring_get_text(const struct log_ring *ring, struct range pieces[2]);

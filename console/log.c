@@ -50,7 +50,7 @@ void log_printf(const char *format, ...)
     va_end(arguments);
 
     lock();
-    kept_append(ring, line, length);
+    log_ring_append(ring, line, length);
     show_text(line, length);
     unlock();
 }
@@ -67,13 +67,13 @@ void log_print_tail(uint64_t size)
 
 void log_move_ring(struct log_ring *to)
 {
-    kept_start(to, ring);
+    log_ring_start(to, ring);
     ring = to;
 }
 
 const struct log_ring *log_get_ring(void) { return ring; }
 
-void log_finish(void) { kept_end(ring); }
+void log_finish(void) { log_ring_end(ring); }
 
 size_t log_read(uint64_t *position, char *out, size_t size)
 {

@@ -41,7 +41,8 @@ size_t log_read(uint64_t *position, char *out, size_t size);
  * after a reset finds the ring there (console/kept.h). */
 struct log_ring;
 void log_move_ring(struct log_ring *to);
-/* Returns the ring's current place, for code that writes the log to a file (kept_get_text()). */
+/* Returns the ring's current place, for code that writes the log to a file (log_ring_get_text()).
+ */
 const struct log_ring *log_get_ring(void);
 /* Call this function when the run ends as the guest asked. It keeps the next start from saving this
  * log as the log of a crash. */

@@ -79,7 +79,8 @@ static void redirect_reset_register(struct acpi_fadt *fadt, uint64_t doorbell)
 /* Points every entry for a table with this signature to `new`, or removes the entry if `new` is 0.
  * Tables can lie in write-protected memory. So this function checks its writes, and returns false
  * if they had no effect. Also returns false if the entries are too short for `new`. */
-static bool replace_list_entries(const struct acpi_list *list, const char *signature, uint64_t new)
+static bool replace_table_pointers(const struct acpi_list *list, const char *signature,
+                                   uint64_t new)
 {
     uint32_t kept = 0;
     bool done = true;
@@ -101,26 +102,26 @@ static bool replace_list_entries(const struct acpi_list *list, const char *signa
            list->table->length == (uint32_t)sizeof(*list->table) + kept * list->entry_size;
 }
 
-static bool replace_entries_of_lists(uint64_t rsdp, const char *signature, uint64_t new)
+static bool replace_in_rsdt_and_xsdt(uint64_t rsdp, const char *signature, uint64_t new)
 {
     const struct acpi_list lists[] = {acpi_read_xsdt(rsdp), acpi_read_rsdt(rsdp)};
     bool done = true;
 
     for (unsigned i = 0; i < LENGTH_OF(lists); i++)
         if (lists[i].table != NULL)
-            done &= replace_list_entries(&lists[i], signature, new);
+            done &= replace_table_pointers(&lists[i], signature, new);
     return done;
 }
 
 bool guest_acpi_hide(uint64_t rsdp, const char *signature)
 {
-    return replace_entries_of_lists(rsdp, signature, 0);
+    return replace_in_rsdt_and_xsdt(rsdp, signature, 0);
 }
 
 static bool replace_table(uint64_t rsdp, struct acpi_header *new)
 {
     acpi_set_checksum(new);
-    return replace_entries_of_lists(rsdp, new->signature, (uintptr_t)new);
+    return replace_in_rsdt_and_xsdt(rsdp, new->signature, (uintptr_t)new);
 }
 
 struct guest_acpi_result guest_acpi_edit(uint64_t rsdp, const struct guest_processors *kept,

@@ -79,8 +79,8 @@ static uint64_t *new_table(struct walk *w)
 
 /* Fills the table of `level` whose first entry translates `base`. With `uniform`, all memory that
  * the table translates is known to be of `type`. */
-static void fill_table(struct walk *w, uint64_t *table, unsigned level, uint64_t base, bool uniform,
-                       enum memory_type type)
+static void ept_fill_table(struct walk *w, uint64_t *table, unsigned level, uint64_t base,
+                           bool uniform, enum memory_type type)
 {
     uint64_t span = entry_span(level);
 
@@ -111,7 +111,7 @@ static void fill_table(struct walk *w, uint64_t *table, unsigned level, uint64_t
         } else {
             uint64_t *lower = new_table(w);
 
-            fill_table(w, lower, level - 1, address, one_type, type);
+            ept_fill_table(w, lower, level - 1, address, one_type, type);
             entry = (uint64_t)(uintptr_t)lower | EPT_RWX;
         }
         if (table != NULL) /* NULL: tables are only counted */
@@ -137,7 +137,7 @@ uint64_t ept_build(const struct ept_request *q)
     struct walk w = {.q = q, .reach = ept_get_address_limit(q)};
     uint64_t *root = new_table(&w);
 
-    fill_table(&w, root, TABLE_LEVELS, 0, false, MEMORY_UC);
+    ept_fill_table(&w, root, TABLE_LEVELS, 0, false, MEMORY_UC);
     return (uint64_t)(uintptr_t)root;
 }
 
@@ -150,7 +150,7 @@ uint64_t ept_pages_needed(const struct ept_request *q)
     struct walk w = {.q = q, .reach = ept_get_address_limit(q), .count_only = true};
     uint64_t tables_per_end = 1 + (q->page_2m ? 1 : TABLE_ENTRIES);
 
-    fill_table(&w, new_table(&w), TABLE_LEVELS, 0, false, MEMORY_UC);
+    ept_fill_table(&w, new_table(&w), TABLE_LEVELS, 0, false, MEMORY_UC);
     return w.tables + 2 * tables_per_end * (q->hidden_count + (q->readable.size != 0));
 }
 

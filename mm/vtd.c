@@ -49,7 +49,7 @@ static void widen_register_range(struct range *registers, uint64_t cap, uint64_t
         registers->size += PAGE_SIZE;
 }
 
-static bool can_contain_dma(uint64_t rsdp, enum x2apic_use x2apic, uint64_t top,
+static bool vtd_check_units(uint64_t rsdp, enum x2apic_use x2apic, uint64_t top,
                             struct vtd_plan *plan)
 {
     const struct acpi_header *table = acpi_find_table(rsdp, "DMAR", 0);
@@ -95,7 +95,7 @@ static bool can_contain_dma(uint64_t rsdp, enum x2apic_use x2apic, uint64_t top,
 
 bool vtd_find_units(uint64_t rsdp, enum x2apic_use x2apic, uint64_t top, struct vtd_plan *plan)
 {
-    bool can = can_contain_dma(rsdp, x2apic, top, plan);
+    bool can = vtd_check_units(rsdp, x2apic, top, plan);
 
     if (!can)
         plan->dmar.unit_count = 0;
@@ -125,7 +125,7 @@ uint64_t vtd_pages_needed(const struct vtd_plan *plan, const struct ept_request 
 }
 
 /* All buses have the same context table, and all devices in it have the same map. */
-static void fill_tables(uint64_t *root, uint64_t *context, unsigned map_levels, uint64_t map)
+static void vtd_fill_tables(uint64_t *root, uint64_t *context, unsigned map_levels, uint64_t map)
 {
     if (map_levels < TABLE_LEVELS)
         map = *(const uint64_t *)(uintptr_t)map & EPT_ADDRESS;
@@ -235,7 +235,7 @@ static bool start_remapping_units(const struct vtd_plan *plan, uint64_t map, str
     uint64_t *root = page_alloc(TABLE_PAGES);
     uint64_t *context = root + TABLE_ENTRIES, *queue = context + TABLE_ENTRIES;
 
-    fill_tables(root, context, table_levels(plan), map);
+    vtd_fill_tables(root, context, table_levels(plan), map);
     if (!(plan->ecap & ECAP_C))
         wbinvd();
     for (uint32_t i = 0; i < plan->dmar.unit_count; i++) {

@@ -101,7 +101,7 @@ void pmu_trap_setup(struct cpu *cpu, bool arch_lbr)
         msr_bitmap_set(cpu->msr_bitmap, blocks[i].first, blocks[i].last, true, true);
 }
 
-static enum names get_register_naming(const struct pmu_facts *facts)
+static enum names get_naming_scheme(const struct pmu_facts *facts)
 {
     if (facts->version >= PMU_VERSION_NAMES)
         return FROM_6;
@@ -113,7 +113,7 @@ static bool is_counter_register_present(const struct pmu_facts *facts, const str
 {
     uint32_t n = (index - block->first) / block->step;
 
-    if (block->counters == NONE || !(block->names & get_register_naming(facts)))
+    if (block->counters == NONE || !(block->names & get_naming_scheme(facts)))
         return false;
     return block->counters == ALL ||
            (block->counters == GENERAL ? facts->general : facts->fixed) >> n & 1;

@@ -82,7 +82,7 @@ FROM_TOP = re.compile(r"^.*?/(?=(?:boot|vmx|experiments|guest|nmi|pmu|apic|mm|co
 
 # Functions that call themselves, and how many of them can be active at once.
 RECURSION = {
-    "fill_table": 4,  # one per level of the EPT
+    "ept_fill_table": 4,  # one per level of the EPT
     "get_variable_type": 41,  # each takes one of the address bits 51 to 12 away; none is left
     "overflow_stack": 1,  # of the test build: runs into the guard page, which is its purpose
 }

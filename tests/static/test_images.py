@@ -16,7 +16,7 @@ EXIT_PATH = """vmx_exit_entry vmx_exit_entry_guarded vmx_exit_entry_timed vmx_ex
 vmx_exit_with_nmi_work nmi_entry nmi_root nmi_process_notes nmi_claim nmi_forward nmi_unblock
 pmu_reload_global_ctrl exit_cpuid exit_rdmsr exit_wrmsr exit_rdpmc exit_io exit_vmcall
 exit_cr_access exit_nmi exit_nmi_window exit_tick exit_ept_violation handle_nmi_work
-end_instruction""".split()
+complete_instruction""".split()
 LABEL = re.compile(r"^[0-9a-f]+ <(.+)>:$")
 INSTRUCTION = re.compile(r"^ *[0-9a-f]+:\t(.*)$")
 NO_OPERATION = re.compile(r"((cs|data16) )*(nop[wl]?|xchg   %ax,%ax)\b")

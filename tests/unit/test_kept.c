@@ -42,7 +42,7 @@ static void expect_text(const struct log_ring *ring)
     static char found[LOG_SIZE];
     struct range pieces[2];
 
-    kept_get_text(ring, pieces);
+    log_ring_get_text(ring, pieces);
     size_t length = pieces[0].size + pieces[1].size;
     assert_true(length <= LOG_SIZE);
     assert_int_equal(length, all_length < LOG_SIZE ? all_length : LOG_SIZE);
@@ -56,22 +56,22 @@ static void test_found_at_every_length(void **state)
     struct log_ring *ring = new_memory(), *copy = new_memory();
 
     (void)state;
-    assert_int_equal(kept_check(ring), KEPT_NONE);
+    assert_int_equal(log_ring_check(ring), LOG_RING_NONE);
     log_set_sink(LOG_SCREEN, keep_all);
     log_printf("before the move\n");
     log_move_ring(ring);
     for (unsigned i = 0; all_length < 3 * LOG_SIZE; i++) {
-        assert_int_equal(kept_check(ring), KEPT_WHOLE);
+        assert_int_equal(log_ring_check(ring), LOG_RING_WHOLE);
         expect_text(ring);
         /* A reset leaves a copy, as far as this program goes. */
         memcpy(copy, ring, sizeof(*ring));
-        assert_int_equal(kept_check(copy), KEPT_WHOLE);
+        assert_int_equal(log_ring_check(copy), LOG_RING_WHOLE);
         log_printf("%0*u\n", 1 + (int)random_below(300), i);
     }
     /* Exactly to the ring's end. */
     while (all_length % LOG_SIZE != 0)
         log_printf("x");
-    assert_int_equal(kept_check(ring), KEPT_WHOLE);
+    assert_int_equal(log_ring_check(ring), LOG_RING_WHOLE);
     expect_text(ring);
 }
 
@@ -84,16 +84,16 @@ static void test_each_changed_byte_is_seen(void **state)
     memcpy(changed, ring, sizeof(*ring));
     for (size_t i = 0; i < LOG_SIZE; i++) {
         changed->text[i] ^= (char)(1 + random_below(255));
-        assert_int_equal(kept_check(changed), KEPT_DAMAGED);
+        assert_int_equal(log_ring_check(changed), LOG_RING_DAMAGED);
         changed->text[i] = ring->text[i];
     }
     changed->end += 1 + random_below(LOG_SIZE);
-    assert_int_equal(kept_check(changed), KEPT_DAMAGED);
+    assert_int_equal(log_ring_check(changed), LOG_RING_DAMAGED);
     changed->end = ring->end;
-    assert_int_equal(kept_check(changed), KEPT_WHOLE);
+    assert_int_equal(log_ring_check(changed), LOG_RING_WHOLE);
     for (size_t i = 0; i < LOG_MAGIC_BYTES; i++) {
         changed->magic[i] ^= 1;
-        assert_int_equal(kept_check(changed), KEPT_NONE);
+        assert_int_equal(log_ring_check(changed), LOG_RING_NONE);
         changed->magic[i] ^= 1;
     }
 }
@@ -107,7 +107,7 @@ static void test_any_bytes(void **state)
     (void)state;
     for (unsigned i = 0; i < 1000; i++) {
         ring->end = (uint64_t)random_below(UINT32_MAX) << random_below(33);
-        kept_get_text(ring, pieces);
+        log_ring_get_text(ring, pieces);
         for (unsigned k = 0; k < 2; k++) {
             assert_true(pieces[k].base >= (uintptr_t)ring->text);
             assert_true(pieces[k].base + pieces[k].size <= (uintptr_t)ring->text + LOG_SIZE);
@@ -122,9 +122,9 @@ static void test_an_end_in_order(void **state)
     (void)state;
     log_move_ring(ring);
     log_finish();
-    assert_int_equal(kept_check(ring), KEPT_NONE);
+    assert_int_equal(log_ring_check(ring), LOG_RING_NONE);
     log_printf("the report comes after it\n");
-    assert_int_equal(kept_check(ring), KEPT_NONE);
+    assert_int_equal(log_ring_check(ring), LOG_RING_NONE);
 }
 
 int main(void)

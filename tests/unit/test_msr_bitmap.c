@@ -242,7 +242,7 @@ bool pt_access_register(struct cpu *cpu, uint32_t index, uint64_t *value, bool w
     return pmu_access_register(cpu, index, value, write);
 }
 void inject_gp(void) {}
-void end_instruction(UNUSED const struct cpu *cpu) {}
+void complete_instruction(UNUSED const struct cpu *cpu) {}
 _Noreturn void vmcs_access_failed(uint32_t encoding, bool write)
 {
     fail_msg("%s of 0x%x", write ? "VMWRITE" : "VMREAD", encoding);

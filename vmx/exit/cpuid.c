@@ -163,7 +163,7 @@ void cpuid_log_unknown_bits(void)
 #define PLACE_EXTENDED_1 (CPUID_LEAVES - 1)
 /* Returns the index of a leaf's row in cpuid.filters. For a leaf past the highest leaf, the
  * processor returns the data of the highest basic leaf. */
-static inline unsigned get_filter_place(const struct cpu *cpu, uint32_t leaf)
+static inline unsigned get_filter_index(const struct cpu *cpu, uint32_t leaf)
 {
     if (leaf <= cpu->cpuid.highest)
         return leaf;
@@ -179,7 +179,7 @@ static inline struct cpuid_filter *get_cpuid_filter(struct cpu *cpu, uint32_t le
 {
     const uint32_t last = CPUID_SUBLEAVES - 1;
 
-    return &cpu->cpuid.filters[get_filter_place(cpu, leaf)][subleaf < last ? subleaf : last];
+    return &cpu->cpuid.filters[get_filter_index(cpu, leaf)][subleaf < last ? subleaf : last];
 }
 
 uint64_t cpuid_hidden_xss(struct cpu *cpu)
@@ -243,7 +243,8 @@ static struct cpuid_result answer_hypervisor_leaf(const struct cpu *cpu, uint32_
     return (struct cpuid_result){0, 0, 0, 0};
 }
 
-static inline struct cpuid_result answer_filtered(struct cpu *cpu, uint32_t leaf, uint32_t subleaf)
+static inline struct cpuid_result answer_filtered_leaf(struct cpu *cpu, uint32_t leaf,
+                                                       uint32_t subleaf)
 {
     const struct cpuid_filter *filter = get_cpuid_filter(cpu, leaf, subleaf);
     struct cpuid_result r = cpuid(leaf, subleaf);
@@ -258,7 +259,7 @@ void exit_cpuid(struct cpu *cpu)
     uint32_t leaf = (uint32_t)cpu->gpr[GPR_RAX], subleaf = (uint32_t)cpu->gpr[GPR_RCX];
     struct cpuid_result answer = leaf - CPUID_HV_SIGNATURE < HYPERVISOR_LEAVES
                                      ? answer_hypervisor_leaf(cpu, leaf)
-                                     : answer_filtered(cpu, leaf, subleaf);
+                                     : answer_filtered_leaf(cpu, leaf, subleaf);
 
     cpu->gpr[GPR_RAX] = answer.eax;
     cpu->gpr[GPR_RBX] = answer.ebx;

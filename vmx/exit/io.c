@@ -98,7 +98,7 @@ static void report_power_off(struct cpu *cpu, unsigned type)
  * values, because guest/acpi_edit.c removes the other sleep states from its tables. A refused write
  * gets #GP and is not just ignored, because the operating system would then wait forever for the
  * wake-up. */
-static bool allow_sleep(struct cpu *cpu, uint16_t port, unsigned bytes, uint32_t value)
+static bool check_sleep_write(struct cpu *cpu, uint16_t port, unsigned bytes, uint32_t value)
 {
     const struct acpi_facts *acpi = &cpu->boot->acpi;
     const uint16_t controls[] = {acpi->pm1a_control, acpi->pm1b_control};
@@ -138,7 +138,7 @@ static bool guest_out(struct cpu *cpu, uint16_t port, unsigned bytes)
     uint32_t value = (uint32_t)cpu->gpr[GPR_RAX] &
                      ~get_host_status_bits(cpu, port, bytes, NMI_STATUS_DISABLES);
 
-    if (!allow_sleep(cpu, port, bytes, value))
+    if (!check_sleep_write(cpu, port, bytes, value))
         return false;
     write_port(port, bytes, value);
     return true;

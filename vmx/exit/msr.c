@@ -100,7 +100,8 @@ static bool write_mtrr_def_type(UNUSED struct cpu *cpu, uint32_t index, uint64_t
  * fault while the guest has CR0.CD set, because CR0.CD stays set in root mode. The write as a whole
  * is not refused: natively it succeeds, and one bit should not fail it. In IA32_MISC_ENABLE, the
  * bits that access_misc_enable() may show with another value also stay as they are. */
-static bool write_except_kept_bit(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
+static bool write_except_protected_bits(struct cpu *cpu, uint32_t index, uint64_t *value,
+                                        bool write)
 {
     uint64_t now, bit = index == IA32_MISC_ENABLE  ? MISC_ENABLE_XD_DISABLE
                         : index == MSR_MEMORY_CTRL ? MEMORY_CTRL_UC_LOCK_DISABLE
@@ -121,7 +122,7 @@ static bool write_except_kept_bit(struct cpu *cpu, uint32_t index, uint64_t *val
 static bool access_misc_enable(struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
 {
     if (write)
-        return write_except_kept_bit(cpu, index, value, write);
+        return write_except_protected_bits(cpu, index, value, write);
     bool there = rdmsr_safe(index, value);
     if (!cpu->boot->options.pmu)
         *value = (*value & ~MISC_ENABLE_OF_PMU) | MISC_ENABLE_BTS_UNAVAILABLE |
@@ -212,11 +213,11 @@ static const struct msr_rule rules[] = {
     {ONE(IA32_ARCH_CAPABILITIES), CUSTOM, PASS, ALWAYS, read_without_hidden_bits},
     {IA32_TME_ACTIVATE, IA32_TME_EXCLUDE_BASE, WRITES_UNCHANGED},
     {ONE(IA32_DEBUG_INTERFACE), WRITES_UNCHANGED},
-    {ONE(MSR_MEMORY_CTRL), WRITES_BY(write_except_kept_bit)},
+    {ONE(MSR_MEMORY_CTRL), WRITES_BY(write_except_protected_bits)},
     {ONE(IA32_MISC_ENABLE), CUSTOM, CUSTOM, WITHOUT_PMU, access_misc_enable},
     {ONE(IA32_MISC_ENABLE), CUSTOM, CUSTOM, WITHOUT_MONITOR, access_misc_enable},
     {ONE(IA32_MISC_ENABLE), WRITES_BY(access_misc_enable)},
-    {ONE(IA32_MCU_OPT_CTRL), WRITES_BY(write_except_kept_bit)},
+    {ONE(IA32_MCU_OPT_CTRL), WRITES_BY(write_except_protected_bits)},
     /* The EPT keeps the memory types that the MTRRs had at the start, so the MTRRs stay fixed. */
     {IA32_MTRR_PHYSBASE0, IA32_MTRR_PHYSBASE0 + 2 * MTRR_VARIABLE_MAX - 1, WRITES_UNCHANGED},
     {ONE(IA32_MTRR_FIX64K_00000), WRITES_UNCHANGED},

@@ -23,7 +23,7 @@ static void pend_debug_traps(uint64_t met)
                        vmcs_read_natural(VMCS_GUEST_PENDING_DEBUG_EXCEPTIONS) | met);
 }
 
-void end_instruction(const struct cpu *cpu)
+void complete_instruction(const struct cpu *cpu)
 {
     uint64_t rflags = vmcs_read_natural(VMCS_GUEST_RFLAGS);
 

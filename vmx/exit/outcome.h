@@ -25,7 +25,7 @@ static inline bool guest_in_64_bit_mode(void)
 /* Blocking that ends after one instruction. */
 #define BLOCKING_BY_STI_OR_MOV_SS (uint32_t)(BLOCKING_BY_STI | BLOCKING_BY_MOV_SS)
 /* The part of skip_bytes() that is rarely needed. */
-void end_instruction(const struct cpu *cpu);
+void complete_instruction(const struct cpu *cpu);
 
 /* Moves the guest past the instruction of `length` bytes that exited, as if it had retired: STI and
  * MOV-SS blocking end, RFLAGS.RF is cleared, and a single step (RFLAGS.TF) traps after the
@@ -37,7 +37,7 @@ static inline void skip_bytes(const struct cpu *cpu, uint32_t length)
     vmcs_write_natural(VMCS_GUEST_RIP, vmcs_read_natural(VMCS_GUEST_RIP) + length);
     if (__builtin_expect((cpu->blocking & BLOCKING_BY_STI_OR_MOV_SS) != 0, 0) ||
         __builtin_expect((vmcs_read_natural(VMCS_GUEST_RFLAGS) & (RFLAGS_TF | RFLAGS_RF)) != 0, 0))
-        end_instruction(cpu);
+        complete_instruction(cpu);
 }
 
 /* Like skip_bytes(), for exits that an instruction itself causes. These exits report the length. */

@@ -33,7 +33,7 @@ void processors_add(struct cpu *cpu)
 
 void set_end_hooks(struct end_hooks h) { hooks = h; }
 
-void call_end_report(const struct cpu *cpu) { hooks.report(cpu); }
+void call_report_hook(const struct cpu *cpu) { hooks.report(cpu); }
 
 /* Waits until every other processor in the list has ended, at most END_US. If `ask` is set, first
  * sends an NMI to each processor that has not ended. The NMI makes the processor record where it

@@ -24,7 +24,7 @@ struct end_hooks {
 };
 void set_end_hooks(struct end_hooks hooks);
 /* Calls the hook `report`. */
-void call_end_report(const struct cpu *cpu);
+void call_report_hook(const struct cpu *cpu);
 
 /* Stops all other processors for good, wherever they are. If another processor has already begun to
  * stop the processors, ends this one instead and does not return. */

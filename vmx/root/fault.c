@@ -52,7 +52,7 @@ void hypervisor_fault(const char *format, ...)
     framebuffer_restart();
     log_printf("\npmuvisor: %s\n", line);
     if (descriptors_are_loaded()) /* otherwise it is too early for struct cpu */
-        call_end_report(this_cpu());
+        call_report_hook(this_cpu());
     log_print_tail(TAIL_BYTES);
     if (descriptors_are_loaded())
         reset_if_option_is_set(true);
