@@ -8,7 +8,7 @@
 
 #include "bits.h"
 #include "boot/boot.h"
-#include "console/kept.h"
+#include "console/log_ring.h"
 #include "console/log.h"
 
 #define FILE_NAME "pmuvisor.log"

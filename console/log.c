@@ -2,13 +2,13 @@
  *
  * The log: a ring of the last LOG_SIZE bytes and the sinks that show it. One processor logs at a
  * time. Touches only the ring. log_move_ring() moves the ring to a place where the next start finds
- * it (console/kept.c).
+ * it (console/log_ring.c).
  */
 #include "console/log.h"
 
 #include <stdbool.h>
 
-#include "console/kept.h"
+#include "console/log_ring.h"
 
 _Static_assert((LOG_SIZE & (LOG_SIZE - 1)) == 0, "the ring is indexed by a mask");
 

@@ -38,7 +38,7 @@ void log_printf(const char *format, ...) __attribute__((format(printf, 1, 2)));
 size_t log_read(uint64_t *position, char *out, size_t size);
 
 /* Moves the ring and its contents to `to`, which is page-aligned memory of the hypervisor. A start
- * after a reset finds the ring there (console/kept.h). */
+ * after a reset finds the ring there (console/log_ring.h). */
 struct log_ring;
 void log_move_ring(struct log_ring *to);
 /* Returns the ring's current place, for code that writes the log to a file (log_ring_get_text()).

@@ -10,7 +10,7 @@ FUZZ = $(BUILD)/fuzz
 FUZZ_CFLAGS = -std=gnu11 -g -O1 $(WARNINGS) -fsanitize=fuzzer-no-link,address,undefined \
               -fno-sanitize-recover=all -fno-omit-frame-pointer -Iinclude -I. -DUNIT_TEST
 # What eats bytes from elsewhere, and what that needs.
-FUZZ_SOURCES = boot/acpi.c boot/boot_text.c boot/options.c console/log.c console/kept.c \
+FUZZ_SOURCES = boot/acpi.c boot/boot_text.c boot/options.c console/log.c console/log_ring.c \
                guest/acpi_edit.c \
                guest/e820.c guest/linux.c guest/linux_probe.c mm/dmar.c mm/guest_walk.c vmx/decode.c \
                lib/acpi.c lib/acpi_sleep.c lib/format.c lib/refusal.c

@@ -9,7 +9,7 @@ KERNEL_C = $(sort $(wildcard tests/kernel/*.c programs/measure/*.c experiments/*
 KERNEL_ASM = $(sort $(wildcard tests/kernel/*.asm experiments/*/tests/kernel/*.asm))
 # Shared with the hypervisor, compiled anew for another address.
 KERNEL_SHARED = lib/format.c lib/string.c lib/acpi.c lib/acpi_sleep.c boot/acpi.c \
-                console/log.c console/kept.c console/serial.c
+                console/log.c console/log_ring.c console/serial.c
 KERNEL_OBJECTS = $(patsubst %.c,$(KERNEL_BUILD)/%.o,$(KERNEL_C) $(KERNEL_SHARED)) \
                 $(patsubst %.asm,$(KERNEL_BUILD)/%.asm.o,$(KERNEL_ASM))
 KERNEL_CFLAGS = -std=c11 -O2 $(WARNINGS) -ffreestanding -fno-stack-protector -fcf-protection=none \

@@ -6,7 +6,7 @@
 PLAN_EFI = $(BUILD)/plan/plan.efi
 PLAN_OBJECTS = $(patsubst %.c,$(BUILD)/%.o,tests/plan/main.c tests/firmware/firmware.c boot/acpi.c guest/e820.c mm/ept.c \
     mm/mtrr.c mm/page.c lib/acpi.c lib/acpi_sleep.c lib/format.c lib/refusal.c lib/string.c \
-    console/kept.c console/log.c console/serial.c)
+    console/log_ring.c console/log.c console/serial.c)
 
 .PHONY: plan-image
 plan-image: $(PLAN_EFI)

@@ -7,7 +7,7 @@
 
 #include "apic/apic.h"
 #include "console/framebuffer.h"
-#include "console/kept.h"
+#include "console/log_ring.h"
 #include "experiment.h"
 #include "image.h"
 #include "mm/vtd.h"

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "console/kept.h"
+#include "console/log_ring.h"
 #include "random.h"
 
 static char all[8 * LOG_SIZE]; /* everything that was logged */

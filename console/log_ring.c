@@ -3,7 +3,7 @@
  * Keeps the log's ring in memory that a warm reset leaves alone. A reset drops the contents of the
  * caches, so each piece of text is flushed to memory. SDM Vol. 2, "CLFLUSH-Flush Cache Line".
  */
-#include "console/kept.h"
+#include "console/log_ring.h"
 
 #include <string.h>
 
