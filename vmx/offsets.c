@@ -32,9 +32,9 @@
     X(IA32_PERF_GLOBAL_CTRL, IA32_PERF_GLOBAL_CTRL)                                                \
     X(HOST_GLOBAL_CTRL, HOST_GLOBAL_CTRL)
 
-void offsets(void);
+void define_asm_offsets(void);
 
-void offsets(void)
+void define_asm_offsets(void)
 {
 #define DEFINE(name, value) __asm__ volatile("# ->" #name " %c0" : : "i"(value));
     OFFSETS(DEFINE)
