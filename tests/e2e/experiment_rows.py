@@ -7,7 +7,7 @@
 #   beside = OPTION=VALUE,...    drawn as well where the row is this experiment's
 #   hide_mwait = OPTION=VALUE    under this the guest has no MONITOR and MWAIT
 #   steps = OPTION=VALUE ...     under these an access may be stepped
-#   slower = OPTION=VALUE:N ...  under these a run may execute N more instructions for each native one
+#   slower = OPTION=VALUE:N ...  under these a run may take N more instructions for each native one
 #   mutants = NAME ...           of its mutants, those that the fuzzer is to see
 #   [instructions]               for test_instruction.py
 #   options = OPTION=VALUE ...   under these more instructions exit

@@ -45,13 +45,14 @@ PEBS = "pebs 3\ncpuid 1 0 eax 0x8\n"
 # An option that the hypervisor leaves out.
 REFUSED = re.compile(r"pmuvisor: .*; the guest goes on without.*")
 LIMIT = 30_000  # millions of instructions, natively
-# A guest that executes more instructions than guest_limit() allows counts as one that hangs. A guest
-# executes the native instructions, and root mode executes its own. So the limit bounds those of root
-# mode, for each native instruction after the start. At most one instruction in a hundred exits
-# (measured: one in 500 to one in 6,000), and an exit takes at most 1,000 (150 to 550 in the mean).
-# That makes SLOWER. Under some options of an experiment more instructions exit: the experiment's
-# rows.ini says how many instructions of root mode that adds. SETUP_MILLIONS is for what these means
-# leave out: PMUvisor's own start (10), and a short run of the one STEP that exits most (155).
+# A guest that executes more instructions than guest_limit() allows counts as one that hangs. A
+# guest executes the native instructions, and root mode executes its own. So the limit bounds those
+# of root mode, for each native instruction after the start. At most one instruction in a hundred
+# exits (measured: one in 500 to one in 6,000), and an exit takes at most 1,000 (the mean is 150 to
+# 550). That makes SLOWER. Under some options of an experiment more instructions exit: the
+# experiment's rows.ini says how many instructions of root mode that adds. SETUP_MILLIONS is for
+# what these means leave out: PMUvisor's own start (10), and a short run of the one STEP that exits
+# most (155).
 SLOWER, SETUP_MILLIONS = 10, 500
 
 
@@ -265,8 +266,8 @@ class Difference:
 
 
 def start(lab, row):
-    """A native boot without a sequence: firmware, boot loader and the test kernel's own start, which
-    are not the same on each Debian."""
+    """A native boot without a sequence: firmware, boot loader and the test kernel's own start,
+    which are not the same on each Debian."""
     alike = Row("native", "", smp=row.smp, model=row.model)
     name = "-".join(filter(None, [row.kind, "start", row.model]))
     return boot(lab, name, alike, [f"{row.kind}:0:0:0"], True, limit=LIMIT)
