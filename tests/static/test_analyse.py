@@ -82,10 +82,11 @@ def cppcheck(files, kinds="warning,performance,portability"):
 
 
 def build_flags():
-    """What the build gives to the compiler, without the compiler's name."""
+    """The flags that the build gives to the compiler, without those that only gcc knows."""
     with open(path("build", "flags"), encoding="utf-8") as file:
         words = shlex.split(file.read())
-    return words[next(i for i, word in enumerate(words) if word.startswith("-")) :]
+    words = words[next(i for i, word in enumerate(words) if word.startswith("-")) :]
+    return [word for word in words if not word.startswith("-mpreferred-stack-boundary=")]
 
 
 def clang_tidy(files):
