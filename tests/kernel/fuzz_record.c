@@ -154,6 +154,13 @@ static void pebs(struct fuzz_op *op)
     wrmsr(IA32_PERF_GLOBAL_STATUS_RESET, STATUS_RESET);
 }
 
+static bool start_trace(uint64_t topa)
+{
+    wrmsr(IA32_RTIT_OUTPUT_MASK_PTRS, MASK_PTRS_LOWEST);
+    wrmsr(IA32_RTIT_STATUS, 0);
+    return wrmsr_try(IA32_RTIT_CTL, RTIT_CTL_TRACE_EN | RTIT_CTL_USER | RTIT_CTL_BRANCH_EN | topa);
+}
+
 /* A single region, or a table of one page that is where the page is. */
 static void trace(struct fuzz_op *op)
 {
@@ -166,12 +173,14 @@ static void trace(struct fuzz_op *op)
                                      ? fuzz_physical(plain)
                                      : page + fuzz_below(op, PAGE / (MASK_PTRS_LOWEST + 1)) *
                                                   (MASK_PTRS_LOWEST + 1) * (topa == 0));
-    wrmsr(IA32_RTIT_OUTPUT_MASK_PTRS, MASK_PTRS_LOWEST);
-    wrmsr(IA32_RTIT_STATUS, 0);
-    bool on = wrmsr_try(IA32_RTIT_CTL,
-                        RTIT_CTL_TRACE_EN | RTIT_CTL_USER | RTIT_CTL_BRANCH_EN | topa);
+    bool on = start_trace(topa);
     (void)fuzz_go(op);
     if (on)
+        wrmsr(IA32_RTIT_CTL, 0);
+    /* Software cannot write FilterEn, and a guest's trace to a hidden page leaves it as it was. So
+     * one more trace, to a page of our own, ends with the same FilterEn everywhere. */
+    wrmsr(IA32_RTIT_OUTPUT_BASE, fuzz_physical(plain));
+    if (start_trace(0))
         wrmsr(IA32_RTIT_CTL, 0);
     /* How much was written depends on the exits. */
     wrmsr(IA32_RTIT_STATUS, 0);
