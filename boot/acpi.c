@@ -33,7 +33,7 @@ static void read_processors(struct acpi_madt *madt, struct acpi_facts *facts)
 
 /* Uses the FADT's 64-bit X_ field if the table has that field and the field names an I/O port.
  * Otherwise uses the 32-bit field. */
-static uint16_t choose_io_port(uint32_t narrow, const struct acpi_generic_address *wide)
+static uint16_t choose_fadt_port(uint32_t narrow, const struct acpi_generic_address *wide)
 {
     if (wide != NULL && wide->space_id == ACPI_SPACE_IO && wide->address != 0)
         return (uint16_t)wide->address;
@@ -45,12 +45,12 @@ static void read_fadt(const struct acpi_fadt *fadt, struct acpi_facts *facts)
     const struct acpi_fadt_wide *wide = (const struct acpi_fadt_wide *)fadt;
     bool is_wide = fadt->header.length >= sizeof(*wide);
 
-    facts->pm1a_control = choose_io_port(fadt->pm1a_control,
-                                         is_wide ? &wide->x_pm1a_control : NULL);
-    facts->pm1b_control = choose_io_port(fadt->pm1b_control,
-                                         is_wide ? &wide->x_pm1b_control : NULL);
+    facts->pm1a_control = choose_fadt_port(fadt->pm1a_control,
+                                           is_wide ? &wide->x_pm1a_control : NULL);
+    facts->pm1b_control = choose_fadt_port(fadt->pm1b_control,
+                                           is_wide ? &wide->x_pm1b_control : NULL);
     if (fadt->pm_timer_length == ACPI_PM_TIMER_BYTES)
-        facts->pm_timer = choose_io_port(fadt->pm_timer, is_wide ? &wide->x_pm_timer : NULL);
+        facts->pm_timer = choose_fadt_port(fadt->pm_timer, is_wide ? &wide->x_pm_timer : NULL);
     facts->reset_supported = fadt->header.length >= sizeof(*fadt) &&
                              fadt->flags & ACPI_FADT_RESET_REG_SUP;
     if (facts->reset_supported) {

@@ -49,7 +49,7 @@ void memory_free_all(void);
 /* Returns the first address of `size` bytes of free memory that is_it() accepts, or 0 if there is
  * none. Tries only addresses that lie `offset` above a multiple of `step`, and only memory below 4
  * GiB. The memory stays allocated until memory_free(). */
-uint64_t memory_find(uint64_t step, uint64_t offset, uint64_t size,
+uint64_t memory_scan(uint64_t step, uint64_t offset, uint64_t size,
                      bool (*is_it)(uint64_t address));
 void memory_free(uint64_t address, uint64_t size);
 /* Returns the end of the memory in the memory map, devices excluded, or 0 if there is no map. */

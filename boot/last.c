@@ -30,7 +30,7 @@ static bool crashed; /* the last run left a log */
 
 void save_last_log(void)
 {
-    struct log_ring *ring = (struct log_ring *)(uintptr_t)memory_find(
+    struct log_ring *ring = (struct log_ring *)(uintptr_t)memory_scan(
         POOL_ALIGNMENT, POOL_LOG_OFFSET, sizeof(*ring), has_kept_log);
 
     crashed = ring != NULL;

@@ -178,7 +178,7 @@ static void collect_platform_facts(struct boot_info *bi)
 
 /* Succeeds even if it cannot allocate the trampoline. In that case, the other processors are not
  * started, and vmx/start/bring_up.c says so. */
-static bool allocate_memory(struct boot_info *bi, struct refusal *r)
+static bool allocate_boot_memory(struct boot_info *bi, struct refusal *r)
 {
     const struct need trampoline = {"a trampoline", "",        PAGE_SIZE,
                                     PAGE_SIZE,      PAGE_SIZE, TRAMPOLINE_LIMIT};
@@ -211,14 +211,14 @@ static bool allocate_memory(struct boot_info *bi, struct refusal *r)
 
 /* Takes four steps after the options: files, facts, check, memory. Each step uses what the earlier
  * steps left in *bi. */
-static bool prepare_start(struct boot_info *bi, struct refusal *r)
+static bool prepare_hypervisor(struct boot_info *bi, struct refusal *r)
 {
     if (!load_kernel(bi, r) || !load_initrd(bi, r))
         return false;
     files_close_volume();
     collect_platform_facts(bi);
     cpuid_log_unknown_bits();
-    return hypervisor_check_requirements(bi, &bi->settings, r) && allocate_memory(bi, r);
+    return hypervisor_check_requirements(bi, &bi->settings, r) && allocate_boot_memory(bi, r);
 }
 
 /* Removes the screen's sink first, because firmware's console may be gone after the first call of
@@ -286,7 +286,7 @@ EFI_STATUS efi_main(EFI_HANDLE image, EFI_SYSTEM_TABLE *system)
     save_last_log();
     if (read && !boot_info.options.start)
         return return_to_firmware(EFI_SUCCESS, false);
-    if (!read || !prepare_start(&boot_info, &refusal))
+    if (!read || !prepare_hypervisor(&boot_info, &refusal))
         return refuse_start(&boot_info, &refusal, false);
     if (!leave_firmware(&boot_info, &refusal))
         return refuse_start(&boot_info, &refusal, true);

@@ -140,7 +140,7 @@ static EFI_STATUS allocate_at_lowest_address(EFI_MEMORY_TYPE type, const struct 
 }
 
 /* Allocates memory before is_it() reads it, because firmware may guard unallocated memory. */
-uint64_t memory_find(uint64_t step, uint64_t offset, uint64_t size, bool (*is_it)(uint64_t address))
+uint64_t memory_scan(uint64_t step, uint64_t offset, uint64_t size, bool (*is_it)(uint64_t address))
 {
     for (uint64_t address = offset; address + size <= BELOW_4G; address += step) {
         if (EFI_ERROR(allocate_at(EfiLoaderData, address, size)))

@@ -43,7 +43,10 @@ struct text {
 static const struct option_row option_table[] = {OPTIONS(ROW)};
 #define POLICY (&option_table[0]) /* experiments add values to this option */
 
-static int quoted_length(struct text t) { return t.length < SHOWN_MAX ? (int)t.length : SHOWN_MAX; }
+static int cap_shown_length(struct text t)
+{
+    return t.length < SHOWN_MAX ? (int)t.length : SHOWN_MAX;
+}
 
 static bool text_equals(struct text t, const char *word)
 {
@@ -52,11 +55,12 @@ static bool text_equals(struct text t, const char *word)
 
 static bool is_blank(char c) { return c == ' ' || c == '\t'; }
 
-static bool refuse_value(const struct parser *p, const struct option_row *option, struct text value)
+static bool refuse_option_value(const struct parser *p, const struct option_row *option,
+                                struct text value)
 {
     return refuse(p->refusal, REFUSE_BAD_OPTION,
                   "%s: option %s: found '%.*s', wanted %s; correct or remove it", p->source,
-                  option->key, quoted_length(value), value.start, option->wanted);
+                  option->key, cap_shown_length(value), value.start, option->wanted);
 }
 
 /* Finds a value of the row, or an experiment's policy, by its name. Returns NULL if there is
@@ -82,7 +86,7 @@ static bool parse_choices(const struct parser *p, const struct option_row *optio
         struct text word = {value.start + at, end - at};
         const struct option_choice *choice = find_choice(option, word);
         if (choice == NULL)
-            return refuse_value(p, option, word);
+            return refuse_option_value(p, option, word);
         if (option == POLICY)
             p->options->policy_name = choice->name;
         *out |= choice->value;
@@ -106,7 +110,7 @@ static bool read_number(const struct parser *p, const struct option_row *option,
         number = digit < base ? number * base + digit : UINT64_MAX;
     }
     *out = (uint32_t)number;
-    return (number <= most && !(port && number == 0)) || refuse_value(p, option, value);
+    return (number <= most && !(port && number == 0)) || refuse_option_value(p, option, value);
 }
 
 static bool set_option(const struct parser *p, const struct option_row *option, struct text value)
@@ -123,7 +127,7 @@ static bool set_option(const struct parser *p, const struct option_row *option, 
         return true;
     }
     if (value.length == 0 && option->wanted != NULL)
-        return refuse_value(p, option, value);
+        return refuse_option_value(p, option, value);
     if (value.length >= option->size)
         return refuse(p->refusal, REFUSE_BAD_OPTION,
                       "%s: option %s: found %lu characters, wanted at most %lu; shorten it",
@@ -164,7 +168,7 @@ static bool parse_line(const struct parser *p, struct text line)
                               LIST_KEY) "; correct or remove it, or, where it is an "
                                         "experiment's, start a "
                                         "pmuvisor-lab.efi that has it",
-                          p->source, quoted_length(token), token.start);
+                          p->source, cap_shown_length(token), token.start);
         if (equal == end)
             return refuse(p->refusal, REFUSE_BAD_OPTION,
                           "%s: option %s has no value, wanted %s=VALUE; correct or remove it",

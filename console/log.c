@@ -33,7 +33,7 @@ void log_ignore_lock(void) { __atomic_store_n(&taken_over, true, __ATOMIC_RELAXE
 
 void log_set_sink(enum log_place place, log_sink sink) { sinks[place] = sink; }
 
-static void show_text(const char *text, size_t length)
+static void write_to_sinks(const char *text, size_t length)
 {
     for (size_t i = 0; i < LOG_PLACES; i++)
         if (sinks[i] != NULL)
@@ -51,7 +51,7 @@ void log_printf(const char *format, ...)
 
     lock();
     log_ring_append(ring, line, length);
-    show_text(line, length);
+    write_to_sinks(line, length);
     unlock();
 }
 
@@ -61,7 +61,7 @@ void log_print_tail(uint64_t size)
 
     log_printf("---- the log's last %lu bytes ----\n", end - start);
     for (uint64_t at = start; at < end; at++)
-        show_text(&ring->text[at & (LOG_SIZE - 1)], 1);
+        write_to_sinks(&ring->text[at & (LOG_SIZE - 1)], 1);
     log_printf("\n---- end of the log ----\n");
 }
 

@@ -203,7 +203,8 @@ static void build_gdt(uint64_t *gdt)
 static bool edit_acpi(const struct boot_info *bi, struct range copies,
                       const struct guest_processors *processors, struct refusal *r)
 {
-    struct guest_acpi_result done = guest_acpi_edit(bi->acpi.rsdp, processors, reset_doorbell(bi),
+    struct guest_acpi_result done = guest_acpi_edit(bi->acpi.rsdp, processors,
+                                                    get_reset_doorbell(bi),
                                                     (void *)(uintptr_t)copies.base, copies.size);
 
     if (!done.processors_limited && bi->acpi.processors > processors->count)

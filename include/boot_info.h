@@ -107,4 +107,4 @@ struct boot_info {
  * guest's EPT does not map it. The guest's FADT names the page as the reset register, so a reset
  * arrives in root mode as an EPT violation. (The usual reset port 0xcf9 cannot be watched alone,
  * because every 4-byte access to PCI's 0xcf8 would exit too.) */
-static inline uint64_t reset_doorbell(const struct boot_info *bi) { return bi->pool.base; }
+static inline uint64_t get_reset_doorbell(const struct boot_info *bi) { return bi->pool.base; }

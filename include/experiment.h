@@ -89,7 +89,7 @@ extern const struct experiment *const __stop_experiments[] __attribute__((weak))
  * that follows it. */
 uint64_t experiments_place_state(void);
 uint64_t experiments_pages_needed(const struct boot_info *bi, uint64_t tables);
-uint64_t experiments_readable_bytes(const struct boot_info *bi);
+uint64_t experiments_guest_readable_bytes(const struct boot_info *bi);
 /* Takes from the pool the memory that the guest may read, and gives each experiment its part. */
 struct range experiments_reserve(const struct boot_info *bi);
 bool experiments_need_tsc(void);

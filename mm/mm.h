@@ -16,7 +16,7 @@
 void page_pool_init(struct range range);
 /* Sets the function that page_alloc() calls if fewer than `count` pages are left. `end` must not
  * return. */
-void page_pool_set_end(void (*end)(uint64_t count));
+void page_pool_set_exhausted_hook(void (*end)(uint64_t count));
 /* Returns `count` contiguous zeroed pages. Pages are never given back. */
 void *page_alloc(uint64_t count);
 uint64_t page_pool_free(void); /* pages left */

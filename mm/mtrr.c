@@ -80,7 +80,7 @@ static bool merge_uniform_type(int *so_far, enum memory_type type)
     return *so_far == (int)type;
 }
 
-static uint64_t address_mask(const struct mtrr_state *m)
+static uint64_t physical_address_mask(const struct mtrr_state *m)
 {
     uint32_t bits = m->physical_address_bits;
 
@@ -103,7 +103,7 @@ static bool get_variable_type(const struct mtrr_state *m, uint64_t base, uint64_
     uint32_t some = 0;
 
     for (uint32_t i = 0; i < m->variable_count; i++) {
-        uint64_t mask = m->variable[i].mask & address_mask(m) & MTRR_ADDRESS;
+        uint64_t mask = m->variable[i].mask & physical_address_mask(m) & MTRR_ADDRESS;
         enum memory_type type = decode_memory_type(m->variable[i].base & MTRR_TYPE);
 
         if (!(m->variable[i].mask & MTRR_PHYSMASK_V) ||
@@ -159,7 +159,7 @@ static uint64_t aligned_block_size(uint64_t address, uint64_t end)
 bool mtrr_lookup_type(const struct mtrr_state *m, uint64_t base, uint64_t size,
                       enum memory_type *type)
 {
-    uint64_t limit = address_mask(m) + 1, address = base, end = base + size;
+    uint64_t limit = physical_address_mask(m) + 1, address = base, end = base + size;
     int answer = NOTHING_SEEN;
 
     if (size == 0 || base >= limit || size > limit - base)

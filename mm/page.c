@@ -23,7 +23,7 @@ void page_pool_init(struct range range)
     pool.end = pages > 1 ? range.base + pages * PAGE_SIZE : pool.next;
 }
 
-void page_pool_set_end(void (*end)(uint64_t count)) { pool_end = end; }
+void page_pool_set_exhausted_hook(void (*end)(uint64_t count)) { pool_end = end; }
 
 uint64_t page_pool_free(void) { return (pool.end - pool.next) / PAGE_SIZE; }
 

@@ -40,7 +40,7 @@ static unsigned table_levels(const struct vtd_plan *plan)
 }
 
 /* Registers can lie beyond the range that DMAR reports. */
-static void widen_register_range(struct range *registers, uint64_t cap, uint64_t ecap)
+static void widen_vtd_registers(struct range *registers, uint64_t cap, uint64_t ecap)
 {
     uint64_t fault_end = CAP_FRO(cap) + CAP_NFR(cap) * REGISTER_PAIR;
     uint64_t iotlb_end = ECAP_IRO(ecap) + REGISTER_PAIR;
@@ -70,7 +70,7 @@ static bool vtd_check_units(uint64_t rsdp, enum x2apic_use x2apic, uint64_t top,
 
         if (cap == UINT64_MAX) /* no unit answers here */
             cap = 0;
-        widen_register_range(&plan->dmar.units[i], cap, ecap);
+        widen_vtd_registers(&plan->dmar.units[i], cap, ecap);
         plan->cap &= cap;
         plan->ecap &= ecap;
         if (reach > CAP_REACH(cap))

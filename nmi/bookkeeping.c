@@ -38,7 +38,7 @@ void nmi_bookkeeping_setup(struct cpu *cpu)
  *
  * An NMI may arrive between any two lines here. If the NMI handler forwards this NMI, the handler
  * sets FRESH. The exchange then fails, and the loop sees FRESH. */
-static void clear_settled_notes(struct cpu *cpu)
+static void clear_expired_notes(struct cpu *cpu)
 {
     uint32_t *notes = &cpu->nmi.notes;
     bool guest_is_done = !(cpu->blocking & BLOCKING_BY_NMI) && !cpu->nmi.due;
@@ -105,7 +105,7 @@ void nmi_process_notes(struct cpu *cpu)
         if (nmi->notes & nmi->notes_mask & NOTES_ASKED)
             (void)nmi_claim(cpu, FOUND_LATE, vmcs_read_natural(VMCS_GUEST_RIP), false);
         if (nmi->notes & (NOTE_FORWARDED | NOTE_OWED))
-            clear_settled_notes(cpu);
+            clear_expired_notes(cpu);
     }
     /* An INIT exit has no time to log (vmx/exit/init_sipi.c). */
     if (nmi->notes & NOTE_LOG && reason != EXIT_REASON_INIT_SIGNAL)

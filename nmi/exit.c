@@ -60,7 +60,7 @@ bool nmi_set_passthrough(struct cpu *cpu, bool on)
     return true;
 }
 
-void nmi_discard_due(struct cpu *cpu)
+void discard_virtual_nmi(struct cpu *cpu)
 {
     if (cpu->nmi.due)
         vmcs_set_primary_controls(PRIMARY_NMI_WINDOW_EXITING, false);

@@ -46,7 +46,7 @@ static void count_branches(struct host_work *work)
         ;
     wrmsr(IA32_DEBUGCTL, 0);
     work->counted = work->pmis * work->period + ((rdmsr(IA32_PMC0) + work->period) & COUNTER_BITS);
-    work->own = work->records != NULL ? branch_records_count(work->records, address) : 0;
+    work->own = work->records != NULL ? branch_records_count_from(work->records, address) : 0;
 }
 
 /* Returns the guest's LVTPC. The guest's counters have stopped, but a PMI that a counter raised

@@ -30,4 +30,4 @@ bool host_work_run(struct cpu *cpu, struct host_work *work);
 
 /* source.c, NMI context: called at the start of root mode's NMI handler. If host work runs, stops
  * the host's counter. Returns whether the handler must start the counter again at its end. */
-bool host_work_pause(const struct cpu *cpu);
+bool host_work_stop_counter(const struct cpu *cpu);

@@ -94,7 +94,7 @@ enum nmi_return nmi_root(const struct nmi_frame *interrupted)
                          "whose SMI handler executes IRET",
                          interrupted->rip - cpu->boot->image.base);
     struct cpu_nmi *nmi = &cpu->nmi;
-    enum nmi_return back = host_work_pause(cpu) ? NMI_RETURN_COUNTING : NMI_RETURN_UNBLOCKED;
+    enum nmi_return back = host_work_stop_counter(cpu) ? NMI_RETURN_COUNTING : NMI_RETURN_UNBLOCKED;
 
     nmi->root++;
     unsigned claimed = nmi_claim(cpu, FOUND_IN_ROOT, interrupted->rip, true);

@@ -96,7 +96,7 @@ void nmi_setup(struct cpu *cpu, bool can_trap);
  * processor cannot trap NMIs. */
 bool nmi_set_passthrough(struct cpu *cpu, bool on);
 /* Drops the virtual NMI that is due, when the guest's processor gets an INIT. */
-void nmi_discard_due(struct cpu *cpu);
+void discard_virtual_nmi(struct cpu *cpu);
 /* Exit handlers. exit_nmi(): an NMI arrived in the guest. exit_nmi_window(): the guest is ready for
  * a virtual NMI. */
 void exit_nmi(struct cpu *cpu);

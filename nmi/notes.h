@@ -25,7 +25,7 @@
 /* An NMI for the guest was sent again and may still wait. nmi_forward() sets the note; an exit
  * clears it. */
 #define NOTE_FORWARDED ((uint32_t)BIT(16))
-/* The forwarded NMI was sent after an exit last looked (clear_settled_notes()). nmi_forward() sets
+/* The forwarded NMI was sent after an exit last looked (clear_expired_notes()). nmi_forward() sets
  * the note; the next look clears it. */
 #define NOTE_FRESH ((uint32_t)BIT(17))
 /* A host NMI may be on its way to the guest, or the guest may be handling it. nmi_claim() sets the

@@ -65,7 +65,7 @@ static void acknowledge_platform_nmi(UNUSED struct cpu *cpu, UNUSED uint64_t rip
 
 /* Called before anything else, because the branches of the NMI handler are not part of the workload
  * and might overflow the counter. */
-bool host_work_pause(const struct cpu *cpu)
+bool host_work_stop_counter(const struct cpu *cpu)
 {
     const struct host_work *work = cpu->pmu.host_work;
 

@@ -27,7 +27,7 @@ const struct branch_records *branch_records_find(void)
     return rdmsr_safe(records->from, &from) ? records : NULL;
 }
 
-unsigned branch_records_count(const struct branch_records *records, uint64_t address)
+unsigned branch_records_count_from(const struct branch_records *records, uint64_t address)
 {
     uint64_t from;
     unsigned found = 0;

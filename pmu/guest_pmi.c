@@ -42,7 +42,7 @@ static void freeze_by_status(uint64_t debugctl)
 
 /* SDM Vol. 3, "Freezing LBR and Performance Counters on PMI": the legacy freeze of branch records
  * clears the bit that enables them. */
-static void freeze_by_enable(uint64_t debugctl)
+static void freeze_lbrs_legacy(uint64_t debugctl)
 {
     if (debugctl & DEBUGCTL_FREEZE_LBRS_ON_PMI)
         vmcs_write_64(VMCS_GUEST_IA32_DEBUGCTL, debugctl & ~DEBUGCTL_LBR);
@@ -56,5 +56,5 @@ void pmu_freeze_as_guest(const struct cpu *cpu)
     if (cpu->pmu.status_set)
         freeze_by_status(debugctl);
     else
-        freeze_by_enable(debugctl);
+        freeze_lbrs_legacy(debugctl);
 }

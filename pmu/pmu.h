@@ -85,7 +85,7 @@ void pmu_reload_global_ctrl(struct cpu *cpu);
  * NULL if the processor has no records that this file knows. */
 const struct branch_records *branch_records_find(void);
 /* Returns the number of current records whose source is the branch at this address. */
-unsigned branch_records_count(const struct branch_records *records, uint64_t address);
+unsigned branch_records_count_from(const struct branch_records *records, uint64_t address);
 
 /* ---- pebs.c: PEBS that may write its record after an exit ---- */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * Goes the image's way from its options to the guest's entry, on a machine that is only told of:
- * the same functions in the same order as boot/main.c:prepare_start() and vmx/start/machine.c:
+ * the same functions in the same order as boot/main.c:prepare_hypervisor() and vmx/start/machine.c:
  * hypervisor_start(), with hardware.c in the place of hardware. Sources are included for their
  * static functions. Left out: what needs firmware or changes a processor.
  */
@@ -144,8 +144,8 @@ static void list_processors(struct acpi_facts *facts)
             facts->apic_id[facts->processors++] = id;
 }
 
-/* boot/main.c: prepare_start(), without files and allocation. */
-static bool prepare_start(struct boot_info *bi, const char *config, const char *load_options)
+/* boot/main.c: prepare_hypervisor(), without files and allocation. */
+static bool prepare_hypervisor(struct boot_info *bi, const char *config, const char *load_options)
 {
     struct refusal r;
 
@@ -186,7 +186,7 @@ static void start(struct boot_info *bi)
 
     result->late = true;
     units_reset(bi->pool);
-    page_pool_set_end(report_pool_end);
+    page_pool_set_exhausted_hook(report_pool_exhausted);
     page_pool_init(bi->pool);
     struct start *s = processor_new(bi, apic_id_read(), host_paging_new());
     struct cpu *cpu = s->cpu;
@@ -195,7 +195,7 @@ static void start(struct boot_info *bi)
         refused(&s->refusal);
         return;
     }
-    cpu->ept_root = build_guest_map(bi, &s->capability);
+    cpu->ept_root = build_ept_and_vtd(bi, &s->capability);
     if (bi->options.tick_ms != 0)
         cpu->tsc_khz = tsc_khz(bi->acpi.pm_timer);
     processor_set_up_exits(s);
@@ -208,7 +208,7 @@ static void start(struct boot_info *bi)
     nmi_setup(cpu, true);
     tick_setup(cpu, vmx_allows_control(&s->capability, SET_PIN, PIN_PREEMPTION_TIMER),
                s->capability.misc);
-    log_start(cpu);
+    log_configuration(cpu);
 }
 
 void start_image(const struct machine *m, const char *config, const char *load_options,
@@ -224,7 +224,7 @@ void start_image(const struct machine *m, const char *config, const char *load_o
     hardware_is(m, boot_processor(m));
     if (!find_apic_id(boot_processor(m), &boot_apic_id))
         boot_apic_id = 0;
-    if (setjmp(question_end) == 0 && prepare_start(&bi, config, load_options))
+    if (setjmp(question_end) == 0 && prepare_hypervisor(&bi, config, load_options))
         start(&bi);
     if (bi.pool.size != 0)
         munmap((void *)(uintptr_t)bi.pool.base, bi.pool.size);

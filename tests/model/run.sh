@@ -198,7 +198,7 @@ changed 'the host'"'"'s NMI is forgotten while it is being sent' returned '' $f 
     's/guest_is_done && !(now & NOTES_SENDING)/guest_is_done/'
 changed 'the host'"'"'s NMI is forgotten while the guest is in its handler' returned '' $f \
     's/bool guest_is_done = .*/bool guest_is_done = true;/'
-changed 'nothing is struck out' quiet '-DNO_HOST' $f 's/^ *clear_settled_notes(cpu);/;/'
+changed 'nothing is struck out' quiet '-DNO_HOST' $f 's/^ *clear_expired_notes(cpu);/;/'
 changed 'hypercall 15 looks too early at what is owed' returned \
     '-DGUEST_IPI -DKNOWN_ONLY -DNO_PMU' $f \
     '/^int64_t nmi_claim_unknown/,/^}/{
@@ -240,10 +240,10 @@ changed 'the exit does not call the bookkeeping' quiet '-DNO_PMU' vmx/exit/exit.
 # Host work: its PMIs, and the NMIs beside them.
 f=nmi/nmi.c
 changed 'host work is not paused' machine.counting '-DWORK -DNO_HOST' $f \
-    's/host_work_pause(cpu) ?/false ?/'
+    's/host_work_stop_counter(cpu) ?/false ?/'
 f=nmi/source.c
 changed 'the pause lets the counter run' counting '-DWORK -DNO_PMU' $f \
-    '/^bool host_work_pause/,/^}/s/wrmsr(IA32_PERF_GLOBAL_CTRL, 0);//'
+    '/^bool host_work_stop_counter/,/^}/s/wrmsr(IA32_PERF_GLOBAL_CTRL, 0);//'
 changed 'a PMI of host work is dropped' 128 '-DWORK -DNO_HOST' $f \
     's/return status & STATUS_COUNTER_0;/return false;/'
 changed 'another NMI claims the overflow before the PMI comes' 'pending_why)&4' '-DWORK -DNO_PMU' \

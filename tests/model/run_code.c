@@ -392,7 +392,7 @@ bool apic_is_software_enabled(void) { return true; }
 
 /* ---- the rest of the hypervisor, as far as nmi/ knows it ---- */
 bool pmu_pmi_raised(UNUSED const struct cpu *cpu) { return machine.pmi_raised; }
-unsigned branch_records_count(UNUSED const struct branch_records *r, UNUSED uint64_t address)
+unsigned branch_records_count_from(UNUSED const struct branch_records *r, UNUSED uint64_t address)
 {
     abort();
 }

@@ -8,4 +8,4 @@
 
 void __wrap_vmx_exit(struct cpu *cpu);
 
-void __wrap_vmx_exit(struct cpu *cpu) { count_and_handle(cpu); }
+void __wrap_vmx_exit(struct cpu *cpu) { dispatch_exit(cpu); }

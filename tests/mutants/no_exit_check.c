@@ -11,5 +11,5 @@ void __wrap_vmx_exit(struct cpu *cpu);
 void __wrap_vmx_exit(struct cpu *cpu)
 {
     cpu->blocking = vmcs_read_32(VMCS_GUEST_INTERRUPTIBILITY_STATE);
-    count_and_handle(cpu);
+    dispatch_exit(cpu);
 }

@@ -65,7 +65,7 @@ INDIRECT = {
     "mm/guest_walk.o": ["vmx/exit/apic_trap.o"],  # how it reads an entry
     "nmi/source.o": ["nmi/source.o"],  # the host's sources
     "vmx/exit/exit.o": ["vmx/exit/exit.o"],  # the handlers' table
-    "mm/page.o": ["report_pool_end"],
+    "mm/page.o": ["report_pool_exhausted"],
     "vmx/root/end.o": ["nmi_request_backtrace", "report_fault"],  # its hooks
     "vmx/root/fault.asm.o": ["vmx/root/fault.o"],  # the fix-up
     "vmx/control.o": [REGISTERED],

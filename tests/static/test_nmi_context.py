@@ -39,7 +39,7 @@ unsigned nmi_claim(struct cpu *cpu, int found, u64 rip, _Bool in_root)
     __atomic_compare_exchange_n(&word, &now, 1, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
     return n;
 }
-_Bool host_work_pause(const struct cpu *cpu) { return 0; }
+_Bool host_work_stop_counter(const struct cpu *cpu) { return 0; }
 const char *nmi_source_name(int s) { return sources[s].take ? "a" : "b"; }
 _Bool platform_nmi_pending(const struct cpu *cpu) { return 0; }
 """

@@ -35,7 +35,7 @@ static inline void leave_used_up_pool(uint64_t count)
 }
 static inline void assert_uses_up_pool(void (*function)(void))
 {
-    page_pool_set_end(leave_used_up_pool);
+    page_pool_set_exhausted_hook(leave_used_up_pool);
     if (setjmp(pool_used_up) == 0) {
         function();
         fail_msg("the pool was not used up");

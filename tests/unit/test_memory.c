@@ -347,7 +347,7 @@ static void find_in_refused(void **state)
     keep(4 * MIB, 10 * MIB);
     keep(20 * MIB, 23 * MIB);
     looked = 0;
-    assert_int_equal(memory_find(2 * MIB, PAGE_SIZE, 8 * KIB, is_wanted), 24 * MIB + PAGE_SIZE);
+    assert_int_equal(memory_scan(2 * MIB, PAGE_SIZE, 8 * KIB, is_wanted), 24 * MIB + PAGE_SIZE);
     assert_int_equal(looked, 1 + 5 + 1);
     memory_free(24 * MIB + PAGE_SIZE, 8 * KIB);
 }

@@ -114,7 +114,8 @@ static void write_gpr(struct cpu *cpu, uint8_t number, uint32_t value)
         cpu->gpr[number] = value;
 }
 
-static void emulate_access(struct cpu *cpu, const struct instruction *i, volatile uint32_t *target)
+static void emulate_apic_access(struct cpu *cpu, const struct instruction *i,
+                                volatile uint32_t *target)
 {
     uint32_t stored = i->has_immediate ? i->immediate : read_gpr(cpu, i->reg);
     uint32_t loaded = i->loads ? *target : 0;
@@ -155,7 +156,7 @@ bool apic_trap_access(struct cpu *cpu, uint64_t address, uint64_t qualification)
         address % sizeof(uint32_t) != 0)
         return false;
     if (decode_guest_code(cpu, rip, &instruction))
-        emulate_access(cpu, &instruction, (volatile uint32_t *)address);
+        emulate_apic_access(cpu, &instruction, (volatile uint32_t *)address);
     else
         refuse_instruction(cpu, rip);
     return true;

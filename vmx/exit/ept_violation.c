@@ -25,7 +25,7 @@ void exit_ept_violation(struct cpu *cpu)
         apic_trap_access(cpu, address, qualification))
         return;
     uint64_t kind = qualification & (EPT_VIOLATION_WRITE | EPT_VIOLATION_ASYNCHRONOUS);
-    if (address - reset_doorbell(cpu->boot) < PAGE_SIZE && kind == EPT_VIOLATION_WRITE) {
+    if (address - get_reset_doorbell(cpu->boot) < PAGE_SIZE && kind == EPT_VIOLATION_WRITE) {
         log_printf("\npmuvisor: the guest asked for a reset\n");
         log_finish();
         stop_and_reset_machine(cpu);

@@ -154,7 +154,7 @@ void handle_nmi_work(struct cpu *cpu)
 static __attribute__((noinline)) void vmx_exit_with_nmi_work(struct cpu *cpu)
 {
     handle_nmi_work(cpu);
-    count_and_handle(cpu);
+    dispatch_exit(cpu);
 }
 
 /* The path of every exit: entry.asm, vmx_exit(), the handler in the table, entry.asm.
@@ -166,7 +166,7 @@ void vmx_exit(struct cpu *cpu)
     if (__builtin_expect(nmi_has_exit_work(cpu), 0))
         vmx_exit_with_nmi_work(cpu);
     else
-        count_and_handle(cpu);
+        dispatch_exit(cpu);
 }
 
 void vmx_exit_timed(struct cpu *cpu)

@@ -27,20 +27,20 @@ void exit_setup(struct cpu *cpu);
  * NMI bookkeeping, counts the exit, and calls the handler. The call of the handler comes last, so
  * the compiler makes this call a jump. */
 void vmx_exit(struct cpu *cpu);
-static inline void count_and_call(struct cpu *cpu, uint64_t index)
+static inline void call_exit_handler(struct cpu *cpu, uint64_t index)
 {
     cpu->exits[index]++;
     cpu->handlers[index](cpu);
 }
 /* The last part of vmx_exit(). The last index is for all reasons past the tables' end. */
-static inline void count_and_handle(struct cpu *cpu)
+static inline void dispatch_exit(struct cpu *cpu)
 {
     uint64_t reason = vmcs_read_raw(VMCS_EXIT_REASON); /* an index: 64 bits wide */
 
     if (reason < EXIT_REASON_COUNT)
-        count_and_call(cpu, reason);
+        call_exit_handler(cpu, reason);
     else
-        count_and_call(cpu, EXIT_REASON_COUNT);
+        call_exit_handler(cpu, EXIT_REASON_COUNT);
 }
 /* The part of vmx_exit() that runs only if nmi_has_exit_work() has found NMI work. */
 void handle_nmi_work(struct cpu *cpu);

@@ -110,7 +110,7 @@ void exit_init(struct cpu *cpu)
      * it. */
     cpu->nmi.guest_started = false;
     nmi_unblock();
-    nmi_discard_due(cpu);
+    discard_virtual_nmi(cpu);
     apic_software_disable();
     vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE, 0); /* wait-for-SIPI entries require 0 */
     /* With a trace enabled, the entry would translate addresses for the trace. */

@@ -60,8 +60,8 @@ static void refuse_io(struct cpu *cpu, const char *what, unsigned number)
  * byte's place in the guest's access. Returns 0 without platform_nmi=host, or if the access does
  * not reach that byte. With platform_nmi=host, the bits for SERR and IOCHK belong to the host. The
  * speaker and timer bits in the same byte belong to the guest. */
-static uint32_t get_host_status_bits(const struct cpu *cpu, uint16_t port, unsigned bytes,
-                                     uint32_t bits)
+static uint32_t get_host_nmi_status_bits(const struct cpu *cpu, uint16_t port, unsigned bytes,
+                                         uint32_t bits)
 {
     unsigned at = NMI_STATUS_PORT - (unsigned)port;
 
@@ -70,7 +70,7 @@ static uint32_t get_host_status_bits(const struct cpu *cpu, uint16_t port, unsig
 
 /* Returns the bits that an access to `port` writes to the PM1 control register at `control`, at
  * their place in the register. */
-static uint32_t extract_pm1_control(uint16_t control, uint16_t port, unsigned bytes, uint32_t value)
+static uint32_t extract_pm1_write(uint16_t control, uint16_t port, unsigned bytes, uint32_t value)
 {
     if (port >= control && port < control + PM1_CONTROL_BYTES)
         return value << 8 * (port - control);
@@ -85,7 +85,7 @@ static void report_power_off(struct cpu *cpu, unsigned type)
         return;
     cpu->power_off_reported = true;
     log_printf("\npmuvisor: the guest asked for power-off (SLP_TYP %u)\n", type);
-    report_processors();
+    report_all_exits();
     log_finish();
 }
 
@@ -105,7 +105,7 @@ static bool check_sleep_write(struct cpu *cpu, uint16_t port, unsigned bytes, ui
     unsigned type = SLP_TYP_UNKNOWN;
 
     for (unsigned i = 0; i < LENGTH_OF(controls); i++) {
-        uint32_t written = controls[i] != 0 ? extract_pm1_control(controls[i], port, bytes, value)
+        uint32_t written = controls[i] != 0 ? extract_pm1_write(controls[i], port, bytes, value)
                                             : 0;
         if (!(written & PM1_SLP_EN))
             continue;
@@ -124,7 +124,8 @@ static bool check_sleep_write(struct cpu *cpu, uint16_t port, unsigned bytes, ui
  * this read, root mode checks whether the NMI was the host's. */
 static void guest_in(struct cpu *cpu, uint16_t port, unsigned bytes)
 {
-    uint32_t hidden = get_host_status_bits(cpu, port, bytes, NMI_STATUS_SERR | NMI_STATUS_IOCHK);
+    uint32_t hidden = get_host_nmi_status_bits(cpu, port, bytes,
+                                               NMI_STATUS_SERR | NMI_STATUS_IOCHK);
     uint64_t kept = bytes == 4 ? 0 : cpu->gpr[GPR_RAX] & ~0ULL << 8 * bytes;
 
     if (hidden != 0 && platform_nmi_pending(cpu))
@@ -136,7 +137,7 @@ static void guest_in(struct cpu *cpu, uint16_t port, unsigned bytes)
 static bool guest_out(struct cpu *cpu, uint16_t port, unsigned bytes)
 {
     uint32_t value = (uint32_t)cpu->gpr[GPR_RAX] &
-                     ~get_host_status_bits(cpu, port, bytes, NMI_STATUS_DISABLES);
+                     ~get_host_nmi_status_bits(cpu, port, bytes, NMI_STATUS_DISABLES);
 
     if (!check_sleep_write(cpu, port, bytes, value))
         return false;

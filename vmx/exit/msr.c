@@ -79,7 +79,7 @@ static bool write_xss(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value, b
 }
 
 /* Returns whether the register exists and has this value. */
-static bool has_msr_value(uint32_t index, uint64_t value)
+static bool msr_equals(uint32_t index, uint64_t value)
 {
     uint64_t now;
 
@@ -91,7 +91,7 @@ static bool has_msr_value(uint32_t index, uint64_t value)
  * accepted only if they change nothing. */
 static bool write_mtrr_def_type(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value, bool write)
 {
-    return write && (!(*value & MTRR_DEF_TYPE_E) || has_msr_value(index, *value));
+    return write && (!(*value & MTRR_DEF_TYPE_E) || msr_equals(index, *value));
 }
 
 /* Writes the register, except for one bit that would harm the hypervisor. This bit keeps its value.
@@ -273,7 +273,7 @@ void msr_setup(struct cpu *cpu, const uint32_t *controls)
  * inside them, only MSRs with a row exit. No row is in the bitmap's high range, so the search
  * covers only low indices. SDM Vol. 4, "Architectural MSRs": no processor uses 40000000H to
  * 400000FFH, and hypervisors place their MSRs in 40000000H to 4FFFFFFFH. */
-static const struct msr_rule *find_rule(const struct cpu *cpu, uint32_t index)
+static const struct msr_rule *find_msr_rule(const struct cpu *cpu, uint32_t index)
 {
     static const struct msr_rule none = {0, UINT32_MAX, ABSENT(NO_RULE)};
 
@@ -298,7 +298,7 @@ static void complete_msr_read(struct cpu *cpu, bool done, uint64_t value)
 void exit_rdmsr(struct cpu *cpu)
 {
     uint32_t index = (uint32_t)cpu->gpr[GPR_RCX];
-    const struct msr_rule *rule = find_rule(cpu, index);
+    const struct msr_rule *rule = find_msr_rule(cpu, index);
     uint64_t value = 0;
     bool done = rule->read == CUSTOM ? rule->custom(cpu, index, &value, false)
                                      : rule->read != FAULT && rdmsr_safe(index, &value);
@@ -324,7 +324,7 @@ static bool write_msr(struct cpu *cpu, const struct msr_rule *rule, uint32_t ind
     if (rule->write == CUSTOM)
         return rule->custom(cpu, index, &value, true);
     if (rule->write == KEEP)
-        return has_msr_value(index, value);
+        return msr_equals(index, value);
     return rule->write != FAULT && wrmsr_safe(index, value);
 }
 
@@ -347,7 +347,7 @@ void exit_wrmsr(struct cpu *cpu)
 {
     uint32_t index = (uint32_t)cpu->gpr[GPR_RCX];
     uint64_t value = (uint32_t)cpu->gpr[GPR_RAX] | cpu->gpr[GPR_RDX] << 32;
-    const struct msr_rule *rule = find_rule(cpu, index);
+    const struct msr_rule *rule = find_msr_rule(cpu, index);
 
     if (write_msr(cpu, rule, index, value)) {
         skip_instruction(cpu);

@@ -71,7 +71,7 @@ void report_guest(const struct cpu *cpu)
                vmcs_read_64(VMCS_GUEST_IA32_DEBUGCTL));
 }
 
-void report_processors(void)
+void report_all_exits(void)
 {
     for (uint32_t i = 0; i < processors.count; i++)
         report_exits(get_cpu_by_index(i));
@@ -103,6 +103,6 @@ void report_fault(const struct cpu *cpu)
 void stop_and_reset_machine(struct cpu *cpu)
 {
     processors_stop();
-    report_processors();
+    report_all_exits();
     processors_leave_and_reset(cpu);
 }

@@ -17,7 +17,7 @@ void report_guest(const struct cpu *cpu);
 const char *exit_reason_name(uint32_t reason);
 
 /* Logs the table of exits of every processor. */
-void report_processors(void);
+void report_all_exits(void);
 
 /* Logs where each other processor was when processors_stop() stopped it. */
 void report_stop_locations(const struct cpu *self);

@@ -19,7 +19,7 @@
  * disabled, and expects an interrupt to end the sleep. Root mode could only complete the read at
  * once, and the guest would spin. SDM Vol. 4, "MSR_PKG_CST_CONFIG_CONTROL",
  * "MSR_PMG_IO_CAPTURE_BASE". */
-static void log_tick_limit(void)
+static void log_io_cstates(void)
 {
     uint64_t control, ports;
 
@@ -56,7 +56,7 @@ void tick_setup(struct cpu *cpu, bool available, uint64_t vmx_misc)
             "pmuvisor: tick every %u ms; MONITOR/MWAIT are hidden, because the timer stops in "
             "C-states deeper than C2\n",
             ms);
-        log_tick_limit();
+        log_io_cstates();
     }
 }
 

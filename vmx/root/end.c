@@ -31,7 +31,7 @@ void processors_add(struct cpu *cpu)
     processors.apic_id[processors.count++] = cpu->apic_id;
 }
 
-void set_end_hooks(struct end_hooks h) { hooks = h; }
+void set_stop_hooks(struct end_hooks h) { hooks = h; }
 
 void call_report_hook(const struct cpu *cpu) { hooks.report(cpu); }
 

@@ -22,7 +22,7 @@ struct end_hooks {
     bool (*ask)(struct cpu *target);        /* makes `target` report where it is, by an NMI */
     void (*report)(const struct cpu *self); /* logs details after the line of a root-mode fault */
 };
-void set_end_hooks(struct end_hooks hooks);
+void set_stop_hooks(struct end_hooks hooks);
 /* Calls the hook `report`. */
 void call_report_hook(const struct cpu *cpu);
 

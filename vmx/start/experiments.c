@@ -34,7 +34,7 @@ uint64_t experiments_pages_needed(const struct boot_info *bi, uint64_t tables)
     return pages;
 }
 
-uint64_t experiments_readable_bytes(const struct boot_info *bi)
+uint64_t experiments_guest_readable_bytes(const struct boot_info *bi)
 {
     uint64_t bytes = 0;
 
@@ -46,7 +46,7 @@ uint64_t experiments_readable_bytes(const struct boot_info *bi)
 
 struct range experiments_reserve(const struct boot_info *bi)
 {
-    struct range all = {0, experiments_readable_bytes(bi)};
+    struct range all = {0, experiments_guest_readable_bytes(bi)};
 
     if (all.size == 0)
         return all;

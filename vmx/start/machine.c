@@ -45,8 +45,8 @@ static enum x2apic_use detect_x2apic_use(const struct acpi_facts *acpi)
     return rdmsr(IA32_APIC_BASE) & APIC_BASE_EXTD ? X2APIC_ON : X2APIC_OFF;
 }
 
-static void plan_guest_map(const struct boot_info *bi, const struct vmx_capability *c,
-                           struct range readable, struct map *m)
+static void plan_ept_and_vtd(const struct boot_info *bi, const struct vmx_capability *c,
+                             struct range readable, struct map *m)
 {
     uint32_t count = 0;
 
@@ -80,11 +80,12 @@ uint64_t hypervisor_pool_size(const struct boot_info *bi)
     struct map map;
 
     vmx_capability_read(&capability);
-    plan_guest_map(bi, &capability, (struct range){0, experiments_readable_bytes(bi)}, &map);
+    plan_ept_and_vtd(bi, &capability, (struct range){0, experiments_guest_readable_bytes(bi)},
+                     &map);
     uint64_t tables = ept_pages_needed(&map.q);
     uint64_t pages = POOL_FIXED_PAGES + tables + vtd_pages_needed(&map.vtd, &map.q) +
                      experiments_pages_needed(bi, tables) +
-                     experiments_readable_bytes(bi) / PAGE_SIZE +
+                     experiments_guest_readable_bytes(bi) / PAGE_SIZE +
                      /* a processor that fails to start has still used its pages */
                      (bi->acpi.processors > 1 ? bi->acpi.processors : 1) *
                          (PROCESSOR_PAGES + experiments_place_state() / PAGE_SIZE);
@@ -117,16 +118,16 @@ static uint64_t build_host_paging(const struct boot_info *bi)
             hypervisor_fault(
                 "memory 0x%lx+0x%lx cannot be mapped: found no canonical address range",
                 maps[i].range.base, maps[i].range.size);
-    host_paging_unmap(root, reset_doorbell(bi));
+    host_paging_unmap(root, get_reset_doorbell(bi));
     return root;
 }
 
 /* Builds the EPT, and from then on confines devices to it. Returns the EPT's root. */
-static uint64_t build_guest_map(const struct boot_info *bi, const struct vmx_capability *c)
+static uint64_t build_ept_and_vtd(const struct boot_info *bi, const struct vmx_capability *c)
 {
     struct map map;
 
-    plan_guest_map(bi, c, experiments_reserve(bi), &map);
+    plan_ept_and_vtd(bi, c, experiments_reserve(bi), &map);
     uint64_t root = ept_build(&map.q);
     /* The guest can read the log, so the log never contains an address of the hypervisor. */
     log_printf("pmuvisor: EPT maps 0x0 to 0x%lx, hidden: image %lu KiB, pool %lu KiB\n",
@@ -138,7 +139,7 @@ static uint64_t build_guest_map(const struct boot_info *bi, const struct vmx_cap
 }
 
 /* Logs the configuration in which the guest is about to start. */
-static void log_start(const struct cpu *cpu)
+static void log_configuration(const struct cpu *cpu)
 {
     mitigations_print(cpu);
     log_printf(
@@ -158,14 +159,14 @@ static _Noreturn void start_guest(struct start *s)
     wrmsr(IA32_GS_BASE, (uint64_t)s->cpu); /* 32-bit code may have run since GS was loaded */
     processor_enter_vmx(s, true);
     s->cpu->gpr[GPR_RSI] = s->guest.rsi;
-    log_start(s->cpu);
+    log_configuration(s->cpu);
     framebuffer_stop();
     processors_enter_guest();
     s->cpu->nmi.guest_started = true;
     vmx_launch();
 }
 
-static void report_pool_end(uint64_t count)
+static void report_pool_exhausted(uint64_t count)
 {
     hypervisor_fault("the page pool is used up: found %lu pages, wanted %lu", page_pool_free(),
                      count);
@@ -175,8 +176,8 @@ void hypervisor_start(const struct boot_info *bi)
 {
     struct refusal refusal;
 
-    set_end_hooks((struct end_hooks){.ask = nmi_request_backtrace, .report = report_fault});
-    page_pool_set_end(report_pool_end);
+    set_stop_hooks((struct end_hooks){.ask = nmi_request_backtrace, .report = report_fault});
+    page_pool_set_exhausted_hook(report_pool_exhausted);
     page_pool_init(bi->pool);
     log_move_ring(page_alloc(LOG_PAGES)); /* first, so that the log is at POOL_LOG_OFFSET */
     struct start *s = processor_new(bi, apic_id_read(), build_host_paging(bi));
@@ -184,7 +185,7 @@ void hypervisor_start(const struct boot_info *bi)
 
     if (!processor_choose_controls(s))
         hypervisor_fault("%s", s->refusal.line);
-    cpu->ept_root = build_guest_map(bi, &s->capability);
+    cpu->ept_root = build_ept_and_vtd(bi, &s->capability);
     if (bi->options.tick_ms != 0 || experiments_need_tsc())
         cpu->tsc_khz = tsc_khz(bi->acpi.pm_timer);
     processor_set_up_exits(s);
