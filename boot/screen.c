@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-void screen_sink(const char *text, size_t length)
+/* The log calls this function with a stack aligned to 8, but firmware wants it aligned to 16. */
+__attribute__((force_align_arg_pointer)) void screen_sink(const char *text, size_t length)
 {
     static CHAR16 line[2 * LOG_LINE + 1]; /* one call for all text, because firmware is slow */
     SIMPLE_TEXT_OUTPUT_INTERFACE *out = firmware.system->ConOut;

@@ -94,6 +94,9 @@ TARGET = re.compile(r"^(?:0x)?([0-9a-f]+) <")
 RIP_ADDRESS = re.compile(r"# (?:0x)?([0-9a-f]+)(?: <|$)")
 IMMEDIATE = re.compile(r"^rsp,(-?)0x([0-9a-f]+)$")
 DROPPED = ["add", "rsp,0x8"]
+ALIGN_TO_16 = ["and", "rsp,0xfffffffffffffff0"]
+# The folder whose code keeps the stack aligned to 16, for firmware (Makefile, STACK_ALIGNED_TO_16).
+KEEPS_16 = "boot/"
 PADDING = ("nop", "xchg ax,ax", "int3")
 VISITS = 64  # of one instruction with ever more on the stack: a loop that pushes
 
@@ -261,6 +264,15 @@ class Analysis:
         place = f"0x{address:x} ({self.image.object_of(address)})"
         raise Unclear(f"{self.image.name(address)} at {place}: {text}")
 
+    def aligns(self, entry):
+        """Whether the function at `entry` aligns the stack to 16 itself."""
+        code, name, at = self.image.code, self.image.name(entry), entry
+        while at in code and self.image.name(at) == name:
+            if code[at][:2] == ALIGN_TO_16:
+                return True
+            at = code[at][2]
+        return False
+
     def indirect(self, address):
         """Where an indirect call or jump goes; nothing for firmware."""
         place = self.image.object_of(address)
@@ -280,6 +292,13 @@ class Analysis:
                     f"some; correct INDIRECT of {__file__}",
                 )
             targets |= found
+        for target in targets if not place.startswith(KEEPS_16) else ():
+            if self.image.object_of(target).startswith(KEEPS_16) and not self.aligns(target):
+                self.fail(
+                    address,
+                    f"found a call of {self.image.name(target)} with a stack aligned to 8, wanted "
+                    "one aligned to 16 for firmware; give the function force_align_arg_pointer",
+                )
         return targets
 
     def enter(self, target, address):

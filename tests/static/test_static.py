@@ -125,6 +125,25 @@ def test_stack_exceptions(analyse):
     assert status == 1 and f"found {824 + 4 * 832} bytes on the root stack" in text, text
 
 
+def test_stack_alignment():
+    """A function of boot/ that code outside boot/ calls by pointer aligns the stack itself."""
+    for place, first, fits in (
+        ("console/log.o", ["and", "rsp,0xfffffffffffffff0"], True),
+        ("console/log.o", ["and", "rsp,0xfffffffffffffff8"], False),
+        ("boot/main.o", ["push", "rax"], True),
+    ):
+        image = mock.Mock(code={32: first + [36, None], 36: ["ret", "", None, None]})
+        image.object_of = {16: place, 32: "boot/screen.o"}.get
+        image.name = {16: "caller", 32: "sink", 36: "sink"}.get
+        image.indirect_targets.return_value = {32}
+        with mock.patch.object(stack, "INDIRECT", {place: ["boot/screen.o"]}):
+            if fits:
+                assert stack.Analysis(image).indirect(16) == {32}, (place, first)
+                continue
+            with pytest.raises(stack.Unclear, match="found a call of sink with a stack aligned"):
+                stack.Analysis(image).indirect(16)
+
+
 def test_stack_refuses(analyse):
     for way_in, text in (
         ("jumps", "found 4112 bytes on the root stack, wanted at most 4096"),
