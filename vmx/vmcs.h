@@ -23,30 +23,31 @@ enum vmcs_natural { VMCS_FIELDS_NATURAL(VMCS_ENUMERATOR) };
  * a defect. */
 _Noreturn void vmcs_access_failed(uint32_t encoding, bool write);
 
+/* These accesses return a flag and do not use asm goto: before version 12.4, gcc may keep the old
+ * value of a variable that gets the output of an asm goto. */
 static inline uint64_t vmcs_read_raw(uint32_t encoding)
 {
     uint64_t value;
+    bool failed;
 
-    __asm__ volatile goto("vmread %[encoding], %[value]\n\tjbe %l[failed]"
-                          : [value] "=r"(value)
-                          : [encoding] "r"((uint64_t)encoding)
-                          : "cc"
-                          : failed);
+    __asm__ volatile("vmread %[encoding], %[value]"
+                     : [value] "=r"(value), "=@ccbe"(failed)
+                     : [encoding] "r"((uint64_t)encoding));
+    if (failed)
+        vmcs_access_failed(encoding, false);
     return value;
-failed:
-    vmcs_access_failed(encoding, false);
 }
 
 static inline void vmcs_write_raw(uint32_t encoding, uint64_t value)
 {
-    __asm__ volatile goto("vmwrite %[value], %[encoding]\n\tjbe %l[failed]"
-                          :
-                          : [encoding] "r"((uint64_t)encoding), [value] "r"(value)
-                          : "cc", "memory"
-                          : failed);
-    return;
-failed:
-    vmcs_access_failed(encoding, true);
+    bool failed;
+
+    __asm__ volatile("vmwrite %[value], %[encoding]"
+                     : "=@ccbe"(failed)
+                     : [encoding] "r"((uint64_t)encoding), [value] "r"(value)
+                     : "memory");
+    if (failed)
+        vmcs_access_failed(encoding, true);
 }
 
 #define VMCS_ACCESSORS(suffix, type)                                                               \
