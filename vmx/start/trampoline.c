@@ -26,9 +26,9 @@ void trampoline_write(uint64_t page, const struct start *s, void (*entry)(struct
         s->cpu->host_cr3, s->cpu->root_stack, (uint64_t)s, (uint64_t)entry};
 }
 
-/* Both pages must be below 4 GiB, as the whole pool is: the first contains 32-bit code, and the
- * address of the second goes into CR3 outside 64-bit mode. The second page is a table above the
- * hypervisor's tables, which gives 5-level paging with the same map. */
+/* Both pages must be below 4 GiB, as the whole pool is: *page contains 32-bit code, and CR3 is
+ * loaded outside 64-bit mode. The page `top` is a table above the hypervisor's tables, which gives
+ * 5-level paging with the same map. */
 uint64_t leave_5_level_paging(const struct start *s, void (*entry)(struct start *s), uint64_t *page,
                               uint64_t *cr3)
 {
