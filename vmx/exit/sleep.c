@@ -10,9 +10,9 @@
  * break events. Only an operating system sleeps this way. (Xeon Phi allows MWAIT at CPL 3, but VM
  * entries at CPL 3 refuse the HLT state.) Before such a sleep, an operating system writes back its
  * caches by a WBINVD with IF = 0 (Linux: mwait_play_dead()). So MWAIT exits only from such a WBINVD
- * until an MWAIT of another kind. The HLT differs from the MWAIT in one way: a store to the
- * monitored line does not wake the processor. An NMI wakes the processor from either. SDM Vol. 3,
- * "Instructions That Cause VM Exits"; "Basic VM-Exit Information"; "Clearing Address-Range
+ * until an MWAIT of another kind. Unlike the MWAIT, the HLT does not end at a store to the
+ * monitored line, and an SMI may leave it halted. An NMI wakes the processor from either. SDM Vol.
+ * 3, "Instructions That Cause VM Exits"; "Basic VM-Exit Information"; "Clearing Address-Range
  * Monitoring"; "Checks on Guest Non-Register State"; Vol. 2, "MWAIT".
  */
 #include "vmx/exit/exit.h"
