@@ -8,8 +8,8 @@
 
 #include "bits.h"
 #include "boot/boot.h"
-#include "console/log_ring.h"
 #include "console/log.h"
+#include "console/log_ring.h"
 
 #define FILE_NAME "pmuvisor.log"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * The entry point that firmware calls. It reads the options, loads the files, collects facts,
- * checks them, allocates memory and then leaves firmware for good. Up to exit_boot_services(),
- * every failure logs one line, frees everything and returns to firmware. (UEFI specification,
+ * checks them, allocates memory and then leaves firmware for good. Up to leave_firmware(), every
+ * failure logs one line, frees everything and returns to firmware. (UEFI specification,
  * "EFI_IMAGE_ENTRY_POINT" and "EFI_BOOT_SERVICES.ExitBootServices".)
  */
 #include <string.h>
