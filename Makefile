@@ -66,7 +66,7 @@ CFLAGS = -std=c11 -O2 -g $(WARNINGS) -ffreestanding -fno-stack-protector -fcf-pr
 CLANG := $(findstring clang,$(shell $(CC) --version 2>&1))
 SMALL = -Os
 # Without SSE nothing needs a stack that is aligned to 16, and a function that only reads VMCS fields
-# needs no frame. Firmware, which boot/ calls, does need it (UEFI, "x64 Platforms").
+# needs no frame. Code that calls firmware does need such a stack (UEFI, "x64 Platforms").
 STACK_ALIGNED_TO_8 = -mpreferred-stack-boundary=3
 STACK_ALIGNED_TO_16 = -mpreferred-stack-boundary=4
 # clang unrolls loops at -O2 and inlines more at -Os than gcc. Its images exceeded their limits
@@ -79,7 +79,7 @@ STACK_ALIGNED_TO_16 = -mstack-alignment=16
 endif
 # Only boot/ knows firmware.
 BOOT_CFLAGS = -isystem $(GNU_EFI_INCLUDE) -isystem $(GNU_EFI_INCLUDE)/x86_64 \
-              -DGNU_EFI_USE_MS_ABI -fshort-wchar
+              -DGNU_EFI_USE_MS_ABI -fshort-wchar $(STACK_ALIGNED_TO_16)
 LDFLAGS = -nostdlib -pie --no-dynamic-linker -z text -z noexecstack -z norelro \
           -z max-page-size=4096 --no-undefined --no-warn-rwx-segments -T linker.ld
 
@@ -100,7 +100,7 @@ lab: $(EFI) $(LAB)
 help:
 	@sed -ns '2,/^[^#]/s/^# \{0,1\}//p' $(wildcard tests/tests.mk) Makefile
 
-$(BUILD)/boot/%.o: private CFLAGS += $(BOOT_CFLAGS) $(STACK_ALIGNED_TO_16)
+$(BUILD)/boot/%.o: private CFLAGS += $(BOOT_CFLAGS)
 # Code that runs once, before the guest, or that writes the log is optimised for size.
 $(BUILD)/boot/%.o $(BUILD)/guest/%.o $(BUILD)/vmx/start/%.o $(BUILD)/console/%.o: private CFLAGS += $(SMALL)
 $(addprefix $(BUILD)/mm/,dmar.o ept.o host_paging.o mtrr.o page.o vtd.o) \
