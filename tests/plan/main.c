@@ -29,6 +29,13 @@ static void check(const char *name, bool holds)
     failed += !holds;
 }
 
+static void report_pool_end(uint64_t count)
+{
+    log_printf("plan: the page pool is used up: found %lu pages, wanted %lu\n", page_pool_free(),
+               count);
+    firmware_end(true);
+}
+
 /* All that the map names but devices is mapped to itself with the type of the MTRRs. */
 static bool all_mapped(const struct efi_map *map, const struct ept_request *q, uint64_t root)
 {
@@ -93,6 +100,7 @@ static void run(EFI_SYSTEM_TABLE *system)
         if (d->Type != EfiMemoryMappedIO && end > q.top)
             q.top = end;
     }
+    page_pool_set_exhausted_hook(report_pool_end);
     for (int page_1g = 0; page_1g < 2; page_1g++) {
         q.page_1g = page_1g;
         uint64_t needed = ept_pages_needed(&q);

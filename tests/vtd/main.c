@@ -59,6 +59,13 @@ static _Noreturn void end(void)
     firmware_end(failed != 0);
 }
 
+static void report_pool_end(uint64_t count)
+{
+    log_printf("vtd: the page pool is used up: found %lu pages, wanted %lu\n", page_pool_free(),
+               count);
+    firmware_end(true);
+}
+
 static void fill(uint64_t *page, uint64_t value)
 {
     for (unsigned i = 0; i < BYTES / sizeof(*page); i++)
@@ -297,6 +304,7 @@ EFI_STATUS efi_main(EFI_HANDLE image, EFI_SYSTEM_TABLE *system)
     else {
         pool.base = (block + LARGE_PAGE - 1) & ~(LARGE_PAGE - 1);
         pool.size = POOL_SIZE;
+        page_pool_set_exhausted_hook(report_pool_end);
         page_pool_init(pool);
         victim = page_alloc(1);
         run();
