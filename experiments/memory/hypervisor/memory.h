@@ -99,7 +99,7 @@ int64_t memory_call(struct cpu *cpu); /* HYPERCALL_MEMTRACE */
  * pages. */
 uint64_t memory_map_pages(const struct boot_info *bi, uint64_t tables);
 /* On the first call, takes these pages from the pool and gives root mode access to the memory that
- * the guest may write. Returns false if the pool is used up. */
+ * the guest may write. Returns false if these pages are used up. */
 bool memory_map_setup(const struct cpu *cpu);
 /* Makes the maps for this processor's mode and range, or joins the processors that already use such
  * maps. Returns 0 and sets the map pointers. Returns HYPERCALL_E_STATE if other processors use
