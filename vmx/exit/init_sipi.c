@@ -112,10 +112,12 @@ void exit_init(struct cpu *cpu)
     nmi_unblock();
     discard_virtual_nmi(cpu);
     apic_software_disable();
-    vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE, 0); /* wait-for-SIPI entries require 0 */
-    /* With a trace enabled, the entry would translate addresses for the trace. */
-    cpu->sipi.rtit_ctl = pt_is_exposed() ? vmcs_read_64(VMCS_GUEST_IA32_RTIT_CTL) : 0;
-    vmcs_zero_field(VMCS_GUEST_IA32_RTIT_CTL);
+    vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE, 0); /* an entry to wait-for-SIPI requires 0 */
+    cpu->sipi.rtit_ctl = 0;
+    if (pt_is_exposed()) { /* with TraceEn set, the entry would translate trace addresses */
+        cpu->sipi.rtit_ctl = vmcs_read_64(VMCS_GUEST_IA32_RTIT_CTL);
+        vmcs_write_64(VMCS_GUEST_IA32_RTIT_CTL, 0);
+    }
     vmcs_write_32(VMCS_GUEST_ACTIVITY_STATE, ACTIVITY_WAIT_FOR_SIPI);
 }
 

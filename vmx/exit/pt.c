@@ -18,13 +18,13 @@ bool pt_access_register(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value,
     if (!pt_is_exposed())
         return false;
     uint64_t control = vmcs_read_64(VMCS_GUEST_IA32_RTIT_CTL);
-    if (index != IA32_RTIT_CTL)
-        return write ? !(control & RTIT_CTL_TRACE_EN) && wrmsr_safe(index, *value)
-                     : rdmsr_safe(index, value);
     if (!write) {
-        *value = control;
-        return true;
+        bool there = rdmsr_safe(index, value);
+        *value = index == IA32_RTIT_CTL ? control : *value;
+        return there;
     }
+    if (index != IA32_RTIT_CTL)
+        return !(control & RTIT_CTL_TRACE_EN) && wrmsr_safe(index, *value);
     if (control & *value & RTIT_CTL_TRACE_EN)
         return control == *value;
     if (!wrmsr_safe(IA32_RTIT_CTL, *value & ~RTIT_CTL_TRACE_EN))
