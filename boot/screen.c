@@ -25,28 +25,32 @@ __attribute__((force_align_arg_pointer)) void screen_sink(const char *text, size
     out->OutputString(out, line);
 }
 
-#define POLL_US 100000
-#define POLLS_PER_SECOND 10
+#define SECOND 10000000 /* in units of 100 ns */
 
 void screen_wait_for_key(uint32_t seconds)
 {
     SIMPLE_INPUT_INTERFACE *in = firmware.system->ConIn;
+    EFI_EVENT events[2];
     struct framebuffer screen;
     EFI_INPUT_KEY key;
+    UINTN which;
 
     platform_find_framebuffer(&screen);
-    if (seconds == 0 || screen.base == 0)
+    if (seconds == 0 || screen.base == 0 ||
+        EFI_ERROR(firmware.services->CreateEvent(EVT_TIMER, 0, NULL, NULL, &events[0])))
         return;
     /* Stop firmware's watchdog. Otherwise it resets the machine after five minutes. */
     (void)firmware.services->SetWatchdogTimer(0, 0, 0, NULL);
     log_printf("a key, or %u seconds, and the boot goes on\n", seconds);
-    if (in != NULL)
+    if (in != NULL) {
         (void)in->Reset(in, FALSE); /* drop keys that were pressed before the wait */
-    for (uint32_t i = 0; i < seconds * POLLS_PER_SECOND; i++) {
-        if (in != NULL && !EFI_ERROR(in->ReadKeyStroke(in, &key)))
-            return;
-        firmware.services->Stall(POLL_US);
+        events[1] = in->WaitForKey;
     }
+    if (!EFI_ERROR(firmware.services->SetTimer(events[0], TimerRelative, (UINT64)seconds * SECOND)))
+        (void)firmware.services->WaitForEvent(in != NULL ? 2 : 1, events, &which);
+    if (in != NULL)
+        (void)in->ReadKeyStroke(in, &key);
+    firmware.services->CloseEvent(events[0]);
 }
 
 /* The part of the font protocol that this file uses. GNU-EFI has no header for it. */
