@@ -27,6 +27,7 @@ void exit_setup(struct cpu *cpu);
  * NMI bookkeeping, counts the exit, and calls the handler. The call of the handler comes last, so
  * the compiler makes this call a jump. */
 void vmx_exit(struct cpu *cpu);
+/* `index` is an exit reason, or the last index of the tables. */
 static inline void call_exit_handler(struct cpu *cpu, uint64_t index)
 {
     cpu->exits[index]++;
@@ -35,7 +36,7 @@ static inline void call_exit_handler(struct cpu *cpu, uint64_t index)
 /* The last part of vmx_exit(). The last index is for all reasons past the tables' end. */
 static inline void dispatch_exit(struct cpu *cpu)
 {
-    uint64_t reason = vmcs_read_raw(VMCS_EXIT_REASON); /* an index: 64 bits wide */
+    uint64_t reason = vmcs_read_raw(VMCS_EXIT_REASON); /* an index needs 64 bits */
 
     if (reason < EXIT_REASON_COUNT)
         call_exit_handler(cpu, reason);
