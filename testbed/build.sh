@@ -90,12 +90,15 @@ prepare_tree() {
 
 # Makes bochs in the tree $1; after each tenth of the files a line says how far that is.
 compile() {
-    local build=$1/build log=$1/build.log total
+    local build=$1/build log=$1/build.log total files=0 line
     total=$(make --dry-run --directory "$build" bochs 2> /dev/null | grep -c ' -c ') || true
-    make --directory "$build" --jobs "$(nproc)" bochs 2>&1 | tee "$log" | awk -v total="$total" '
-        / -c / && total > 20 && ++files % int(total / 10) == 0 {
-            print "testbed: " files " of " total " files of Bochs are compiled" >"/dev/stderr"
-        }'
+    # Not awk: mawk reads a pipe in blocks, so its lines come late.
+    make --directory "$build" --jobs "$(nproc)" bochs 2>&1 | tee "$log" | while read -r line; do
+        [[ $line == *' -c '* ]] || continue
+        files=$((files + 1))
+        [ "$total" -le 20 ] || [ $((files % (total / 10))) -ne 0 ] ||
+            echo "testbed: $files of $total files of Bochs are compiled" >&2
+    done
 }
 
 for tool in g++ patch; do

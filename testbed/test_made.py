@@ -21,7 +21,7 @@ def test_failure_is_one_line():
 
 def test_progress(tmp_path):
     """While make works its lines are on stderr; of the emulator's files, one line for each
-    tenth."""
+    tenth, as soon as that is compiled: here make ends only after the first of these lines."""
     done = subprocess.run(
         [
             sys.executable,
@@ -39,18 +39,23 @@ def test_progress(tmp_path):
     (tmp_path / "build" / "Makefile").write_text(
         "bochs: "
         + " ".join(f"f{n}" for n in range(30))
-        + "\nf%:\n\t@: g++ -c $@.cc\n".replace("@:", ":")
+        + "\n\t@for try in `seq 200`; do [ ! -e seen ] || exit 0; sleep 0.1; done; exit 1"
+        + "\nf%:\n\t: g++ -c $@.cc\n"
     )
     with open(path("testbed", "build.sh"), encoding="utf-8") as source:
         compile_it = re.search(r"^compile\(\) {.*?^}", source.read(), re.MULTILINE | re.DOTALL)[0]
-    done = subprocess.run(
+    with subprocess.Popen(
         ["bash", "-c", f"set -euo pipefail\n{compile_it}\ncompile {tmp_path}"],
-        check=True,
-        capture_output=True,
+        stderr=subprocess.PIPE,
         text=True,
-    )
-    lines = done.stderr.splitlines()
-    assert len(lines) == 10 and lines[-1] == "testbed: 30 of 30 files of Bochs are compiled", done
+    ) as done:
+        lines = [done.stderr.readline()]
+        (tmp_path / "build" / "seen").touch()
+        lines += done.stderr.readlines()
+    assert done.returncode == 0, f"the first line came after make's end: {lines}"
+    assert (
+        len(lines) == 10 and lines[-1] == "testbed: 30 of 30 files of Bochs are compiled\n"
+    ), lines
 
 
 def test_made_once(tmp_path):
