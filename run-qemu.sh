@@ -246,7 +246,7 @@ add_program() {
     if [ ! -f "$file" ] || [ ! -x "$file" ]; then
         fail "--program: '$file' is no program"
     fi
-    ! readelf --program-headers "$file" 2> /dev/null | grep -q INTERP ||
+    ! readelf --program-headers "$file" 2> /dev/null | grep INTERP > /dev/null ||
         fail "--program: '$file' wants libraries, which the guest has not; link it with -static"
     mkdir -p "$root/program"
     cp "$file" "$root/program/"
@@ -282,7 +282,9 @@ choose_entry() {
         case $word in
             policy=*)
                 # A policy without an entry is for the hypervisor to refuse.
-                ! column_rows | grep -q "^${word#policy=} *pmuvisor " || entry=${word#policy=}
+                # Not grep -q, which leaves before column_rows has written all: that then fails.
+                ! column_rows | grep "^${word#policy=} *pmuvisor " > /dev/null ||
+                    entry=${word#policy=}
                 ;;
         esac
     done

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from boots import image as image_of, initrd, kernel
-from machine import STATUS_LIMIT, STATUS_TEXT, STATUS_TIMEOUT, Skip, made, path
+from machine import STATUS_LIMIT, STATUS_TEXT, STATUS_TIMEOUT, Skip, made, path, tree_files
 from scripts import expect_line, run, run_qemu
 
 
@@ -141,6 +141,35 @@ def test_run_qemu_options(config, fragments):
     expect_line(
         run_qemu("--backend", "emulator", "--timeout", "20", "--config", config), *fragments
     )
+
+
+def test_pipes():
+    """In a script with pipefail no pipe ends in grep -q, which leaves at the first match: the command
+    before it then ends by SIGPIPE, and a match counts as none."""
+    names = [name for name in tree_files() if name.endswith(".sh") or name == ".ci/run"]
+    found = []
+    for name in names:
+        with open(path(name), encoding="utf-8") as source:
+            text = source.read()
+        if "pipefail" in text:
+            found += [name for line in text.splitlines() if re.search(r"[^|]\| *grep -q", line)]
+    assert not found, found
+    assert "run-qemu.sh" in names or not names, names
+
+
+@pytest.mark.parametrize("config", ["policy=intercept", "tick=0 policy=msr", "policy=msr+nmi", ""])
+def test_run_qemu_entry(config):
+    """The menu's entry that boots, whose title is on the console, is the policy's."""
+    with open(path("run-qemu.sh"), encoding="utf-8") as source:
+        choose = re.search(r"^choose_entry\(\) {.*?^}", source.read(), re.MULTILINE | re.DOTALL)[0]
+    done = run(
+        "bash",
+        "-c",
+        f"set -euo pipefail\n{choose}\nchoose_entry\necho $entry",
+        **{"top": path(), "config": config, "native": "0"},
+        **{name: "" for name in ("kernel", "initrd", "base_append", "append", "efi")},
+    )
+    assert done.stdout.split() == [config.partition("policy=")[2] or "msr+nmi"], done
 
 
 def test_run_qemu_backend():

@@ -58,8 +58,9 @@ echo "$*" > "$own/real/programs"
 
 # Symbols of all that is sampled, and not of what perf is linked with.
 while read -r file; do
-    if readelf --notes "$file" 2> /dev/null | grep -q 'Build ID' &&
-        ! readelf --wide --section-headers "$file" | grep -q ' \.symtab '; then
+    # Not grep -q, which leaves before readelf has written all: that then fails.
+    if readelf --notes "$file" 2> /dev/null | grep 'Build ID' > /dev/null &&
+        ! readelf --wide --section-headers "$file" | grep ' \.symtab ' > /dev/null; then
         /usr/bin/python3 -B "$here/functions.py" "$file" "$own"
     fi
 done < <(find "$own" -type f)
