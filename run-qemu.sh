@@ -243,9 +243,8 @@ add_program() {
     read -ra words <<< "$program"
     read -ra perf_words <<< "$perf"
     file=${words[0]}
-    if [ ! -f "$file" ] || [ ! -x "$file" ]; then
-        fail "--program: '$file' is no program"
-    fi
+    [ -f "$file" ] || fail "--program: no such file: '$file'; build it first"
+    [ -x "$file" ] || fail "--program: '$file' is not executable; build it first"
     ! readelf --program-headers "$file" 2> /dev/null | grep INTERP > /dev/null ||
         fail "--program: '$file' wants libraries, which the guest has not; link it with -static"
     mkdir -p "$root/program"

@@ -107,7 +107,11 @@ def test_run_qemu_refuses():
     expect_line(run_qemu("--backend", "tcg", "--knob", "exit_paths on"), "--knob is the emulator's")
     expect_line(run_qemu("--backend", "tcg", "--files", "x"), "--files is the emulator's")
     expect_line(run_qemu("--backend", "emulator", "--perf", "stat"), "--perf", "--program")
-    for program, word in (("/absent 1", "'/absent' is no program"), ("/bin/ls", "-static")):
+    for program, word in (
+        ("/absent 1", "no such file: '/absent'"),
+        (path("README.md"), "README.md' is not executable"),
+        ("/bin/ls", "-static"),
+    ):
         expect_line(
             run_qemu(
                 "--backend",
