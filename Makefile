@@ -234,3 +234,11 @@ WORDS = $(foreach goal,$(MAKECMDGOALS),$(if $(findstring /,$(goal)),,$(goal)))
 PHONY_TARGETS = $(shell sed -n 's/^\.PHONY://p' $(filter-out %.d,$(MAKEFILE_LIST)))
 $(foreach word,$(if $(WORDS),$(filter-out $(PHONY_TARGETS),$(WORDS))),\
     $(error no target '$(word)'; make help lists the targets))
+
+# Each variable on the command line must be named in a makefile, or be one that programs read.
+READ_BY_PROGRAMS = BITVISOR CXX DISTFILES DRAW FIRMWARE GRUB_MODULES MAKEFLAGS PMUVISOR_CACHE SEED \
+                   SHELL SOURCE_DATE_EPOCH TMPDIR XDG_CACHE_HOME
+GIVEN = $(foreach name,$(.VARIABLES),$(if $(filter command,$(origin $(name))),$(name)))
+KNOWN = $(READ_BY_PROGRAMS) $(shell grep -ohw '[A-Z][A-Z0-9_]*' $(filter-out %.d,$(MAKEFILE_LIST)))
+$(foreach name,$(if $(GIVEN),$(filter-out $(KNOWN),$(GIVEN))),\
+    $(error no variable '$(name)'; make help names the variables))

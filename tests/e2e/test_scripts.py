@@ -88,6 +88,26 @@ def test_make_run_refuses(nothing):
     ), done.stderr
 
 
+def test_make_unknown_variable(nothing):
+    """A misspelt variable is refused before anything is installed; a variable that make, a makefile
+    or a program knows is not."""
+    for word in ("PROG=./mine", "program=./mine", "CONFIGS=a=1 b=2"):
+        done = run("make", "-s", "-C", path(), "run", word, PATH=f"{nothing}:{os.environ['PATH']}")
+        expect_line(done, f"no variable '{word.partition('=')[0]}'", "make help")
+    known = [
+        "CC=gcc",
+        "BUILD=x",
+        "V=1",
+        "FULL=1",
+        "FRESH=1",
+        "DISTFILES=/x",
+        "SHELL=/bin/sh",
+        "T=a/b c",
+    ]
+    known += ["CONFIG=tick=0 policy=msr", "PROGRAM=./mine 3 4=5", "PERF=record -e a", "GUEST=stock"]
+    assert run("make", "-n", "-C", path(), "run", *known).returncode == 0
+
+
 def test_run_qemu_refuses():
     """run-qemu.sh: unknown options and bad values, each in one line."""
     image = made(image_of())
