@@ -104,14 +104,19 @@ def failed_jobs(console):
     ]
 
 
-def of_program(console, ledger, files):
-    """What became of somebody's own program, where one ran."""
-    commands = [
+def commands_of(console):
+    """[(words, status)] of the commands of somebody's own program, where one ran."""
+    return [
         (line.split(), status)
         for status, line in re.findall(
             r"^program: status=(\d+) command=(.*)$", console, re.MULTILINE
         )
     ]
+
+
+def of_program(console, ledger, files):
+    """What became of somebody's own program, where one ran."""
+    commands = commands_of(console)
     if not commands:
         return []
     said = [
@@ -135,8 +140,9 @@ def of_backend(line):
     return f" It ran {WHERE.get(found[1], found[1])}: {found[2]}." if found else ""
 
 
-def sentence(status, console, ledger=None, files=(), backend=""):
-    """`ledger`: None where none was written. `backend`: see of_backend()."""
+def sentence(status, console, ledger=None, files=(), backend="", kept=""):
+    """`ledger`: None where none was written. `backend`: see of_backend(). `kept`: the file that has
+    the console."""
     console = plain(console)
     refusal = refusal_of(console)
     if refusal and status in (STATUS_REFUSED, STATUS_RESET):
@@ -161,8 +167,17 @@ def sentence(status, console, ledger=None, files=(), backend=""):
             f"{how.get(status, f'The run failed with exit status {status}')} before the guest "
             f"had come to its end; {last_words(console)}"
         )
-    failed = [f"the job {name} failed with status {code}" for name, code in failed_jobs(console)]
-    said = failed + of_pmis(console, ledger) + of_program(console, ledger, files)
+    failed = failed_jobs(console)
+    # The job of somebody's own program fails as its command did, which is said of that.
+    commands = [("program", code) for _, code in commands_of(console)]
+    said = [
+        f"the job {name} failed with status {code}"
+        for name, code in failed
+        if (name, code) not in commands
+    ]
+    said += of_pmis(console, ledger) + of_program(console, ledger, files)
+    if failed and kept:
+        said.append(f"the output is above, and in {kept}")
     return (
         f"The guest ran to its end{', but ' if failed else ': ' if said else ''}"
         f"{'; '.join(said)}.{of_backend(backend)}"
@@ -196,7 +211,7 @@ def main():
             ledger = json.load(source)
     if given.files and os.path.isdir(given.files):
         files = [os.path.join(given.files, name) for name in sorted(os.listdir(given.files))]
-    print(f"\n{sentence(given.status, console, ledger, files, given.backend)}\n")
+    print(f"\n{sentence(given.status, console, ledger, files, given.backend, given.console)}\n")
     sys.exit(1 if failed_jobs(plain(console)) else 0)
 
 

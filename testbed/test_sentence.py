@@ -144,7 +144,8 @@ def test_no_end(lab):
 
 
 def test_exit_status(tmp_path):
-    """What `make run` ends with where the machine has ended well: 1 if a job has not."""
+    """What `make run` ends with where the machine has ended well: 1 if a job has not, and where that
+    job's output is."""
     console = tmp_path / "console"
     for status in (0, 139):
         console.write_text(
@@ -154,8 +155,10 @@ def test_exit_status(tmp_path):
             [sys.executable, path("testbed", "sentence.py"), str(STATUS_POWEROFF), console],
             check=False,
             stdout=subprocess.PIPE,
+            text=True,
         )
         assert done.returncode == int(status != 0)
+        assert (f"; the output is above, and in {console}." in done.stdout) == (status != 0), done
 
 
 def test_others():
@@ -189,8 +192,11 @@ def test_others():
         "and out/b."
     )
     assert sentence(STATUS_POWEROFF, own.format(2, 2, 1)).startswith(
-        "The guest ran to its end, but the job program failed with status 2; mine ended with "
-        "status 2"
+        "The guest ran to its end, but mine ended with status 2."
+    )
+    assert sentence(STATUS_POWEROFF, own.format(0, 1, 1)).startswith(
+        "The guest ran to its end, but the job program failed with status 1; mine ended with "
+        "status 0."
     )
     perf = (
         "program: status=0 command=/usr/bin/perf record -o perf.data -- /program/mine 3\n"
