@@ -35,7 +35,7 @@ there() {
     [ -r "$1/$shim" ] && [ -r "$1/$manager" ] && [ -r "$1/$grub" ]
 }
 download() {
-    (cd "$work" && apt-get -q download "${packages[@]}" >&2)
+    (cd "$work" && apt-get -o APT::Sandbox::User=root -q download "${packages[@]}" >&2)
 }
 fetch() {
     local archive

@@ -67,7 +67,8 @@ fetch_into() {
     local target=$1 archive
     shift
     echo "kernel.sh: fetching $*" >&2
-    (cd "$work" && apt-get "${apt[@]}" -q download "$@" >&2) ||
+    # As root, apt would warn that its own user cannot write into this folder.
+    (cd "$work" && apt-get "${apt[@]}" -o APT::Sandbox::User=root -q download "$@" >&2) ||
         fail "cannot download $*; check the network, or as root run: apt-get update;" \
             "where the suite has a newer kernel by now: programs/kernel.sh --update $flavour"
     mkdir "$target"

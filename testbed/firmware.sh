@@ -40,7 +40,7 @@ there() {
         [ -r "$1/usr/lib/grub/x86_64-efi/kernel.img" ]
 }
 download() {
-    (cd "$work" && apt-get "${apt[@]}" -q download "${packages[@]}" >&2)
+    (cd "$work" && apt-get "${apt[@]}" -o APT::Sandbox::User=root -q download "${packages[@]}" >&2)
 }
 fetch() {
     local archive

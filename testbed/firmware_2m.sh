@@ -52,7 +52,8 @@ if [ ! -r "$image" ] || [ $# -gt 0 ]; then
     echo "firmware_2m.sh: fetching Debian 13's source package edk2" >&2
     refresh_lists || true
     for part in --tar-only --diff-only; do
-        (cd "$work" && apt-get "${apt[@]}" -q --download-only $part source edk2 >&2) ||
+        (cd "$work" && apt-get "${apt[@]}" -o APT::Sandbox::User=root -q --download-only $part \
+            source edk2 >&2) ||
             fail "cannot download the source package edk2 of trixie; check the network"
     done
     mkdir "$work/edk2"

@@ -82,7 +82,8 @@ download() {
     mapfile -t wanted < <(with_libraries)
     [ ${#wanted[@]} -ge ${#packages[@]} ] || return 1
     echo "workloads/fetch.sh: fetching ${#wanted[@]} packages" >&2
-    (cd "$work/archives" && apt-get -q download "${wanted[@]}" >&2)
+    # As root, apt would warn that its own user cannot write into this folder.
+    (cd "$work/archives" && apt-get -o APT::Sandbox::User=root -q download "${wanted[@]}" >&2)
 }
 
 mkdir -p "$cache"
