@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# Targets that only build; these and the targets of tests/tests.mk are what `make help` prints.
+# Commands that only build:
 #
 #   make             build/pmuvisor.efi, the EFI image: the policy alone
 #   make lab         build/pmuvisor-lab.efi as well, the same with experiments:
@@ -96,7 +96,7 @@ endif
 all: $(EFI)
 lab: $(EFI) $(LAB)
 
-# Prints the head comments of both files, up to the first line that is not a comment.
+# Prints the head comments of tests/tests.mk and of this file, up to the first line that is not a comment.
 help:
 	@sed -ns '2,/^[^#]/s/^# \{0,1\}//p' $(wildcard tests/tests.mk) Makefile
 

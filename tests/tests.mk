@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# Targets that run something or write outside build/; included by the Makefile.
+# Commands that run something, or that write outside build/:
 #
 #   make run         installs what is missing, builds, boots the guest, prints its report, the ledger,
 #                    and what happened in one sentence. CONFIG="k=v ...": options of PMUvisor.
@@ -17,15 +17,15 @@
 #   python3 -m pytest [-k WORD] [--boots] [--lf] [--durations=N] [FILE ...]   the same by hand
 #   make same T="word ..."   the same tests from power-on and forked; what they leave must be equal
 #   make campaign [MINUTES=60]   the test kernel's fuzzers over all options and models
-#   make fuzz [FULL=1]   fuzz targets alone, see tests/fuzz/fuzz.mk
+#   make fuzz [FULL=1]   fuzz targets alone, see CONTRIBUTING.md
 #   make format      lays out C, C++, Python and shell by their formatters
-#   make analyse     cppcheck and clang-tidy alone, see tests/static/test_analyse.py
+#   make analyse     cppcheck, clang-tidy and the formatters' check alone
 #   make lines       counts the hypervisor's lines of code
-#   what experiments have: see experiments/*/experiment.mk
-#   make build/payload/NAME-FLAVOUR.img   an initial RAM disk, see programs/images.mk
-#   make bench [QUICK=1], make answers, make report [RESULTS="a.json b.json"]   see bench/measure.mk
-#   make install ESP=DIR, make usb, make collect ESP=DIR, make pmuvisor-check   see metal/metal.mk
-#   make docs   makes the option pages and pictures of docs/, see docs/docs.mk
+#   what experiments have: see experiments/NAME/README.md
+#   make build/payload/NAME-FLAVOUR.img   an initial RAM disk, see docs/adding.md
+#   make bench [QUICK=1], make answers, make report [RESULTS="a.json b.json"]   see docs/measuring.md
+#   make install ESP=DIR, make usb, make collect ESP=DIR, make pmuvisor-check   see docs/metal.md
+#   make docs   makes the option pages and pictures of docs/, see CONTRIBUTING.md
 #   GUEST=cloud|stock   which of Debian's kernels the guest of `make run` is
 
 GUEST ?= cloud

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_scripts.py: the commands that a user types: what they accept, what they refuse and how they
 # say so. No boot is made, but for the one that shows the time limit.
+import glob
 import os
 import re
 import shutil
@@ -14,11 +15,15 @@ from scripts import expect_line, run, run_qemu
 
 
 def test_make_help():
-    """make help names the commands; a word that is no target gets a hint, a missing file make's own
-    words."""
+    """make help names the commands, and pages for more; a word that is no target gets a hint, a
+    missing file make's own words."""
     text = run("make", "-s", "-C", path(), "help").stdout
     for target in ("run", "check", "lab", "unit", "install", "clean"):
         assert f"\n  make {target} " in text, f"make help does not name {target}: {text}"
+    pages = re.findall(r"see (\S+)", text)
+    assert pages and "included" not in text, text
+    for page in pages:
+        assert page.endswith(".md") and glob.glob(path(page.replace("NAME", "*"))), page
     expect_line(run("make", "-s", "-C", path(), "chekc"), "no target 'chekc'", "make help")
 
 
