@@ -334,7 +334,7 @@ run_emulator() {
         tail --pid=$$ --follow /dev/null | "$top/testbed/run.sh" --serve "$serve" --at init \
             --limit "$serve_limit" "${machine[@]}" ${knobs:+--knobs "$knobs"}
     else
-        "$top/testbed/run.sh" "${options[@]}" "${machine[@]}"
+        "$top/testbed/run.sh" "${options[@]}" "${machine[@]}" | "$top/testbed/screen.py"
     fi
 }
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_sentence.py: what `make run` says at its end, of boots of each kind, and of ends that no boot
 # here comes to.
+import os
 import re
 import subprocess
 import sys
@@ -159,6 +160,25 @@ def test_exit_status(tmp_path):
         )
         assert done.returncode == int(status != 0)
         assert (f"; the output is above, and in {console}." in done.stdout) == (status != 0), done
+
+
+def test_screen():
+    """A copy of the console does not clear the user's terminal, and comes byte by byte otherwise."""
+    given = b"\x1b[2J\x1b[01;01H\x1b[=3h\x1b[0mGRUB\r\n10% \x1b[2"
+    with subprocess.Popen(
+        [path("testbed", "screen.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as copy:
+        for number in range(len(given)):
+            os.write(copy.stdin.fileno(), given[number : number + 1])
+        wanted = b"\x1b[0mGRUB\r\n10% "
+        seen = b""
+        while len(seen) < len(wanted):
+            piece = os.read(copy.stdout.fileno(), 100)
+            assert piece, seen
+            seen += piece
+        copy.stdin.write(b"Jend\x1b[")
+        copy.stdin.close()
+        assert seen + copy.stdout.read() == wanted + b"end\x1b["
 
 
 def test_others():
