@@ -145,8 +145,8 @@ def test_no_end(lab):
 
 
 def test_exit_status(tmp_path):
-    """What `make run` ends with where the machine has ended well: 1 if a job has not, and where that
-    job's output is."""
+    """What `make run` ends with where the machine has ended well: 1 if a job has not, and
+    where that job's output is."""
     console = tmp_path / "console"
     for status in (0, 139):
         console.write_text(
@@ -163,7 +163,7 @@ def test_exit_status(tmp_path):
 
 
 def test_screen():
-    """A copy of the console does not clear the user's terminal, and comes byte by byte otherwise."""
+    """The console's copy does not clear the user's terminal, and else comes byte by byte."""
     given = b"\x1b[2J\x1b[01;01H\x1b[=3h\x1b[0mGRUB\r\n10% \x1b[2"
     with subprocess.Popen(
         [path("testbed", "screen.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE

@@ -173,8 +173,8 @@ def test_run_qemu_options(config, fragments):
 
 
 def test_pipes():
-    """In a script with pipefail no pipe ends in grep -q, which leaves at the first match: the command
-    before it then ends by SIGPIPE, and a match counts as none."""
+    """In a script with pipefail no pipe ends in grep -q, which leaves at the first match: the
+    command before it then ends by SIGPIPE, and a match counts as none."""
     names = [name for name in tree_files() if name.endswith(".sh") or name == ".ci/run"]
     found = []
     for name in names:
