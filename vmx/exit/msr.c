@@ -52,8 +52,8 @@ struct msr_rule {
      FEATURE_CONTROL_SGX_LC | FEATURE_CONTROL_SGX)
 #define CORE_CAP_HIDDEN (CORE_CAP_RAR | CORE_CAP_INTEGRITY | CORE_CAP_UC_LOCK_DISABLE)
 
-/* Hides the features that these registers enable or report, and that CPUID or the rows below take
- * away. The guest finds IA32_FEATURE_CONTROL locked. */
+/* Clears the bits of features that the guest does not have, because CPUID hides them or the rows
+ * below block them. IA32_FEATURE_CONTROL reads as locked. */
 static bool read_without_hidden_bits(UNUSED struct cpu *cpu, uint32_t index, uint64_t *value,
                                      UNUSED bool write)
 {
