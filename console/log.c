@@ -15,7 +15,7 @@ _Static_assert((LOG_SIZE & (LOG_SIZE - 1)) == 0, "the ring is indexed by a mask"
 static struct log_ring first;
 static struct log_ring *ring = &first;
 static bool locked;
-static bool taken_over; /* set by the processor that has stopped all others, wherever they were */
+static bool taken_over; /* the lock is ignored, because a stopped processor may hold it */
 static log_sink sinks[LOG_PLACES];
 
 static void lock(void)
