@@ -17,7 +17,7 @@ enum ept_copy_as {
 struct ept_copy {
     enum ept_copy_as as;
     uint64_t deny;  /* rights of EPT_RWX that the copy denies between `first` and `last` */
-    bool devices;   /* true: in the range, deny everything except memory; false: only memory */
+    bool devices;   /* false: `deny` applies to memory; true: `deny` applies to everything else */
     uint64_t first; /* first byte of the range; EPT_COPY_HOST maps only memory in the range */
     uint64_t last;  /* last byte of the range */
     bool page_1g;   /* EPT_COPY_HOST: root mode can use 1 GiB pages */

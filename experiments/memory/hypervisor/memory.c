@@ -324,8 +324,10 @@ static bool can_log_pages(const struct vmx_capability *c)
            c->ept_vpid & EPT_CAP_ACCESSED_DIRTY;
 }
 
-/* An exit for a full log saves the linear address of a push only if the exit reports a busy shadow
- * stack. Root mode needs this address to free the shadow stack. */
+/* If the page-modification log is full at a push to a shadow stack, the exit may leave the stack
+ * busy. Root mode then has to free the stack, and needs the linear address of the push. The exit
+ * saves this address only if it can report that the stack is busy. Without CET, there are no shadow
+ * stacks. SDM Vol. 3, "Basic VM-Exit Information". */
 static bool can_log_pages_safely(const struct vmx_capability *c)
 {
     return !vmx_allows_control(c, SET_ENTRY, ENTRY_LOAD_CET) || can_report_busy(c);

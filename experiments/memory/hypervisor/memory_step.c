@@ -54,10 +54,10 @@ void memory_select_map(struct cpu *cpu, uint64_t cr3)
 
 /* ---- the step's end ---- */
 
-/* Makes the events exit that can arrive before the next instruction. Leaves out events that the
- * guest blocks: blocking does not prevent their exits, so they would exit again and again. If NMIs
- * are trapped, they exit anyway. With virtual NMIs, an IRET unblocks NMIs just as it does without
- * virtual NMIs. SDM Vol. 3, "Interruptibility State"; "Event Blocking". */
+/* Turns exits on or off for events that can arrive before the next instruction. If the guest blocks
+ * an event, its exits stay off: blocking does not prevent exits, so the event would exit again and
+ * again. If NMIs are trapped, they exit anyway. With virtual NMIs, an IRET unblocks NMIs just as it
+ * does without virtual NMIs. SDM Vol. 3, "Interruptibility State"; "Event Blocking". */
 static void set_event_exiting(const struct cpu *cpu, bool on)
 {
     uint32_t pin = vmcs_read_32(VMCS_PIN_BASED_CONTROLS);
