@@ -178,8 +178,9 @@ SEEN = (
     ),
     Difference(
         "the flag `art`",
-        "The always running timer, to which Linux converts devices' time stamps. "
-        "Under a hypervisor Linux does not use it, because a hypervisor may change the TSC.",
+        "The always running timer. Devices take time stamps from it, and Linux converts these time "
+        "stamps to the TSC. Under a hypervisor Linux does not convert them, because a hypervisor "
+        "may change the TSC.",
         (r"- sees: flag art",),
         bit=True,
     ),
