@@ -91,9 +91,9 @@
            "1: PMUvisor also serves VMCALL at CPL 1 to 3.")                                        \
     OPTION(unblock, CHOICE, unblock_lazy, false, "eager or lazy",                                  \
            VALUES(NAME("eager", false), NAME("lazy", true)),                                       \
-           "When root mode unblocks NMIs after an exit inside the guest's NMI handler. eager: at " \
-           "each exit of this kind. lazy: only before host work. With lazy these exits are "       \
-           "shorter, but PMUvisor finds a host NMI only after the handler ends.")                  \
+           "Selects when root mode unblocks NMIs after an exit inside the guest's NMI handler. "   \
+           "eager: at each exit of this kind. lazy: only before host work. With lazy these exits " \
+           "are shorter, but PMUvisor finds a host NMI only after the handler ends.")              \
     OPTION(platform_nmi, CHOICE, platform_nmi_host, false, "guest or host",                        \
            VALUES(NAME("guest", false), NAME("host", true)),                                       \
            "Who gets the NMIs of SERR and IOCHK. host: the hypervisor answers these NMIs, and "    \

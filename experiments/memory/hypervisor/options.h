@@ -13,10 +13,10 @@
                   NAME("reads", MEMTRACE_READS), NAME("all", MEMTRACE_ALL),                        \
                   NAME("devices", MEMTRACE_DEVICES), NAME("pages", MEMTRACE_PAGES)),               \
            "The memory accesses that PMUvisor records if the guest asks. Each record needs an "    \
-           "EPT violation and a single step. The values reads and all each take 2 MiB for each "   \
-           "GiB of memory, at most 512 MiB. devices: only accesses to devices' registers and "     \
-           "memory. pages: only which pages are written, from the processor's own log. Not with "  \
-           "trace=. off costs nothing.")                                                           \
+           "EPT violation and a single step. With memtrace=reads or memtrace=all, PMUvisor takes " \
+           "2 MiB for each GiB of memory, at most 512 MiB. devices: only accesses to devices' "    \
+           "registers and memory. pages: only which pages are written, from the processor's own "  \
+           "log. Not with trace=. off costs nothing.")                                             \
     OPTION(memtrace_step, CHOICE, memory_options.exits, false, "blocked or exits",                 \
            VALUES(NAME("blocked", false), NAME("exits", true)),                                    \
            "What keeps an interrupt or NMI from arriving before the single-stepped instruction. "  \
