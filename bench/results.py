@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # results.py: the file of results (README.md, "results.json"): load, validate, save, merge. Every
 # fault in it is one Trouble, whose text says where it is, what was found and what is wanted.
-import contextlib
 import json
 import math
-import os
 
 import columns
+import rowfile
 from measurements import EXPERIMENTS, METRICS, OPTIONS
 
-SCHEMA = 1
+SCHEMA = 2
+FLAT_SCHEMA = 1  # a file of this schema lists measurements, not rows
 TICK = int(OPTIONS["tick"])
 COLUMNS = columns.NAMES
 KINDS = ("emulator", "nested", "metal")
@@ -39,6 +39,7 @@ ONE_LEVEL = "one level of virtualisation, the host's KVM"
 TWO_LEVELS = "two levels of virtualisation, PMUvisor on the host's KVM"
 STATUSES = ("ok", NOT_RUN)
 CELL = ("column", "experiment", "item")
+NAME = (*CELL, "metric")  # of a measurement
 # Parts of one set of results must agree in these; where others differ, a line says so.
 SAME = ("kind", "cpu", "kernel", "mitigations", "root_mitigations")
 
@@ -102,6 +103,10 @@ SHAPES = {
         "value": NUMBER,
         "exact": FLAG,
         "n": WHOLE,
+    },
+    "row": {
+        **CELL_SHAPE,
+        "values": (lambda value: isinstance(value, list) and value, "a list of values"),
     },
     "skipped": {**CELL_SHAPE, "why": TEXT},
     "tables": {
@@ -181,9 +186,9 @@ def validate(results):
         )
     seen = set()
     for at, entry in enumerate(results["measurements"]):
-        where = f"measurements[{at}]"
+        where = f"measurements{name_of(entry) or [at]}"
         check_measurement(entry, where, results["environment"]["kind"])
-        name = (*cell_of(entry), entry["metric"])
+        name = tuple(entry[key] for key in NAME)
         need(name not in seen, where, " ".join(name), "each measurement only once")
         seen.add(name)
     for at, entry in enumerate(results["skipped"]):
@@ -201,6 +206,35 @@ def validate(results):
 
 def cell_of(entry):
     return tuple(entry[key] for key in CELL)
+
+
+def name_of(entry):
+    """A measurement's name for a message, as JSON. Empty: the entry has no whole name."""
+    named = isinstance(entry, dict) and all(key in entry for key in NAME)
+    return json.dumps([entry[key] for key in NAME]) if named else ""
+
+
+def rows_of(measurements):
+    """A file's rows: one for each cell, with all values of the cell."""
+    rows = {}
+    for entry in measurements:
+        value = {key: value for key, value in entry.items() if key not in CELL}
+        rows.setdefault(cell_of(entry), []).append(value)
+    return [{**dict(zip(CELL, cell)), "values": values} for cell, values in rows.items()]
+
+
+def measurements_of(rows):
+    """The measurements in a file's rows."""
+    need(isinstance(rows, list), "measurements", rows, "a list")
+    found = []
+    for at, row in enumerate(rows):
+        where = f"measurements[{at}]"
+        check(row, "row", where)
+        cell = dict(zip(CELL, cell_of(row)))
+        for value in row["values"]:
+            need(isinstance(value, dict), f"{where}.values", value, "objects")
+            found.append({**cell, **value})
+    return found
 
 
 def empty(kind, version="", quick=False, why="not asked for"):
@@ -232,38 +266,22 @@ def load(name):
         for column in COLUMNS:
             results["columns"].setdefault(column, {"status": NOT_RUN, "why": OLDER, "detail": ""})
     try:
+        schema = results.get("schema") if isinstance(results, dict) else None
+        if schema == FLAT_SCHEMA:
+            results["schema"] = SCHEMA
+        elif schema == SCHEMA and "measurements" in results:
+            results["measurements"] = measurements_of(results["measurements"])
         return validate(results)
     except Trouble as trouble:
         raise Trouble(f"{name}: {trouble}") from None
 
 
-def text_of(results):
-    """As a file has it: an entry of a list a line, so that two files can be compared."""
-    parts = []
-    for key, value in results.items():
-        text = (
-            "[\n" + ",\n".join(map(json.dumps, value)) + "\n]"
-            if isinstance(value, list)
-            else json.dumps(value)
-        )
-        parts.append(f"{json.dumps(key)}: {text}")
-    return "{" + ",\n".join(parts) + "}\n"
-
-
 def save(results, name):
-    """Validated first, and never half written."""
+    """Validates results before it writes them. The file is never half written."""
     validate(results)
-    new = f"{name}.{os.getpid()}.new"
     try:
-        os.makedirs(os.path.dirname(os.path.abspath(name)), exist_ok=True)
-        with open(new, "w", encoding="utf-8") as out:
-            out.write(text_of(results))
-            out.flush()
-            os.fsync(out.fileno())
-        os.replace(new, name)
+        rowfile.write({**results, "measurements": rows_of(results["measurements"])}, name)
     except OSError as trouble:
-        with contextlib.suppress(OSError):
-            os.unlink(new)
         raise Trouble(
             f"{name}: {trouble.strerror}; give a folder that can be written and has "
             "room with --out"

@@ -39,6 +39,10 @@ def change(made, *keys_and_value):
     return made
 
 
+def name_of(metric="instructions"):
+    return f'["native", "msr", "rdpmc", "{metric}"]'
+
+
 class Validate(unittest.TestCase):
     def refused(self, made, *words):
         with self.assertRaises(Trouble) as caught:
@@ -53,7 +57,7 @@ class Validate(unittest.TestCase):
 
     def test_no_cycles_in_an_emulator(self):
         made = good(metric="time", unit="cycles", exact=False)
-        self.refused(made, "measurements[0].unit", "no cycles")
+        self.refused(made, f"measurements{name_of('time')}.unit", "no cycles")
         results.validate(change(made, "environment", "kind", "metal"))
 
     def test_a_time_of_hardware_is_not_exact(self):
@@ -72,7 +76,9 @@ class Validate(unittest.TestCase):
             ("latency_avg", "count"),
             ("other", "instructions"),
         ):
-            self.refused(good(metric=metric, unit=unit), "measurements[0].unit", metric)
+            self.refused(
+                good(metric=metric, unit=unit), f"measurements{name_of(metric)}.unit", unit
+            )
         for metric, unit in (
             ("root_instructions:CPUID", "instructions"),
             ("exits:CPUID", "count"),
@@ -107,15 +113,18 @@ class Validate(unittest.TestCase):
         ):
             made = good()
             made["measurements"][0][key] = bad
-            self.refused(made, f"measurements[0].{key}")
+            name = json.dumps([made["measurements"][0][part] for part in results.NAME])
+            self.refused(made, f"measurements{name}.{key}")
 
     def test_keys_missing_or_unknown(self):
         made = good()
         del made["measurements"][0]["exact"]
-        self.refused(made, "measurements[0]", "'exact' is missing")
-        self.refused(good(why="x"), "measurements[0]", '"why"')
+        self.refused(made, f"measurements{name_of()}", "'exact' is missing")
+        del made["measurements"][0]["metric"]
+        self.refused(made, "measurements[0]", "'metric' is missing")
+        self.refused(good(why="x"), f"measurements{name_of()}", '"why"')
         self.refused(change(good(), "extra", 1), '"extra"')
-        self.refused(change(good(), "schema", 2), "schema", "found 2, wanted 1")
+        self.refused(change(good(), "schema", 1), "schema", "found 1, wanted 2")
         self.refused([], "an object")
 
     def test_environment_and_columns(self):
@@ -127,7 +136,7 @@ class Validate(unittest.TestCase):
     def test_each_measurement_only_once(self):
         made = good()
         made["measurements"] *= 2
-        self.refused(made, "measurements[1]", "only once")
+        self.refused(made, f"measurements{name_of()}", "only once")
 
     def test_skipped_cells(self):
         cell = {"column": "kvm", "experiment": "a1", "item": "*", "why": "needs Linux under KVM"}
@@ -143,8 +152,46 @@ class Files(unittest.TestCase):
             self.assertEqual(results.load(name), good())
             self.assertEqual(os.listdir(os.path.dirname(name)), ["results.json"])
 
+    def test_one_row_for_each_cell(self):
+        made = good()
+        for other in ({"item": "empty"}, {"metric": "exits", "unit": "count", "min": 0}):
+            made["measurements"].append({**ENTRY, **other})
+        with tempfile.TemporaryDirectory() as folder:
+            name = os.path.join(folder, "results.json")
+            results.save(made, name)
+            with open(name, encoding="utf-8") as source:
+                lines = [line for line in source if '"item": ' in line]
+            self.assertEqual(len(lines), 2)
+            self.assertEqual([line.count('"metric": ') for line in lines], [2, 1])
+            first, second, third = made["measurements"]
+            self.assertEqual(results.load(name)["measurements"], [first, third, second])
+
+    def test_files_with_a_row_for_each_measurement(self):
+        with tempfile.TemporaryDirectory() as folder:
+            name = os.path.join(folder, "old.json")
+            with open(name, "w", encoding="utf-8") as out:
+                json.dump({**good(), "schema": 1}, out)
+            self.assertEqual(results.load(name), good())
+
+    def test_rows_that_are_wrong(self):
+        row = {"column": "native", "experiment": "msr", "item": "rdpmc"}
+        for rows, words in (
+            ({}, "measurements: found {}, wanted a list"),
+            ([row], "measurements[0]: key 'values' is missing"),
+            ([{**row, "values": []}], "measurements[0].values: found []"),
+            ([{**row, "values": [1]}], "measurements[0].values: found 1, wanted objects"),
+            ([{**row, "values": [{"metric": "exits"}]}], "\"exits\"]: key 'unit' is missing"),
+        ):
+            with tempfile.TemporaryDirectory() as folder:
+                name = os.path.join(folder, "results.json")
+                with open(name, "w", encoding="utf-8") as out:
+                    json.dump({**good(), "measurements": rows}, out)
+                with self.assertRaises(Trouble) as caught:
+                    results.load(name)
+                self.assertIn(words, str(caught.exception))
+
     def test_files_from_before_a_key_was_recorded(self):
-        old = good()
+        old = change(good(), "schema", results.FLAT_SCHEMA)
         for key in results.SINCE:
             del old["environment"][key]
         with tempfile.TemporaryDirectory() as folder:
@@ -159,7 +206,7 @@ class Files(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             name = os.path.join(folder, "results.json")
             with open(name, "w", encoding="utf-8") as out:
-                json.dump(made, out)
+                json.dump({**made, "schema": results.FLAT_SCHEMA}, out)
             self.assertEqual(results.load(name)["columns"]["msr"]["why"], results.OLDER)
 
     def test_one_text_or_one_for_each_column(self):

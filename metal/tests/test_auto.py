@@ -3,7 +3,6 @@
 # `make install` fills it, on the emulator's disk; the machine resets itself from column to column
 # and is cut from its power on the way. All chains are for FULL=1; without it, only what needs none.
 import hashlib
-import json
 import os
 import re
 import shutil
@@ -20,6 +19,7 @@ from machine import BACKSTOP_SECONDS, STATUS_POWEROFF, TOP, made, path
 
 sys.path.append(path("bench"))
 import columns as table  # noqa: E402
+import results as results_file  # noqa: E402
 
 NAMES = list(table.NAMES)
 # Further boots of msr+nmi, which belong to its results.
@@ -193,8 +193,7 @@ def test_report(lab):
             check=False,
         )
         assert done.returncode == 0, f"make collect: {done.stdout.strip().splitlines()[-3:]}"
-        with open(os.path.join(out, "results.json"), encoding="utf-8") as source:
-            results = json.load(source)
+        results = results_file.load(os.path.join(out, "results.json"))
         with open(os.path.join(out, "report.html"), encoding="utf-8") as source:
             assert "Table 4.1" in source.read(), "the report has no tables"
         # The serial lines alone give the same, but for the ablation, which is no column.
@@ -207,8 +206,7 @@ def test_report(lab):
             path("bench", "run.py"), "--out", os.path.join(out, "serial"), "--import", *logs
         )
         assert done.returncode == 0, f"import of the serial lines: {done.stdout} {done.stderr}"
-        with open(os.path.join(out, "serial", "results.json"), encoding="utf-8") as source:
-            serial = json.load(source)
+        serial = results_file.load(os.path.join(out, "serial", "results.json"))
     mine = [
         m for m in results["measurements"] if m["experiment"] != "ablation" and "@" not in m["item"]
     ]
@@ -246,8 +244,7 @@ def test_environment_of_each_column(lab):
     with tempfile.TemporaryDirectory(prefix="pmuvisor-auto.") as out:
         done = command(path("metal", "collect.sh"), found.esp, out)
         assert done.returncode == 0, done.stderr
-        with open(os.path.join(out, "results.json"), encoding="utf-8") as source:
-            results = json.load(source)
+        results = results_file.load(os.path.join(out, "results.json"))
         with open(os.path.join(out, "report.html"), encoding="utf-8") as source:
             top = source.read().partition("<nav")[0]
     environment = results["environment"]
@@ -289,8 +286,7 @@ def test_collect_a_part(lab):
         assert "not all jobs are done yet of: native kvm\n" in done.stderr, done.stderr
         assert "ablation's parts: " in done.stderr and done.stderr.count("\n") == 2, done.stderr
         assert work not in done.stdout.replace(out, ""), done.stdout
-        with open(os.path.join(out, "results.json"), encoding="utf-8") as source:
-            results = json.load(source)
+        results = results_file.load(os.path.join(out, "results.json"))
         for column in ("native", "kvm"):
             mine = {m["experiment"] for m in results["measurements"] if m["column"] == column}
             assert mine == set(JOBS.split(",")) - {"exit"} | {"machine"}, f"{column}: {mine}"

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 
+import results as results_file
 from machine import BACKSTOP_SECONDS, path
 
 COLUMNS = ("native", "kvm", "msr+nmi")
@@ -59,8 +60,7 @@ def measured(lab):
         )
         complaints = [line for line in lines if line.startswith("bench: boot ")]
         assert status == STATUS_OK and not complaints, complaints[:2] or lines[-2:]
-        with open(os.path.join(out_of(lab), "results.json"), encoding="utf-8") as source:
-            return json.load(source)
+        return results_file.load(os.path.join(out_of(lab), "results.json"))
 
     return lab.once("make_bench", make, True).wait()
 
@@ -145,8 +145,7 @@ def import_again(lab, change_text=None, change_ledger=None):
         with open(ledger_file, "w", encoding="utf-8") as out:
             json.dump(ledger, out)
         status, said = run("--import", log, "--ledger", f"native={ledger_file}", "--out", folder)
-        with open(os.path.join(folder, "results.json"), encoding="utf-8") as source:
-            return status, said, json.load(source)
+        return status, said, results_file.load(os.path.join(folder, "results.json"))
 
 
 def test_import(lab):
