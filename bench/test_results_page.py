@@ -2,6 +2,9 @@
 # test_results_page.py: each file of results/ is as the schema wants it, docs/results.md is made of
 # them, and the report of them looks as it should in a browser.
 import copy
+import glob
+import json
+import os
 
 import pytest
 
@@ -9,6 +12,7 @@ import leads
 import report
 import results
 import results_page
+import rowfile
 from browser import Page
 
 WIDTHS = (1300, 700)
@@ -36,6 +40,22 @@ def machines():
     found = results_page.load()
     assert found, "results/ has no file"
     return found
+
+
+FILES = glob.glob(os.path.join(results_page.TOP, "results", "**", "*.json"), recursive=True)
+
+
+@pytest.mark.parametrize("file", [os.path.relpath(file, results_page.TOP) for file in FILES])
+def test_a_file_is_as_written(file):
+    """The writer writes each file as it is: each row on one line, and each cell in one row."""
+    with open(os.path.join(results_page.TOP, file), encoding="ascii") as source:
+        text = source.read()
+    data = json.loads(text)
+    assert text == rowfile.text_of(data), "rowfile.write() writes another text"
+    if "measurements" in data:
+        assert data["measurements"] == results.rows_of(
+            results.measurements_of(data["measurements"])
+        ), "a cell has more than one row"
 
 
 def is_older(machines):

@@ -3,15 +3,15 @@
 # and the page's table.
 import dataclasses
 import json
-import os
 
 import answers
 import counted
 import counted_picture
 import counted_table
+import rowfile
 from machine import path
 
-FILE = path("results", "answers", "counted.json")
+FILE = answers.file_of("counted")
 PICTURE = path("experiments", "counted", "counted.svg")
 PAGE = path("experiments", "counted", "README.md")
 
@@ -44,17 +44,7 @@ def write(found, others):
         name: {row: dataclasses.asdict(count) for row, count in column.items()}
         for name, column in found.items()
     }
-    os.makedirs(os.path.dirname(FILE), exist_ok=True)
-    with open(FILE, "w", encoding="ascii") as out:
-        lines = ",\n".join(
-            f" {json.dumps(name)}: {{\n"
-            + ",\n".join(
-                f"  {json.dumps(row)}: {json.dumps(count)}" for row, count in column.items()
-            )
-            + "}"
-            for name, column in rows.items()
-        )
-        out.write(f'{{"environment": {json.dumps(about)},\n"columns": {{\n{lines}}}}}\n')
+    rowfile.write({"environment": about, "columns": rows}, FILE)
     draw()
 
 

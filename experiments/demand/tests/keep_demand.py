@@ -9,6 +9,7 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.ab
 sys.path += [
     os.path.join(TOP, folder)
     for folder in (
+        "bench",
         "testbed",
         "tests/e2e",
         "experiments/demand/tests",

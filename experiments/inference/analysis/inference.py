@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # inference.py: how right each host is about who ran, by what it sees (sights.py), against the
 # guest's own scheduler; what that costs; and which hosts no other one beats in both. Pure.
-import json
 
 import sights
 import truth
@@ -150,9 +149,3 @@ def name(one):
     )
     parts.append(f"timer {one['hz']:,} Hz" if one["hz"] else "")
     return " + ".join(part for part in parts if part)
-
-
-def as_text(answer):
-    """The JSON, a row a line."""
-    text = json.dumps(answer, separators=(", ", ": "))
-    return text.replace('{"exits": "', '\n{"exits": "') + "\n"

@@ -9,6 +9,7 @@ import os
 import inference
 import inference_boots
 import pytest
+import rowfile
 import sights
 from exit_reasons import NUMBERS
 from harms import dropped, shifted, swapped
@@ -152,8 +153,7 @@ def test_all(lab):
     """Every host, by two boots; and a timer and loads that PMUvisor itself took, as many as by the
     list."""
     found = answer(lab)
-    with open(os.path.join(lab.keep, "inference.json"), "w", encoding="utf-8") as out:
-        out.write(inference.as_text(found))
+    rowfile.write(found, os.path.join(lab.keep, "inference.json"))
     for boot in found["boots"].values():
         expect(boot["rows"])
         assert (

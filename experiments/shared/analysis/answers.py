@@ -5,6 +5,8 @@ import json
 import os
 import subprocess
 
+import rowfile
+
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
 
@@ -31,10 +33,7 @@ def environment(machine):
 
 def keep(name, machine, data):
     """`data`: a dictionary that JSON can have."""
-    os.makedirs(os.path.dirname(file_of(name)), exist_ok=True)
-    with open(file_of(name), "w", encoding="utf-8") as out:
-        json.dump({"environment": environment(machine), **data}, out, indent=1)
-        out.write("\n")
+    rowfile.write({"environment": environment(machine), **data}, file_of(name))
 
 
 def kept(name):
