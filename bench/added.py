@@ -1,50 +1,22 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# added.py: what experiments bring to the measurements. bench/ names none of them: each that is
-# there has its part in experiments/*/analysis/, in files of these names:
-#   bench_tables.py   SECTIONS: sections of the report
-# and in experiments/*/tests/
-#   report_tables.py  MEASURED: tables that are made of boots, and kept in the results (kept.py)
-# What is measured of them is a measurements.ini in the experiment's folder (measurements.py).
+# added.py: the sections of the report, and what experiments bring to it, from tables.toml and those
+# of experiments. bench/ names no experiment. What one adds by functions is in the Python files of
+# its analysis/ and of its tests/.
 import functools
 import glob
+import importlib
 import importlib.util
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-
-
-@dataclass
-class OnPage:
-    """A table or a text that the page has, and the console has not."""
-
-    what: object
-    style: str = ""
-
-
-@dataclass
-class Drawn:
-    """A figure, for the page alone. `draw` makes of a prefix for its key a plots.Figure, or None
-    where its data is missing."""
-
-    draw: Callable
-
-
-@dataclass
-class Section:
-    """One section of the report."""
-
-    key: str
-    title: str
-    before: str  # the key of the section that follows it on the page; of the report's own: ""
-    # machine -> tables, texts, facts, OnPage and Drawn, in their order
-    parts: Callable
-    # machine -> [(name, sentence)] for the top of the page
-    sentences: Callable = lambda machine: []
-    sources: tuple = ()  # as published.py has them: who published what the section quotes
-    short: str = ""  # its name in the contents; default: its title
+import figures
+import formulas
+import kept
+import tables
+from cells import Drawn, OnPage
+from measurements import TOP
 
 
 @dataclass
@@ -58,7 +30,7 @@ class Measured:
     # not
     table: Callable
     quick: bool = True  # whether a quick run has it that was not asked for it by name
-    experiment: str = ""  # its folder; filled in here
+    experiment: str = ""  # its folder
     # -> the same of what results/answers/ has, without a boot; None: it keeps nothing there
     kept: Callable | None = None
 
@@ -68,40 +40,107 @@ NEEDED = ("experiments/*/tests", "experiments/*/analysis", "tests/e2e", "testbed
 
 
 @functools.lru_cache(None)
-def modules(name, part="analysis"):
-    """The files of this name in that folder of each experiment, in the order of the experiments'
-    names."""
+def find_experiments():
+    """Lets the files of experiments be imported."""
     for pattern in NEEDED:
-        sys.path += [
-            folder
-            for folder in sorted(glob.glob(os.path.join(TOP, pattern)))
-            if folder not in sys.path
-        ]
-    found = []
-    for path in sorted(glob.glob(os.path.join(TOP, "experiments", "*", part, f"{name}.py"))):
-        folder = os.path.dirname(path)
-        experiment = os.path.basename(os.path.dirname(folder))
-        spec = importlib.util.spec_from_file_location(f"{experiment}_{name}", path)
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        found.append(module)
-    return found
+        folders = sorted(glob.glob(os.path.join(TOP, pattern)))
+        sys.path += [folder for folder in folders if folder not in sys.path]
 
 
-def sections(before=None):
-    """All of them, or those before the section of this key."""
-    return [
-        section
-        for module in modules("bench_tables")
-        for section in module.SECTIONS
-        if before in (None, section.before)
-    ]
+@functools.lru_cache(None)
+def report_tables(experiment):
+    """tests/report_tables.py of an experiment: several have one."""
+    find_experiments()
+    path = os.path.join(TOP, "experiments", experiment, "tests", "report_tables.py")
+    spec = importlib.util.spec_from_file_location(f"{experiment}_report_tables", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def measured():
-    """All tables that are made of boots."""
+    """All tables that are made of boots: [made] of each tables.toml has KEY = {title, command}, and
+    report_tables.py a function of_NAME, where NAME is the key without the experiment's name, and
+    perhaps kept_NAME. Those of long tests are not quick."""
+    out = []
+    for key, what in tables.ENTRIES.get("made", {}).items():
+        experiment = what["folder"]
+        module = report_tables(experiment)
+        name = "_".join(word for word in key.split("-") if word != experiment)
+        command = what["command"]
+        out.append(
+            Measured(
+                key,
+                what["title"],
+                command,
+                getattr(module, f"of_{name}"),
+                what.get("quick", not command.startswith("FULL=1 ")),
+                experiment,
+                getattr(module, f"kept_{name}", None),
+            )
+        )
+    return out
+
+
+def attribute(name):
+    """MODULE.NAME of an experiment, or NAME of figures.py or formulas.py."""
+    module, _, name = name.rpartition(".")
+    if not module:
+        return getattr(figures, name, None) or getattr(formulas, name)
+    find_experiments()
+    return getattr(importlib.import_module(module), name)
+
+
+class Section:
+    """One section of the report."""
+
+    def __init__(self, key, what):
+        self.key, self.what, self.title = key, what, what["title"]
+        self.short = what.get("short", self.title)
+
+    def parts(self, machine):
+        """Tables, texts, facts, OnPage and Drawn, in their order."""
+        out = []
+        for part in tables.picked(self.what.get("parts", ["=kept"]), machine.exact):
+            if isinstance(part, dict):
+                out.append(OnPage(part["page"]))
+            elif part == "=kept":
+                out += kept.parts(self.what["folder"])(machine)
+            elif part == "=others":
+                out += [tables.make(machine, key) for key in others(machine)]
+            elif part.startswith("="):
+                name, *words = part.removeprefix("=").split()
+                out += attribute(name)(machine, *words)
+            else:
+                out.append(part if " " in part else tables.make(machine, part))
+        return out
+
+    def sentences(self, machine):
+        """[(name, sentence)] for the top of the page."""
+        name = self.what.get("sentences")
+        return attribute(name.removeprefix("="))(machine) if name else []
+
+    @property
+    def sources(self):
+        """Who published what the section quotes, as published.py has them."""
+        return [attribute(name) for name in self.what.get("sources", ())]
+
+
+def others(machine):
+    """The tables of experiments that no section names."""
+    named = str([what.get("parts") for what in tables.ENTRIES["section"].values()])
+    for key, what in tables.ENTRIES["table"].items():
+        own = what["folder"] == "bench" or f"'{key}'" in named
+        if not own and not (machine.exact and what.get("metal")):
+            yield key
+
+
+def sections():
+    """All of them, in the order of the page: an experiment's stands before one of the report's."""
+    found = [Section(key, what) for key, what in tables.ENTRIES["section"].items()]
     return [
-        replace(one, experiment=os.path.basename(os.path.dirname(os.path.dirname(module.__file__))))
-        for module in modules("report_tables", "tests")
-        for one in module.MEASURED
+        one
+        for own in found
+        if "before" not in own.what
+        for one in [*(each for each in found if each.what.get("before") == own.key), own]
     ]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # cells.py: what a table of the report is made of, and how numbers look in it. Both renderings, text
 # and HTML, come from these; touches nothing.
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from columns import PEERS
@@ -103,6 +104,22 @@ class Table:
 
     def group(self, label):
         self.rows.append(Row(label, [], "group"))
+
+
+@dataclass
+class OnPage:
+    """A table or a text that the page has, and the console has not."""
+
+    what: object
+    style: str = ""
+
+
+@dataclass
+class Drawn:
+    """A figure, for the page alone. `draw` makes of a prefix for its key a plots.Figure, or None
+    where its data is missing."""
+
+    draw: Callable
 
 
 class Machine:

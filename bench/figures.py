@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# figures.py: what the report's figures show, gathered from the results of one machine; plots.py
-# draws them.
+# figures.py: the parts of the report's sections that are no table (added.py): what the figures
+# show, from the results of one machine; plots.py draws them.
 import plots
+import predict
 import published
-from added import Drawn
+import tables
+from cells import Drawn, OnPage
 from columns import VARIANTS
+from facts import Facts, must_hold
+from formulas import BASE, PROFILED, extra, extra_in_print, of_one_pmi
 from measurements import ALL
-from more_tables import PLOTTED, per_pmi
 from results import COLUMNS
-from tables import BASE, PROFILED, extra, published_extra
 
+PLOTTED = ("cpuid", "cpuid_blocked")  # of these: with all the figure would not be readable
 COST_METRICS = ("exits", "root_instructions", "vmread", "vmwrite", "root_rdmsr", "root_wrmsr")
 
 
@@ -32,7 +35,7 @@ def exit_costs(machine, item):
 def pmi_costs(machine, experiment):
     """By column, what one of 1000 PMIs costs: the run less its base, over the PMIs it counted."""
     found = {
-        name: per_pmi(machine, name, experiment)
+        name: of_one_pmi(machine, name, experiment)
         for name in COLUMNS
         if machine.value(name, experiment, BASE, "root_instructions") is not None
     }
@@ -47,7 +50,7 @@ def extra_series(machine, experiment):
     data = {}
     for name in COLUMNS:
         dots = [
-            (published.TABLE_4_2_PMIS[item], extra(machine, experiment, item, name))
+            (published.TABLE_4_2_PMIS[item], extra(machine, name, experiment, item))
             for item in PROFILED
         ]
         # A logarithmic axis has no place for what is not above 0.
@@ -60,7 +63,7 @@ def extra_series(machine, experiment):
 def published_series():
     names = [name for name in COLUMNS if name in published.TABLE_4_2[BASE]]
     return {
-        name: [(published.TABLE_4_2_PMIS[item], published_extra(item)[name]) for item in PROFILED]
+        name: [(published.TABLE_4_2_PMIS[item], extra_in_print(item)[name]) for item in PROFILED]
         for name in names
     }
 
@@ -119,27 +122,45 @@ def extra_figure(machine):
     ]
     if any(data for _, _, data in series):
         series.append(("thesis", "extra time, ms", published_series()))
-    return Drawn(
-        lambda prefix: plots.lines_figure(
-            f"{prefix}f42", "Table 4.2: what PMIs add to program A.1", series
+    return [
+        Drawn(
+            lambda prefix: plots.lines_figure(
+                f"{prefix}f42", "Table 4.2: what PMIs add to program A.1", series
+            )
         )
-    )
+    ]
 
 
 def ablation_figure(machine):
-    return Drawn(
-        lambda prefix: plots.ablation_figure(
-            f"{prefix}parts",
-            "An exit under msr+nmi with parts of the bookkeeping left out",
-            ablation_groups(machine),
-            "root-mode instructions" if machine.exact else "cycles",
+    return [
+        Drawn(
+            lambda prefix: plots.ablation_figure(
+                f"{prefix}parts",
+                "An exit under msr+nmi with parts of the bookkeeping left out",
+                ablation_groups(machine),
+                "root-mode instructions" if machine.exact else "cycles",
+            )
         )
-    )
+    ]
 
 
-def prediction_figure(lines):
-    return Drawn(
-        lambda prefix: plots.prediction_figure(
-            f"{prefix}predicted", "The model's prediction beside the thesis's figures", lines
+def facts(machine):
+    return [Facts(must_hold(machine))]
+
+
+def model(machine):
+    lines = predict.predicted_lines(machine)
+    if not lines:
+        why = (
+            "the counts that it needs are not in these results."
+            if machine.exact
+            else "it is made from an emulator's counts; this machine has cycles of its own."
         )
-    )
+        return [OnPage(f"No prediction: {why}", "missing")]
+    title = "The model's prediction beside the thesis's figures"
+    return [
+        predict.reading(lines),
+        Drawn(lambda prefix: plots.prediction_figure(f"{prefix}predicted", title, lines)),
+        tables.make(machine, "predict"),
+        tables.make(machine, "costs"),
+    ]

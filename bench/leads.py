@@ -7,11 +7,8 @@ from dataclasses import dataclass
 import plots
 import published
 from cells import number, percent, ratio
+from formulas import LAST, PMIS, extra, extra_in_print, profile_overhead
 from results import COLUMNS
-from tables import extra, profile_overhead, published_extra
-
-LAST = "m100"
-PMIS = published.TABLE_4_2_PMIS[LAST]
 
 
 @dataclass
@@ -46,10 +43,10 @@ def pmi(machine):
     unit = "instructions" if machine.exact else "ns"
 
     def of(name):
-        value = extra(machine, "a1", LAST, name)
+        value = extra(machine, name, "a1", LAST)
         return None if value is None else value / PMIS
 
-    values, theirs = ran(of), published_extra(LAST)
+    values, theirs = ran(of), extra_in_print(LAST)
     sentence = (
         ""
         if "native" not in values

@@ -5,9 +5,9 @@
 from dataclasses import dataclass
 
 import published
-from cells import Cell, Row, Table, columns_of, number
+from cells import Cell, columns_of, number
 from measurements import ALL
-from tables import BASE, PROFILED
+from formulas import BASE, PROFILED
 
 
 @dataclass(frozen=True)
@@ -251,61 +251,39 @@ def of_program(machine):
             )
 
 
-def predictions(machine):
+def predicted_lines(machine):
     if not machine.exact:
         return []
     found = [*of_operations(machine), *of_program(machine)]
     return sorted((line for line in found if line), key=lambda line: line.table)
 
 
-def prediction_table(lines):
-    table = Table(
-        "predict",
-        "Model: cycles on Skylake-SP from the counts",
-        "",
-        ["column", "predicted", "range", "published", "difference", "tests"],
-        [("predicted, not measured: cycles", 3), ("published: cycles", 3)],
-    )
+def predictions(table, machine):
     last = None
-    for line in lines:
+    for line in predicted_lines(machine):
         if line.table != last:
             last = line.table
-            table.group(
-                f"Table {last}"
-                + (": extra over M = 200000, the thesis's ms at 2.2 GHz" if last == "4.2" else "")
-            )
-        table.rows.append(
-            Row(
-                line.label,
-                [
-                    Cell(line.column),
-                    Cell(number(round(line.cycles))),
-                    Cell(f"{line.low:,.0f} to {line.high:,.0f}", "range"),
-                    Cell(number(round(line.theirs)), "published"),
-                    Cell(f"{line.error:+.0f} %", "ratio"),
-                    Cell(line.tests),
-                ],
-            )
-        )
-    return table
+            more = ": extra over M = 200000, the thesis's ms at 2.2 GHz" if last == "4.2" else ""
+            table.group(f"Table {last}{more}")
+        cells = [
+            Cell(line.column),
+            Cell(number(round(line.cycles))),
+            Cell(f"{line.low:,.0f} to {line.high:,.0f}", "range"),
+            Cell(number(round(line.theirs)), "published"),
+            Cell(f"{line.error:+.0f} %", "ratio"),
+            Cell(line.tests),
+        ]
+        table.add(line.label, cells)
 
 
-def cost_table():
-    table = Table(
-        "costs", "Unit costs of the model", "", ["as published", "taken"], [("cycles", 2)]
-    )
+def costs(table, _machine):
     for cost in UNIT_COSTS:
         figures = ", ".join(
             f"{figure:.2f}" if figure < 1 else number(figure) for figure in cost.figures
         )
         taken = f"{cost.mean:.2f}" if cost.mean < 1 else number(round(cost.mean))
         note = table.note(f"{cost.source}: {cost.remark}.")
-        table.rows.append(Row(cost.what, [Cell(figures, "published", note), Cell(taken)]))
-    table.reading.append(
-        "Where several figures were published the model takes their mean, and the "
-        "range is that of the lowest and the highest."
-    )
-    return table
+        table.add(cost.what, [Cell(figures, "published", note), Cell(taken)])
 
 
 def reading(lines):

@@ -7,27 +7,19 @@ import os
 import sys
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "testbed")]
 
 import added  # noqa: E402
-import config_table  # noqa: E402
-import estimate  # noqa: E402
-import events_table  # noqa: E402
-import figures  # noqa: E402
 import leads  # noqa: E402
-import machine_table  # noqa: E402
-import more_tables  # noqa: E402
 import page  # noqa: E402
 import plots  # noqa: E402
-import predict  # noqa: E402
 import published  # noqa: E402
 import results  # noqa: E402
-import sampled_table  # noqa: E402
 import summary  # noqa: E402
-import tables  # noqa: E402
 import textpage  # noqa: E402
-from added import OnPage, Section  # noqa: E402
-from cells import Machine, Table  # noqa: E402
+from cells import Drawn, Machine, OnPage, Table  # noqa: E402
+from facts import Facts  # noqa: E402
 
 TITLE = "PMUvisor: the measurements"
 SUMMED = (
@@ -101,98 +93,6 @@ def name_of(machine):
     )
 
 
-def main_tables(machine):
-    linux = tables.table_4_2(machine, "a1", "Linux")
-    return ([tables.Facts(tables.must_hold(machine))] if machine.exact else []) + [
-        tables.table_4_1(machine),
-        estimate.with_ratios(linux, machine) if machine.exact else linux,
-        tables.table_4_2(machine, "a1k", "test kernel"),
-        figures.extra_figure(machine),
-        tables.table_4_3(machine),
-        more_tables.table_4_4(machine),
-        more_tables.table_4_5(machine),
-        more_tables.table_4_6(machine),
-        more_tables.table_4_7(machine),
-        sampled_table.sampled_table(machine),
-    ]
-
-
-def costs(machine):
-    # Exits by reason are counted by the emulator's ledger only.
-    counted = (
-        [
-            config_table.config_table(machine),
-            more_tables.exits_per_pmi(machine, "a1", "Linux"),
-            more_tables.exits_per_pmi(machine, "a1k", "test kernel"),
-        ]
-        if machine.exact
-        else []
-    )
-    return [
-        OnPage(
-            "Each panel has a measure of its own, because exits, instructions and accesses do "
-            "not add up. Root-mode instructions are split into accesses to the VMCS, accesses "
-            "to MSRs, and all others."
-        ),
-        *figures.cost_figures(machine),
-        *counted,
-        *more_tables.other_tables(machine),
-        *([] if machine.exact else [machine_table.machine_table(machine)]),
-    ]
-
-
-def bookkeeping(machine):
-    return [
-        figures.ablation_figure(machine),
-        more_tables.ablation_table(machine),
-        *([events_table.events_table(machine)] if machine.exact else []),
-    ]
-
-
-def validity(machine):
-    if not machine.exact:
-        return [
-            OnPage(
-                "Cycles and time of this machine; what was not the same in all columns stands at "
-                "the top of the page."
-            )
-        ]
-    return [*estimate.VALIDITY, estimate.estimate_table(machine)]
-
-
-def model(machine):
-    lines = predict.predictions(machine)
-    if not lines:
-        why = (
-            "the counts that it needs are not in these results."
-            if machine.exact
-            else "it is made from an emulator's counts; this machine has cycles of its own."
-        )
-        return [OnPage(f"No prediction: {why}", "missing")]
-    return [
-        predict.reading(lines),
-        figures.prediction_figure(lines),
-        predict.prediction_table(lines),
-        predict.cost_table(),
-    ]
-
-
-SECTIONS = (
-    Section("tables", "The tables ({})", "", main_tables, short="Tables"),
-    Section("costs-of", "Where the cost goes", "", costs),
-    Section("bookkeeping", "What the bookkeeping costs", "", bookkeeping, short="Bookkeeping"),
-    Section("validity", "What these figures can say", "", validity, short="What they can say"),
-    Section(
-        "model", "A model: cycles on Skylake-SP predicted from the counts", "", model, short="Model"
-    ),
-)
-
-
-def sections():
-    """All of them, with those of experiments, in the order of the page."""
-    return [one for own in SECTIONS for one in (*added.sections(own.key), own)]
-
-
 def environment_pairs(machine):
     found = machine.environment
     pairs = [("kind", found["kind"])]
@@ -231,9 +131,9 @@ def part_html(part, prefix):
         part, style = part.what, part.style
     if isinstance(part, str):
         return page.paragraph(part, style)
-    if isinstance(part, tables.Facts):
+    if isinstance(part, Facts):
         return page.facts_html(part, prefix + "hold")
-    if isinstance(part, added.Drawn):
+    if isinstance(part, Drawn):
         figure = part.draw(prefix)
         return page.figure_html(figure) if figure else ""
     return page.table_html(part, prefix)
@@ -242,7 +142,7 @@ def part_html(part, prefix):
 def machine_html(machine, prefix):
     """The sections of one machine. Raises plots.NoPlots."""
     body = []
-    for section in sections():
+    for section in added.sections():
         title = section.title.format(name_of(machine))
         body.append(f'<h2 id="{prefix}{section.key}">{page.escape(title)}</h2>')
         body += filter(None, (part_html(part, prefix) for part in section.parts(machine)))
@@ -287,8 +187,7 @@ def html_of(machines, notes=()):
         number = f", set {machine.number}" if machine.number else ""
         kind = f" ({machine.environment['kind']}{number})" if len(machines) > 1 else ""
         entries += [
-            (prefix + section.key, f"{section.short or section.title}{kind}")
-            for section in sections()
+            (prefix + section.key, f"{section.short}{kind}") for section in added.sections()
         ]
     body.append(
         page.contents_html(
@@ -324,11 +223,11 @@ def text_of(machines):
         for name, sentence in summary.results_of(machine):
             out += textpage.paragraph(f"{name}: {sentence}")
         out.append("")
-        for section in sections():
+        for section in added.sections():
             for part in section.parts(machine):
                 if isinstance(part, str):
                     out += [*textpage.paragraph(part), ""]
-                elif isinstance(part, tables.Facts):
+                elif isinstance(part, Facts):
                     out += [*textpage.fact_lines(part), ""]
                 elif isinstance(part, Table):
                     out += [*textpage.lines_of(part), ""]

@@ -13,13 +13,14 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(HERE)
 sys.path[:0] = [HERE, os.path.join(TOP, "testbed")]
 
+import added  # noqa: E402
 import leads  # noqa: E402
 import plots  # noqa: E402
 import report  # noqa: E402
 import results  # noqa: E402
 import summary  # noqa: E402
-import tables  # noqa: E402
-from cells import Table  # noqa: E402
+from cells import Machine, OnPage, Table  # noqa: E402
+from facts import Facts  # noqa: E402
 
 FILES = os.path.join(TOP, "results", "*.json")
 PAGE, PICTURES = os.path.join(TOP, "docs", "results.md"), os.path.join(TOP, "docs", "results")
@@ -106,11 +107,11 @@ def lead_lines(name, machine):
 
 
 def part_lines(part):
-    if isinstance(part, report.OnPage):
+    if isinstance(part, OnPage):
         part = part.what
     if isinstance(part, str):
         yield f"{escaped(part)}\n"
-    elif isinstance(part, tables.Facts):
+    elif isinstance(part, Facts):
         yield from fact_lines(part)
     elif isinstance(part, Table):
         yield from table_lines(part)
@@ -139,7 +140,7 @@ def environment_text(machine):
 
 def parts_of(name, machine):
     """(file, title, text) of each page."""
-    for section in report.sections():
+    for section in added.sections():
         yield f"{name}-{section.key}.md", section.title.format("the thesis"), section_text(
             machine, section
         )
@@ -158,7 +159,7 @@ def machine_lines(name, machine):
 def load():
     """{name: Machine}, in the order of the names."""
     return {
-        os.path.basename(file).removesuffix(".json"): report.Machine(results.load(file))
+        os.path.basename(file).removesuffix(".json"): Machine(results.load(file))
         for file in sorted(glob.glob(FILES))
     }
 

@@ -17,6 +17,7 @@ sys.dont_write_bytecode = True
 
 import added  # noqa: E402
 import environment  # noqa: E402
+import facts  # noqa: E402
 import importer  # noqa: E402
 import kept  # noqa: E402
 import launch  # noqa: E402
@@ -24,7 +25,6 @@ import plan  # noqa: E402
 import pool  # noqa: E402
 import results  # noqa: E402
 import schedule  # noqa: E402
-import tables  # noqa: E402
 from cells import Machine  # noqa: E402
 from columns import PEERS, is_pmuvisor  # noqa: E402
 from lab import Lab  # noqa: E402
@@ -148,8 +148,8 @@ def broken(found):
         return []
     return [
         f"does not hold: {what}: found {there}, wanted {wanted}"
-        for what, wanted, there, verdict in tables.must_hold(Machine(found))
-        if verdict == tables.BROKEN
+        for what, wanted, there, verdict in facts.must_hold(Machine(found))
+        if verdict == facts.BROKEN
     ]
 
 

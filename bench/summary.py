@@ -4,10 +4,9 @@
 import added
 import published
 from cells import number, percent, points, ratio
-from machine_table import unlike_clocks
-from more_tables import scaled
+from formulas import extra, extra_in_print, profile_overhead, scaled
 from results import BY_COLUMN, COLUMNS, of_columns
-from tables import asked, extra, profile_overhead, published_extra
+from tables import asked
 
 KINDS = {
     "emulator": "an emulator: figures are counts of instructions, exits or accesses, and are exact "
@@ -44,6 +43,8 @@ def where(machine):
     return out + (f". KVM: {version}." if version else ".")
 
 
+# Points of APERF/MPERF, of which a column may be away from native before a line says so.
+CLOCK_POINTS = 1.0
 UNLIKE = {
     "apic": "local APIC's mode",
     "microcode": "microcode",
@@ -52,6 +53,31 @@ UNLIKE = {
     "turbo": "turbo",
     "frequency": "frequency",
 }
+
+
+def unlike_clocks(machine):
+    """Sentences on SMIs in measurements, and on frequencies that are not native's."""
+    smis, clocks = {}, {}
+    for name in COLUMNS:
+        for item in machine.items("machine", name):
+            count = machine.value(name, "machine", item, "smis")
+            smis[name] = smis.get(name, 0) + (count or 0)
+            mine = machine.value(name, "machine", item, "aperf_per_mperf")
+            its = machine.value("native", "machine", item, "aperf_per_mperf")
+            if None not in (mine, its) and abs(mine - its) > CLOCK_POINTS:
+                clocks.setdefault(name, []).append(f"{item} {mine:.1f} % (native {its:.1f} %)")
+    out = []
+    if any(smis.values()):
+        out.append(
+            "SMIs came during measurements: "
+            + ", ".join(f"{count:,.0f} in {name}" for name, count in smis.items())
+            + "."
+        )
+    out += [
+        f"Column {name} ran at another frequency than native (APERF/MPERF): {', '.join(items)}."
+        for name, items in clocks.items()
+    ]
+    return out
 
 
 def unlike(machine):
@@ -86,8 +112,8 @@ def table_4_1(machine):
 def table_4_2(machine):
     out = []
     for experiment, who in (("a1", "Linux"), ("a1k", "test kernel")):
-        native = extra(machine, experiment, "m100", "native")
-        times = {name: extra(machine, experiment, "m100", name) for name in COLUMNS}
+        native = extra(machine, "native", experiment, "m100")
+        times = {name: extra(machine, name, experiment, "m100") for name in COLUMNS}
         if not native:
             continue
         unit = "instructions" if machine.exact else ("ns" if experiment == "a1" else "cycles")
@@ -98,7 +124,7 @@ def table_4_2(machine):
             f"{who}: 1000 PMIs add {number(native)} {unit} natively"
             + (f"; {others}" if others else "")
         )
-    theirs = published_extra("m100")
+    theirs = extra_in_print("m100")
     if out:
         out.append(
             "thesis, time: "

@@ -1,41 +1,83 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# tables.py: the thesis's Tables 4.1 to 4.3 from the results of one machine: five columns, ratios to
-# native and to KVM, the published figures beside them. Also the list of what must hold.
+# tables.py: makes the tables of tables.toml from the results of one machine: a column for each of
+# ours, ratios to native and to KVM, the published figures beside them.
+import glob
+import os
+import tomllib
+
+import estimate
+import formulas
+import predict
 import published
-import results
-from cells import NONE, Cell, Table, columns_of, number, percent, points, ratio
-from measurements import ALL
+from cells import NONE, Cell, Table, columns_of, millions, number, percent, points, ratio
+from formulas import scaled
+from measurements import ALL, TOP
 from results import COLUMNS
-
-PERIODS = ALL.names("a1")
-BASE, *PROFILED = PERIODS
-
-# What the contract of the measurements wants in the emulator.
-MAX_EXTRA_RATIO = 1.02
-MAX_EXIT_SHARE_OF_KVM = 0.1
-MAX_PROFILE_POINTS = 0.3
-MAX_SHARE_POINTS = 0.5
-HOLDS_FOR = ("msr", "msr+nmi")
-HOLDS, BROKEN, NOT_MEASURED = "holds", "does not hold", "not measured"
 
 # What the published ratios are of is cycles: beside them a ratio to one instruction means nothing.
 ONE_INSTRUCTION = 1
-NO_RATIO = (
-    "No ratio to native where that executes the one instruction: an exit's instructions over it "
-    "say "
-    "nothing about time, and a published ratio of cycles is none to compare them with."
-)
-LEVELS = (
-    "On this machine the column kvm has one level of virtualisation below it, PMUvisor's "
-    "have two: the host's KVM is below both, so that one exit of PMUvisor's guest costs "
-    "several of the host's. Compare PMUvisor's columns with each other, not with kvm."
-)
-DR7 = (
-    "Natively, too, CPUID says that there is a hypervisor (a knob of the emulator), so that Linux "
-    "executes the same on both sides: its NMI entry reads DR7 on a bare machine, but under a "
-    "hypervisor only where a breakpoint is set, which is 11 instructions less for each PMI "
-    "(testbed/README.md)."
-)
+# How a figure looks, and how a published one does.
+TEXTS = {
+    "number": (number, "{}"),
+    "millions": (millions, "{}"),
+    "percent": (lambda value: percent(value, 2), "{} %"),
+    "ns": (lambda value: scaled(value, "ns"), "{}"),
+}
+OPERATION = {
+    "of": "{experiment} {item} {cost} time",
+    "theirs": "{item}",
+    "under": ["x native", "x kvm", {"timed": "range time"}, "exits = exits"],
+}
+COUNTED = ["root instructions = root_instructions", "VMREAD, VMWRITE = vmread vmwrite"]
+
+
+def one_space(value):
+    """The same without line breaks in its texts."""
+    if isinstance(value, dict):
+        return {key: one_space(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [one_space(each) for each in value]
+    return " ".join(value.split()) if isinstance(value, str) else value
+
+
+def read():
+    """{kind: {key: entry}} of tables.toml and those of experiments; an experiment's entry has its
+    name. ValueError: a key that is there already."""
+    found = {}
+    for path in (
+        os.path.join(TOP, "bench", "tables.toml"),
+        *sorted(glob.glob(os.path.join(TOP, "experiments", "*", "tables.toml"))),
+    ):
+        with open(path, "rb") as source:
+            kinds = one_space(tomllib.load(source))
+        for kind, entries in kinds.items():
+            for key, entry in entries.items():
+                if key in found.setdefault(kind, {}):
+                    raise ValueError(f"{path}: found another {kind} '{key}', wanted a new name")
+                found[kind][key] = {**entry, "folder": os.path.basename(os.path.dirname(path))}
+    return found
+
+
+ENTRIES = read()
+
+
+def picked(value, exact):
+    """The same with A or B for {exact = A, timed = B}; where that is missing, nothing."""
+    if isinstance(value, dict):
+        if value and set(value) <= {"exact", "timed"}:
+            return picked(value.get("exact" if exact else "timed"), exact)
+        pairs = ((key, picked(each, exact)) for key, each in value.items())
+        return {key: each for key, each in pairs if each is not None}
+    if isinstance(value, list):
+        return [each for each in (picked(one, exact) for one in value) if each is not None]
+    return value
+
+
+def called(text):
+    """(function, words) of "=NAME WORDS"."""
+    name, *words = text.removeprefix("=").split()
+    found = (getattr(module, name, None) for module in (formulas, estimate, predict))
+    return next(filter(None, found)), words
 
 
 def new_table(key, title, unit, published_columns=None, published_name="", extra_heads=()):
@@ -49,11 +91,6 @@ def new_table(key, title, unit, published_columns=None, published_name="", extra
     return Table(key, title, unit, heads, groups, theirs=names)
 
 
-def levels(machine):
-    """What a table with the column kvm says first, where its columns are not on one level."""
-    return [LEVELS] if results.ONE_LEVEL in machine.results["columns"]["kvm"]["detail"] else []
-
-
 class Values(dict):
     """One quantity in all columns, None where it is missing; `why` says of a column why it is."""
 
@@ -64,10 +101,6 @@ class Values(dict):
     @property
     def known(self):
         return any(value is not None for value in self.values())
-
-    def to(self, change):
-        """What `change` makes of each column's name, missing for the same reasons."""
-        return Values({name: change(name) for name in COLUMNS}, self.why)
 
 
 def asked(machine, experiment, item, *metrics):
@@ -87,16 +120,6 @@ def value_cells(table, values, text=number):
     ]
 
 
-def ratio_cells(values, base):
-    return [Cell(ratio(values[name], values[base]), "ratio") for name in COLUMNS]
-
-
-def published_cells(table, figures, text=str):
-    return [
-        Cell(text(figures[name]) if name in figures else "", "published") for name in table.theirs
-    ]
-
-
 def published_ratios(table, figures, base):
     """Ratios of published figures; they are this project's division of the thesis's numbers."""
     if base not in figures:
@@ -105,22 +128,13 @@ def published_ratios(table, figures, base):
     return [Cell(ratio(numbers[name], numbers[base]), "published") for name in table.theirs]
 
 
-def block(table, label, values, figures=None, text=number, bases=("native", "kvm")):
-    """One operation: its row, and the rows of ratios under it."""
-    figures = figures or {}
-    table.add(label, value_cells(table, values, text) + published_cells(table, figures))
-    for base in bases:
-        if base == "native" and values[base] == ONE_INSTRUCTION:
-            continue
-        if values[base] is not None or base in figures:
-            table.add(
-                f"x {base}",
-                ratio_cells(values, base) + published_ratios(table, figures, base),
-                "sub",
-            )
+def difference(values, name):
+    """To native's, in percentage points."""
+    pair = values[name], values["native"]
+    return NONE if None in pair else points(float(pair[0]) - float(pair[1]))
 
 
-def range_rows(table, machine, experiment, item, metric="time"):
+def range_rows(table, machine, experiment, item, metric):
     """Minimum and 95th percentile, where there were several runs."""
     for key, label in (("min", "minimum"), ("p95", "95th percentile")):
         found = [
@@ -144,242 +158,150 @@ def count_row(table, machine, label, experiment, item, *metrics):
         table.add(label, cells, "sub")
 
 
-def operations(table, machine, items, figures, accesses):
-    """Fills the table with what these items cost."""
-    for item in items:
-        cell = (item.experiment, item.name)
-        # Between an overflow and its handler lies no region; the TSC counts instructions there.
-        block(
-            table, item.label, asked(machine, *cell, machine.metric, "time"), figures.get(item.name)
-        )
-        if not machine.exact:
-            range_rows(table, machine, *cell)
-        count_row(table, machine, "exits", *cell, "exits")
-        if accesses:
-            count_row(table, machine, "root instructions", *cell, "root_instructions")
-            count_row(table, machine, "VMREAD, VMWRITE", *cell, "vmread", "vmwrite")
+def under(table, machine, what, cell, values, figures):
+    """A row below the one of these values, which are of this experiment and item."""
+    if what.startswith("="):
+        function, words = called(what)
+        function(table, machine, *words)
+    elif what.startswith("x "):
+        base = what.removeprefix("x ").removesuffix("!")
+        alone = base == "native" and values[base] == ONE_INSTRUCTION
+        if not alone and (values[base] is not None or (base in figures and what[-1] != "!")):
+            cells = [Cell(ratio(values[name], values[base]), "ratio") for name in COLUMNS]
+            table.add(f"x {base}", cells + published_ratios(table, figures, base), "sub")
+    elif what == "points":
+        cells = [Cell(difference(values, name), "ratio") for name in COLUMNS]
+        theirs = [Cell(difference(figures, name), "published") for name in table.theirs]
+        table.add("points to native", cells + theirs, "sub")
+    elif what.startswith("range "):
+        range_rows(table, machine, *cell, what.removeprefix("range "))
+    else:
+        label, _, metrics = what.partition(" = ")
+        count_row(table, machine, label, *cell, *metrics.split())
+
+
+def values_of(machine, of):
+    """The values of a row's `of`."""
+    if not of.startswith("="):
+        return asked(machine, *of.split())
+    function, words = called(of)
+    why = asked(machine, *words[:2]).why
+    return Values({name: function(machine, name, *words) for name in COLUMNS}, why)
+
+
+def texts_of(machine, text, of):
+    """(how a figure looks, how a published one does)"""
+    if text == "scaled":
+        entries = (machine.entry(name, *of) for name in COLUMNS)
+        unit = next((entry["unit"] for entry in entries if entry), "")
+        return lambda value: scaled(value, unit), "{}"
+    return TEXTS.get(text) or (text.format, "{}")
+
+
+def figures_of(row, words, theirs):
+    """The published figures of a row, by column."""
+    key = row.get("theirs", "").format_map(words)
+    if key.startswith("="):
+        function, arguments = called(key)
+        return function(*arguments)
+    return getattr(published, key, None) or getattr(published, theirs, {}).get(key, {})
+
+
+def add_row(table, machine, row, words, theirs):
+    if "group" in row:
+        table.group(row["group"].format_map(words))
+        return
+    of = row["of"].format_map(words)
+    text, their_text = texts_of(machine, row.get("text", "number"), of.split())
+    figures = figures_of(row, words, theirs)
+    values = values_of(machine, of) if len(of.split()) > 2 else None
+    if row.get("known") and not values.known:
+        return
+    label = row.get("label", "{label}" if "label" in words else "").format_map(words)
+    if label:
+        cells = value_cells(table, values, text)
+        cells += [
+            Cell(their_text.format(figures[name]) if name in figures else "", "published")
+            for name in table.theirs
+        ]
+        more = table.heads[len(cells) :]
+        cells += [Cell(str(figures[head]), "published") for head in more if head in figures]
+        table.add(label, cells, row.get("kind", "main"))
+    cell = of.split()[1:3] if of.startswith("=") else of.split()[:2]
+    for what in row.get("under", ()):
+        under(table, machine, what.format_map(words), cell, values, figures)
+
+
+def each_of(machine, each, words):
+    """The words for each of a row's `each`."""
+    if isinstance(each, str) and each.startswith("="):
+        function, arguments = called(each.format_map(words))
+        each = function(machine, *arguments)
+    if isinstance(each, str):
+        each = ALL.items_in(each)
+    for one in each:
+        if isinstance(one, (list, tuple)) and len(one) == 2:
+            yield {"name": one[0], "label": one[1]}
+        else:
+            pmis = published.TABLE_4_2_PMIS.get(one.name, "")
+            yield {"experiment": one.experiment, "item": one.name, "label": one.label, "pmis": pmis}
+
+
+def add_rows(table, machine, rows, words, theirs=""):
+    for row in rows:
+        if "each" not in row:
+            add_row(table, machine, row, words, theirs)
+            continue
+        for more in each_of(machine, row["each"], words):
+            for one in row.get("rows", [row]):
+                if "but" not in one or one["but"] != more["item"]:
+                    add_row(table, machine, one, {**more, **words}, theirs)
+
+
+def operations(machine, each, counts):
+    """The rows of what these items cost."""
+    below = OPERATION["under"] + (COUNTED if counts else [])
+    return picked([{**OPERATION, "under": below, "each": each}], machine.exact)
+
+
+def entry_of(key):
+    """The entry of a table, with what it has of another."""
+    own = ENTRIES["table"][key]
+    base = ENTRIES["table"][own["like"]] if "like" in own else {}
+    lists = {name: base.get(name, []) + own.get(name, []) for name in ("reading", "rows")}
+    return {**base, **own, **lists}
+
+
+def make(machine, key):
+    """The table of this key."""
+    what = picked(entry_of(key), machine.exact)
+    words = {name: text for name, text in what.items() if isinstance(text, str)}
+    words["cost"] = machine.metric
+    title, unit = what["title"].format_map(words), what.get("unit", machine.unit())
+    theirs = what.get("theirs", "").format_map(words)
+    if "heads" in what:
+        heads = what["heads"]
+        heads = called(heads)[0]() if isinstance(heads, str) else list(heads)
+        over = what["over"]
+        groups = [(over, len(heads))] if isinstance(over, str) else [tuple(one) for one in over]
+        table = Table(key, title, unit, heads, groups)
+    else:
+        columns = getattr(published, f"{theirs}_COLUMNS", {})
+        name, more = what.get("their_unit", ""), what.get("more_heads", ())
+        table = new_table(key, title, unit, columns, name, more)
+    if "fill" in what:
+        called(what["fill"])[0](table, machine)
+    else:
+        if not what["rows"]:
+            table.reading += formulas.levels(machine)
+        rows = what["rows"] or operations(machine, key, what.get("counts"))
+        add_rows(table, machine, rows, words, theirs)
+    for text in what["reading"]:
+        if isinstance(text, dict):
+            table.reading.append(text["text"].format_map(called(text["of"])[0](machine)))
+        elif text.startswith("="):
+            function, arguments = called(text.format_map(words))
+            table.reading += function(machine, *arguments)
+        else:
+            table.reading.append(text)
     return table
-
-
-def of_items(machine, key, columns=None, figures=None):
-    """The table whose rows are the items that measurements.ini has in [table KEY]; `columns` and
-    `figures`: what was published of them, in cycles."""
-    what = ALL.of_kind("table")[key]
-    table = new_table(key, what["title"], machine.unit(), columns, "published: cycles")
-    table.reading += levels(machine)
-    operations(table, machine, ALL.items_in(key), figures or {}, what.get("counts") == "yes")
-    table.reading += [what["reading"]] if "reading" in what else []
-    return table
-
-
-def table_4_1(machine):
-    table = of_items(machine, "t41", published.TABLE_4_1_COLUMNS, published.TABLE_4_1)
-    table.reading += [NO_RATIO] if machine.exact else []
-    return table
-
-
-def table_4_3(machine):
-    table = of_items(machine, "t43", published.TABLE_4_3_COLUMNS, published.TABLE_4_3)
-    table.reading.append(
-        "The thesis's two columns are KVM without and with its bookkeeping for NMIs, which costs "
-        "it "
-        + ", ".join(
-            f"{item.label} {published.TABLE_4_3_OVERHEAD[item.name]}"
-            for item in ALL.items_in("t43")
-            if item.name in published.TABLE_4_3_OVERHEAD
-        )
-        + " cycles. What bookkeeping costs here is in the table of the ablation."
-    )
-    table.reading.append(
-        "INL and OUTL go to a port that traps: under KVM that is ELCR, which KVM keeps in memory; "
-        "under PMUvisor and natively PM1a control, which is in the chipset and slow on hardware."
-    )
-    return table
-
-
-def extra(machine, experiment, item, column):
-    """What M's PMIs add to the run without any; None where either is not there."""
-    value, base = (machine.value(column, experiment, name, machine.metric) for name in (item, BASE))
-    return None if value is None or base is None else value - base
-
-
-def published_extra(item):
-    return {
-        name: float(text) - float(published.TABLE_4_2[BASE][name])
-        for name, text in published.TABLE_4_2[item].items()
-    }
-
-
-def table_4_2(machine, experiment, who):
-    # Linux times A.1 in ns, the test kernel in cycles; in the emulator both are counted.
-    unit = "cycles: median" if experiment == "a1k" else "ns: median"
-    if machine.exact:
-        unit = "instructions (exact count)"
-    table = new_table(
-        f"t42-{experiment}",
-        f"Table 4.2, {who}: program A.1, N = 100000",
-        unit,
-        published.TABLE_4_2_COLUMNS,
-        "published: ms",
-    )
-    table.reading += levels(machine)
-    for item, label in ((found.name, found.label) for found in ALL.items("a1")):
-        values = asked(machine, experiment, item, machine.metric)
-        table.group(f"{label}: {published.TABLE_4_2_PMIS[item]} PMIs expected")
-        table.add(
-            "whole program",
-            value_cells(table, values) + published_cells(table, published.TABLE_4_2[item]),
-        )
-        if not machine.exact:
-            range_rows(table, machine, experiment, item)
-        count_row(table, machine, "PMIs", experiment, item, "pmis")
-        if item != BASE:
-            theirs = {name: f"{value:.3f}" for name, value in published_extra(item).items()}
-            block(
-                table,
-                "extra over base",
-                values.to(lambda name, item=item: extra(machine, experiment, item, name)),
-                theirs,
-            )
-    table.reading.append(
-        "Extra over base: less the run with M = 200000, which has no PMI. The "
-        "ratios are those of the extra."
-    )
-    if machine.exact and experiment == "a1":
-        table.reading.append(bare_sentence(machine))
-    if experiment == "a1k":
-        table.reading.append(
-            "The test kernel's handler makes the accesses that Linux's makes for a PMI, and does "
-            "nothing else. So native's extra is small here, and a ratio to it larger than with "
-            "Linux: compare the extra itself, and the ratios to KVM."
-        )
-    return table
-
-
-def bare_sentence(machine):
-    """What the base of Linux's ratios is, and the same without that."""
-    ours, native = (extra(machine, "a1_bare", "m100", name) for name in ("msr+nmi", "native"))
-    text = DR7
-    if native is not None:
-        text += f" Without that bit native's extra of 1000 PMIs is {number(native)}"
-        if ours is not None:
-            text += (
-                f"; with hypervisor_bit=off msr+nmi's is {number(ours)}, {ours / native:.4f} x that"
-            )
-        text += "."
-    return text
-
-
-def overhead(plain, profiled):
-    """In percent; None where either is not known."""
-    return None if None in (plain, profiled) or plain == 0 else (profiled / plain - 1) * 100
-
-
-def profile_overhead(machine, column):
-    return overhead(
-        *(machine.value(column, "profile", item, machine.metric) for item in ("plain", "profiled"))
-    )
-
-
-def difference(value, native):
-    return NONE if None in (value, native) else points(value - native)
-
-
-def share_distance(machine, column):
-    """How far a function's share of the samples is from native's at most, in points; None where
-    either column lacks one."""
-    pairs = [
-        [machine.value(name, "profile", f"share_{share}", "share") for name in (column, "native")]
-        for share in published.TABLE_4_4
-    ]
-    if any(None in pair for pair in pairs):
-        return None
-    return max(abs(ours - native) for ours, native in pairs)
-
-
-def passthrough_fact(machine):
-    """(whether every cell of it was measured, whether it holds, what was found)"""
-    wrong, seen, asked_for = [], 0, 0
-    for _, item, _, label in ALL.items_in("estimate", "msr"):
-        native = machine.value("native", "msr", item, "instructions")
-        for name in HOLDS_FOR:
-            value = machine.value(name, "msr", item, "instructions")
-            exits = machine.value(name, "msr", item, "exits")
-            asked_for += 1
-            if None in (native, value, exits):
-                continue
-            seen += 1
-            if value != native or exits != 0:
-                wrong.append(
-                    f"{label} under {name}: {number(value)} for {number(native)}, "
-                    f"{number(exits)} exits"
-                )
-    found = "; ".join(wrong) if wrong else f"equal, no exit, in {seen} of {asked_for} cells"
-    return bool(wrong) or seen == asked_for, not wrong, found
-
-
-class Facts(list):
-    """What must_hold() gives, as a part of the report."""
-
-
-def must_hold(machine):
-    """(what, wanted, found, HOLDS or BROKEN or NOT_MEASURED), in the emulator only."""
-
-    def fact(what, wanted, known, judge):
-        """`judge` makes of the values, if all are known, (whether it holds, what was found)."""
-        if None in known:
-            return what, wanted, NONE, NOT_MEASURED
-        good, found = judge(*known)
-        return what, wanted, found, HOLDS if good else BROKEN
-
-    def times(ours, native):
-        return ours / native <= MAX_EXTRA_RATIO, f"{ours / native:.4f} x native's"
-
-    known, good, found = passthrough_fact(machine)
-    facts = [
-        fact(
-            "Table 4.1: a passed-through access executes as native",
-            "native's count, 0 exits",
-            () if known else (None,),
-            lambda: (good, found),
-        )
-    ]
-    for experiment, who in (("a1", "Linux"), ("a1k", "test kernel")):
-        native = extra(machine, experiment, "m100", "native") or None
-        facts.append(
-            fact(
-                f"Table 4.2 ({who}): extra of 1000 PMIs under msr+nmi",
-                f"at most {MAX_EXTRA_RATIO} x native's",
-                (extra(machine, experiment, "m100", "msr+nmi"), native),
-                times,
-            )
-        )
-    ours, kvm = (
-        machine.value(name, "exit", "cpuid", "root_instructions") for name in ("msr+nmi", "kvm")
-    )
-    return facts + [
-        fact(
-            "Table 4.3: root instructions of a CPUID exit",
-            f"at most {MAX_EXIT_SHARE_OF_KVM:g} x KVM's",
-            (ours, kvm or None),
-            lambda ours, kvm: (
-                ours <= MAX_EXIT_SHARE_OF_KVM * kvm,
-                f"{number(ours)} to {number(kvm)}, {ratio(ours, kvm)}",
-            ),
-        ),
-        fact(
-            "Table 4.5: overhead of perf record under msr+nmi",
-            f"within {MAX_PROFILE_POINTS} points of native",
-            [profile_overhead(machine, name) for name in ("msr+nmi", "native")],
-            lambda ours, native: (
-                abs(ours - native) <= MAX_PROFILE_POINTS,
-                f"{percent(ours, 2)} to {percent(native, 2)}, {points(ours - native)} points",
-            ),
-        ),
-        fact(
-            "Table 4.4: share of each function under msr+nmi",
-            f"within {MAX_SHARE_POINTS} points of native",
-            [share_distance(machine, "msr+nmi")],
-            lambda worst: (worst <= MAX_SHARE_POINTS, f"{worst:.2f} points at most"),
-        ),
-    ]

@@ -3,7 +3,6 @@
 # figures are made up to test arithmetic.
 import unittest
 
-import config_table
 import estimate
 import tables
 import test_report
@@ -22,7 +21,7 @@ class Configurations(unittest.TestCase):
         ):
             maker.add("msr+nmi", "config", item, "root_instructions", value, "instructions")
             maker.add("msr+nmi", "config", item, "instructions", value, "instructions")
-        table = config_table.config_table(maker.machine())
+        table = tables.make(maker.machine(), "config")
         rows = {row.label: [cell.text for cell in row.cells] for row in table.rows[:7]}
         self.assertEqual(rows["msr+nmi"], [])
         self.assertEqual(rows["as in the tables"][0], "100")
@@ -35,14 +34,14 @@ class Configurations(unittest.TestCase):
 class Estimates(unittest.TestCase):
     def test_table_4_2_has_the_models_ratio_beside_its_counts(self):
         made = test_report.emulator().machine()
-        table = estimate.with_ratios(tables.table_4_2(made, "a1k", "Linux"), made)
+        table = tables.make(made, "t42-a1")
         groups = [row.label for row in table.rows if row.kind == "group"]
         estimated = [row for row in table.rows if row.label.startswith("cycles, estimated")]
         self.assertEqual(len(estimated), len(groups) - 1)
         self.assertEqual([len(row.cells) for row in estimated], [len(table.heads)] * 3)
 
     def test_estimates_have_a_range_and_are_called_so(self):
-        table = estimate.estimate_table(test_report.emulator().machine())
+        table = tables.make(test_report.emulator().machine(), "estimate")
         self.assertIn("not measured", table.unit)
         at = next(at for at, row in enumerate(table.rows) if row.label == "CPUID")
         ours = table.heads.index("msr+nmi")

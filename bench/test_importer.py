@@ -6,8 +6,8 @@ import tempfile
 import unittest
 
 import importer
-import machine_table
 import summary
+import tables
 from cells import Machine
 from results import Trouble
 from test_report import row_of
@@ -194,7 +194,7 @@ class Import(unittest.TestCase):
                 "msr 100.0 % (native 120.4 %).",
             ],
         )
-        table = machine_table.machine_table(Machine(found))
+        table = tables.make(Machine(found), "machine")
         self.assertEqual(row_of(table, "SMIs", names=["native"]), ["0"])
         self.assertEqual(
             row_of(table, "APERF/MPERF, %", names=["msr", "kvm"]), ["100.0", "not run"]

@@ -4,7 +4,7 @@
 import unittest
 
 import figures
-import more_tables
+import formulas
 import plots
 import report
 import tables
@@ -67,19 +67,19 @@ class Emulated(unittest.TestCase):
             maker.region(name, "nginx", "plain", 0, 1000)
             maker.add(name, "nginx", "plain", "rate", 500)
             maker.add(name, "nginx", "plain", "requests", 800)
-        table = more_tables.table_4_6(maker.machine())
+        table = tables.make(maker.machine(), "t46")
         self.assertEqual([row.label for row in table.rows].count("x native"), 1)
         self.assertEqual(row_of(table, "requests per second")[0], "500")
         self.assertIn("below 2.0 %", " ".join(table.reading))
 
     def test_dr7_is_said_where_it_counts(self):
         machine = emulator().machine()
-        self.assertIn(tables.DR7, tables.table_4_2(machine, "a1", "Linux").reading)
-        self.assertNotIn(tables.DR7, tables.table_4_2(machine, "a1k", "test kernel").reading)
+        self.assertIn(formulas.DR7, tables.make(machine, "t42-a1").reading)
+        self.assertNotIn(formulas.DR7, tables.make(machine, "t42-a1k").reading)
 
     def test_ablation_of_every_exit(self):
         def headings():
-            table = more_tables.ablation_table(maker.machine())
+            table = tables.make(maker.machine(), "ablation")
             return [row.label for row in table.rows if row.kind == "group"]
 
         maker = emulator()

@@ -11,13 +11,13 @@ import tempfile
 import unittest
 
 import columns
+import facts
+import figures
 import launch
 import machine
 import measurements
-import more_tables
 import plots
 import published
-import tables
 import test_report
 from measurements import ALL, TOP
 from test_report import PEERS
@@ -131,7 +131,7 @@ class Columns(unittest.TestCase):
             for table in ("1", "2", "3", "4", "5", "6")
             for name in getattr(published, f"TABLE_4_{table}_COLUMNS")
         }
-        self.assertLessEqual(keys | set(tables.HOLDS_FOR), set(columns.NAMES))
+        self.assertLessEqual(keys | set(facts.HOLDS_FOR), set(columns.NAMES))
         self.assertEqual(set(plots.COLUMN_COLOURS), set(columns.NAMES))
 
 
@@ -166,16 +166,14 @@ class Items(unittest.TestCase):
         )
 
     def test_published_figures_are_of_items(self):
-        for experiment, figures in (
+        for experiment, table in (
             ("msr", published.TABLE_4_1),
             ("a1", published.TABLE_4_2),
             ("exit", published.TABLE_4_3),
             ("profile", published.TABLE_4_5),
         ):
-            self.assertLessEqual(set(figures), set(ALL.names(experiment)))
-        self.assertLessEqual(
-            set(more_tables.PLOTTED), {item.name for item in ALL.items_in("ablation")}
-        )
+            self.assertLessEqual(set(table), set(ALL.names(experiment)))
+        self.assertLessEqual(set(figures.PLOTTED), {item.name for item in ALL.items_in("ablation")})
 
     def test_programs_have_the_items(self):
         """Of the measurements at CPL 0: each has its name in their sources."""
@@ -202,9 +200,11 @@ estimate = 5 5
 words = pmv.doze=1
 [items doze]
 nap = doze  one nap
-[table doze]
-title = What a nap costs
-reading = It is made up.
+"""
+TABLE = """\
+[table.doze]
+title = "What a nap costs"
+reading = ["It is made up."]
 """
 PROGRAM = """\
 #!/bin/sh
@@ -233,6 +233,7 @@ class OneRow(unittest.TestCase):
         new = os.path.join(cls.top, "experiments", "doze")
         os.makedirs(new)
         write(os.path.join(new, "measurements.ini"), ROWS)
+        write(os.path.join(new, "tables.toml"), TABLE)
         cls.program = write(os.path.join(new, "doze.sh"), PROGRAM)
         table = os.path.join(cls.top, "bench", "measurements.ini")
         with open(table, encoding="ascii") as source:

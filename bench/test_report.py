@@ -12,8 +12,8 @@ from unittest import mock
 
 import added
 import cells
-import events_table
-import more_tables
+import facts
+import formulas
 import predict
 import published
 import report
@@ -29,6 +29,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 MACHINES = ("native", "kvm", "intercept", "msr", "msr+nmi")
 PEERS = ("kvm-new", "kvm-mediated")
 NO_KVM = "made up: Linux does not run there"
+THESIS = ("t41", "t43", "t44", "t45", "t46", "t47")
+COUNTED = ("t41", "t42-a1", "t42-a1k", "t43", "t45", "pmi", "switch", "ablation")
 
 
 class Maker:
@@ -110,7 +112,7 @@ def emulator():
         "msr+nmi": (1, 50),
     }
     for experiment, without in (("a1k", ()), ("a1", ("kvm",))):
-        for item in tables.PERIODS:
+        for item in formulas.PERIODS:
             pmis = published.TABLE_4_2_PMIS[item]
             for name, (root, guest) in per_pmi.items():
                 if name in without:
@@ -206,14 +208,14 @@ class Tables(unittest.TestCase):
         self.machine = emulator().machine()
 
     def test_table_4_1_has_ratios_to_native_and_to_kvm(self):
-        table = tables.table_4_1(self.machine)
+        table = tables.make(self.machine, "t41")
         self.assertEqual(
             row_of(table, "RDMSR EVTSEL"), ["1", "1,000", "200", "1", "1", "107", "3134", "143"]
         )
         # Of an exit's instructions to native's one, beside ratios of cycles, nobody learns
         # anything.
         self.assertNotIn("x native", [row.label for row in table.rows])
-        self.assertIn(tables.NO_RATIO, table.reading)
+        self.assertIn("No ratio to native", " ".join(table.reading))
         self.assertEqual(row_of(table, "x kvm")[:3], ["0.001x", "1x", "0.20x"])
         self.assertEqual(row_of(table, "exits")[:5], ["0", "1", "1", "0", "0"])
         self.assertEqual(row_of(table, "RDMSR EVTSEL", names=PEERS)[:2], ["1,000", "1"])
@@ -224,7 +226,7 @@ class Tables(unittest.TestCase):
             self.assertEqual(got, cells.ratio(figures["kvm"], figures["native"]))
 
     def test_table_4_2_is_extra_over_base(self):
-        table = tables.table_4_2(self.machine, "a1k", "test kernel")
+        table = tables.make(self.machine, "t42-a1k")
         last = "M = 100: 1000 PMIs expected"
         self.assertEqual(
             row_of(table, "extra over base", last)[:5],
@@ -241,38 +243,31 @@ class Tables(unittest.TestCase):
     def test_linux_base_has_the_hypervisor_bit(self):
         maker = emulator()
         for column, pmis in (("native", 52000), ("msr+nmi", 52051)):
-            for item, value in (("m100", pmis), (tables.BASE, 1000)):
+            for item, value in (("m100", pmis), (formulas.BASE, 1000)):
                 maker.add(column, "a1_bare", item, "instructions", value, "instructions")
-        reading = tables.table_4_2(maker.machine(), "a1", "Linux").reading[-1]
+        reading = " ".join(tables.make(maker.machine(), "t42-a1").reading)
         self.assertIn(
             "is 51,000; with hypervisor_bit=off msr+nmi's is 51,051, 1.0010 x that.", reading
         )
 
     def test_cost_of_a_sample(self):
         self.assertEqual(
-            row_of(more_tables.table_4_5(self.machine), "instructions per sample")[:5],
+            row_of(tables.make(self.machine, "t45"), "instructions per sample")[:5],
             ["1", "not run", "not run", "5", "1.20"],
         )
 
     def test_missing_cells_say_not_run_and_why(self):
-        table = tables.table_4_2(self.machine, "a1", "Linux")
+        table = tables.make(self.machine, "t42-a1")
         row = next(row for row in table.rows if row.label == "whole program")
         kvm = row.cells[results.COLUMNS.index("kvm")]
         self.assertEqual((kvm.text, kvm.kind), ("not run", "missing"))
         self.assertEqual(table.notes[kvm.note - 1], NO_KVM)
-        self.assertEqual(row_of(tables.table_4_3(self.machine), "VMCALL")[0], "not run")
+        self.assertEqual(row_of(tables.make(self.machine, "t43"), "VMCALL")[0], "not run")
 
     def test_a_column_that_did_not_run_says_why_everywhere(self):
         made = results.empty("emulator", why="made up: no VMX")
-        for build in (
-            tables.table_4_1,
-            tables.table_4_3,
-            more_tables.table_4_4,
-            more_tables.table_4_5,
-            more_tables.table_4_6,
-            more_tables.table_4_7,
-        ):
-            table = build(Machine(made))
+        for key in THESIS:
+            table = tables.make(Machine(made), key)
             measured = [
                 cell.text
                 for row in table.rows
@@ -283,7 +278,7 @@ class Tables(unittest.TestCase):
             self.assertTrue(table.notes)
 
     def test_overhead_is_in_percent_and_its_difference_in_points(self):
-        table = more_tables.table_4_5(self.machine)
+        table = tables.make(self.machine, "t45")
         self.assertEqual(
             row_of(table, "overhead"),
             ["1.00 %", "not run", "not run", "5.00 %", "1.20 %", "7.3 %", "20.3 %", "7.6 %"],
@@ -294,12 +289,12 @@ class Tables(unittest.TestCase):
         )
 
     def test_exits_are_per_pmi_without_the_base(self):
-        table = more_tables.exits_per_pmi(self.machine, "a1", "Linux")
+        table = tables.make(self.machine, "exits-a1")
         self.assertEqual(row_of(table, "all"), ["0", "not run", "3", "0", "0"])
         self.assertEqual(row_of(table, "RDMSR")[2], "2")
 
     def test_ablation_is_over_the_build_without_the_code(self):
-        table = more_tables.ablation_table(self.machine)
+        table = tables.make(self.machine, "ablation")
         self.assertEqual(row_of(table, "none"), ["95", "+5", "5", "1"])
         self.assertEqual(row_of(table, "all"), ["100", "+10", "5", "1"])
         self.assertEqual(row_of(table, "all but mask")[0], "not run")
@@ -310,14 +305,14 @@ class Tables(unittest.TestCase):
             maker.region("msr+nmi", "events", f"sent_again@{variant}", cost, 2, 2, 12, 2)
             maker.add("msr+nmi", "events", f"sent_again@{variant}", "delivered", arrived)
         maker.region("msr+nmi", "ablation", "vmcall@all", 70, 1, 1, 5, 1)
-        table = events_table.events_table(maker.machine())
+        table = tables.make(maker.machine(), "events")
         self.assertEqual(row_of(table, "all"), ["500", "+330", "12", "2", "100"])
         # The two exits alone are not known there.
         self.assertEqual(row_of(table, "all but skid"), ["300", "-", "12", "2", "0"])
         self.assertEqual(row_of(table, "none")[0], "not run")
 
     def test_must_hold_knows_good_from_bad(self):
-        verdicts = [fact[3] for fact in tables.must_hold(self.machine)]
+        verdicts = [fact[3] for fact in facts.must_hold(self.machine)]
         self.assertEqual(verdicts, ["holds"] * 6)
         maker = emulator()
         for entry in maker.made["measurements"]:
@@ -328,29 +323,15 @@ class Tables(unittest.TestCase):
             ):
                 entry["value"] = entry["value"] * 1.5 + 100
             if (entry["column"], entry["item"]) == ("msr+nmi", "share_bb"):
-                entry["value"] += tables.MAX_SHARE_POINTS + 0.1
-        verdicts = [fact[3] for fact in tables.must_hold(maker.machine())]
+                entry["value"] += facts.MAX_SHARE_POINTS + 0.1
+        verdicts = [fact[3] for fact in facts.must_hold(maker.machine())]
         self.assertEqual(set(verdicts), {"does not hold"})
         nothing = Machine(results.empty("emulator"))
-        self.assertEqual({fact[3] for fact in tables.must_hold(nothing)}, {"not measured"})
+        self.assertEqual({fact[3] for fact in facts.must_hold(nothing)}, {"not measured"})
 
     def test_tables_fit_a_console(self):
         for machine in (self.machine, metal().machine(), Machine(results.empty("emulator"))):
             made = [
-                build(machine)
-                for build in (
-                    tables.table_4_1,
-                    tables.table_4_3,
-                    more_tables.table_4_4,
-                    more_tables.table_4_5,
-                    more_tables.table_4_6,
-                    more_tables.table_4_7,
-                    more_tables.ablation_table,
-                )
-            ]
-            made += more_tables.other_tables(machine)
-            made += [tables.table_4_2(machine, name, "x") for name in ("a1", "a1k")]
-            made += [
                 getattr(part, "what", part)
                 for section in added.sections()
                 for part in section.parts(machine)
@@ -364,17 +345,21 @@ class Tables(unittest.TestCase):
 class WithoutExperiments(unittest.TestCase):
     def test_the_thesis_is_left(self):
         machine = emulator().machine()
-        with mock.patch.object(added, "modules", lambda name: []):
+        own = {
+            kind: {key: what for key, what in entries.items() if what["folder"] == "bench"}
+            for kind, entries in tables.ENTRIES.items()
+        }
+        with mock.patch.object(tables, "ENTRIES", own):
             page, text = report.html_of([machine]), report.text_of([machine])
         for made in (page, text):
             self.assertIn("Table 4.7", made)
-        keys = [section.key for section in added.sections()]
+        keys = [one.key for one in added.sections() if one.what["folder"] != "bench"]
         self.assertFalse([key for key in keys if key in page], keys)
 
 
 class Units(unittest.TestCase):
     def test_hardware_has_cycles_with_minimum_and_p95(self):
-        table = tables.table_4_1(metal().machine())
+        table = tables.make(metal().machine(), "t41")
         self.assertIn("cycles", table.unit)
         self.assertEqual(row_of(table, "RDMSR EVTSEL")[:5], ["100", "200", "300", "400", "500"])
         self.assertEqual(row_of(table, "minimum")[:5], ["90", "180", "270", "360", "450"])
@@ -382,16 +367,8 @@ class Units(unittest.TestCase):
 
     def test_an_emulators_figures_are_never_cycles(self):
         machine = emulator().machine()
-        made = [
-            tables.table_4_1(machine),
-            tables.table_4_2(machine, "a1", "Linux"),
-            tables.table_4_2(machine, "a1k", "x"),
-            tables.table_4_3(machine),
-            more_tables.table_4_5(machine),
-            *more_tables.other_tables(machine),
-            more_tables.ablation_table(machine),
-        ]
-        for table in made:
+        for key in (*COUNTED, *added.others(machine)):
+            table = tables.make(machine, key)
             self.assertNotIn("cycles", table.unit)
             self.assertNotIn("cycles", table.groups[0][0])
             self.assertNotIn("cycles", " ".join(table.heads))
@@ -400,14 +377,17 @@ class Units(unittest.TestCase):
             self.assertNotIn("cycles", ours)
 
     def test_what_is_published_is_labelled_so(self):
-        for table in (tables.table_4_1(emulator().machine()), tables.table_4_3(metal().machine())):
+        for table in (
+            tables.make(emulator().machine(), "t41"),
+            tables.make(metal().machine(), "t43"),
+        ):
             self.assertTrue(table.groups[1][0].startswith("published"))
 
     def test_an_emulator_without_a_ledger_has_its_tsc(self):
         maker = Maker()
         maker.add("native", "exit", "cpuid", "time", 3, "instructions")
         machine = maker.machine()
-        self.assertEqual(row_of(tables.table_4_3(machine), "CPUID")[0], "3")
+        self.assertEqual(row_of(tables.make(machine, "t43"), "CPUID")[0], "3")
         sentence = dict(summary.results_of(machine))["4.3, VM exits"]
         self.assertIn("CPUID: 3 native instructions", sentence)
 
@@ -434,7 +414,7 @@ class Model(unittest.TestCase):
         self.assertAlmostEqual(predict.cycles_of(counts, lambda cost: cost.mean), want)
 
     def test_range_holds_the_prediction(self):
-        lines = predict.predictions(emulator().machine())
+        lines = predict.predicted_lines(emulator().machine())
         self.assertTrue(lines)
         for line in lines:
             self.assertLessEqual(line.low, line.cycles)
@@ -442,7 +422,7 @@ class Model(unittest.TestCase):
             self.assertAlmostEqual(line.error, 100 * (line.cycles - line.theirs) / line.theirs)
 
     def test_no_cell_is_compared_with_its_own_source(self):
-        lines = predict.predictions(emulator().machine())
+        lines = predict.predicted_lines(emulator().machine())
         self.assertFalse(
             [line for line in lines if line.table == "4.1" and line.column == "native"]
         )
@@ -454,7 +434,7 @@ class Model(unittest.TestCase):
             self.assertTrue(cost.figures and cost.remark)
 
     def test_table_4_2_of_kvm_is_the_guests_part_and_the_roots(self):
-        lines = predict.predictions(emulator().machine())
+        lines = predict.predicted_lines(emulator().machine())
         line = next(
             line
             for line in lines
@@ -467,7 +447,7 @@ class Model(unittest.TestCase):
         self.assertAlmostEqual(line.theirs, 23.981e-3 * 2.2e9, delta=1)
 
     def test_hardware_gets_no_prediction(self):
-        self.assertEqual(predict.predictions(metal().machine()), [])
+        self.assertEqual(predict.predicted_lines(metal().machine()), [])
 
 
 class Checker(html.parser.HTMLParser):

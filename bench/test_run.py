@@ -10,6 +10,8 @@ import unittest
 from types import SimpleNamespace
 
 import environment
+import facts
+import formulas
 import plan
 import results
 import run
@@ -120,14 +122,14 @@ class MustHold(unittest.TestCase):
 
     def test_every_cell_of_table_4_1_is_wanted(self):
         maker = emulator()
-        facts = tables.must_hold(maker.machine())
-        self.assertIn("16 of 16 cells", facts[0][2])
+        found = facts.must_hold(maker.machine())
+        self.assertIn("16 of 16 cells", found[0][2])
         maker.made["measurements"] = [
             entry
             for entry in maker.made["measurements"]
             if (entry["column"], entry["item"]) != ("msr", "rdpmc")
         ]
-        self.assertEqual(tables.must_hold(maker.machine())[0][3], tables.NOT_MEASURED)
+        self.assertEqual(facts.must_hold(maker.machine())[0][3], facts.NOT_MEASURED)
 
 
 class Time(unittest.TestCase):
@@ -159,8 +161,8 @@ class Columns(unittest.TestCase):
         self.assertEqual(columns["msr"]["detail"], f"test kernel; {results.TWO_LEVELS}")
         made = results.empty("nested")
         made["columns"] = columns
-        self.assertIn(tables.LEVELS, tables.table_4_1(run.Machine(made)).reading)
-        self.assertNotIn(tables.LEVELS, tables.table_4_1(emulator().machine()).reading)
+        self.assertIn(formulas.LEVELS, tables.make(run.Machine(made), "t41").reading)
+        self.assertNotIn(formulas.LEVELS, tables.make(emulator().machine(), "t41").reading)
 
 
 class Signals(unittest.TestCase):

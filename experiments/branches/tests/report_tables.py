@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# report_tables.py: what the report has of this experiment (bench/added.py), made of the boots of
-# its tests.
-from added import Measured
+# report_tables.py: the tables of this experiment's tables.toml that are made of the boots of its
+# tests (bench/added.py).
 from cells import NONE, Cell, Table, number, percent
 
 import chen_published as published
@@ -162,24 +161,3 @@ def of_drivers(lab, _machine):
         + [Cell(f"{published.AVERAGE} %", "published")],
     )
     return table
-
-
-MEASURED = (
-    Measured("branches-lists", "Complete lists", "make e2e T=branchtrace/", of_lists),
-    Measured("branches-readout", "A readout", "make e2e T=branchtrace/price", of_readout),
-    Measured("branches-pt", "By Intel PT", "FULL=1 make e2e T=pt/many", of_pt, quick=False),
-    Measured(
-        "branches-fuzzing",
-        "Table 4.8",
-        "FULL=1 make e2e T=branchtrace/fuzzing",
-        of_fuzzing,
-        quick=False,
-    ),
-    Measured(
-        "branches-drivers",
-        "Table 4.8: drivers",
-        "FULL=1 make e2e T=branchtrace/drivers",
-        of_drivers,
-        quick=False,
-    ),
-)

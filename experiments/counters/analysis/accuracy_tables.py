@@ -4,7 +4,7 @@
 from cells import NONE, Cell, Row, number, signed
 from measurements import Item
 from results import COLUMNS
-from tables import asked, new_table, operations, value_cells
+from tables import add_rows, asked, new_table, operations, value_cells
 
 READ_ITEMS = (
     Item("accuracy", "one_rdpmc", (), "RDPMC, user space"),
@@ -237,4 +237,5 @@ def reads_table(machine):
         for item in READ_ITEMS
         if any(machine.metrics(name, "accuracy", item.name) for name in COLUMNS)
     ]
-    return operations(table, machine, items, {}, True)
+    add_rows(table, machine, operations(machine, items, True), {"cost": machine.metric})
+    return table

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# report_tables.py: what the report has of this experiment (bench/added.py) beside what make bench
-# measures.
-from added import Measured
-
+# report_tables.py: the table of this experiment's tables.toml that is made of the boots of its
+# tests (bench/added.py).
 import tools_report
 
-MEASURED = (Measured("tools", "Tools that people use", "make tools", tools_report.tools_table),)
+of_tools = tools_report.tools_table

@@ -1,19 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# report_tables.py: what the report has of this experiment (bench/added.py), made of the boots of
-# its tests.
-from added import Measured
-
+# report_tables.py: the tables of this experiment's tables.toml that are made of the boots of its
+# tests (bench/added.py).
 import demand_boots
 import demand_picture
 import demand_tables
 
-MEASURED = (
-    Measured(
-        "answer-demand",
-        "When passing through on demand pays",
-        "FULL=1 make e2e T=demand_cost/",
-        lambda lab, _machine: demand_tables.answer(demand_boots.all_measured(lab)),
-        quick=False,
-        kept=lambda: demand_tables.answer(demand_picture.read()["cases"]),
-    ),
-)
+
+def of_answer(lab, _machine):
+    return demand_tables.answer(demand_boots.all_measured(lab))
+
+
+def kept_answer():
+    return demand_tables.answer(demand_picture.read()["cases"])

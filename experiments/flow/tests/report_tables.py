@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# report_tables.py: what the report has of this experiment (bench/added.py), made of the boots of
-# its tests.
-from added import Measured
+# report_tables.py: the tables of this experiment's tables.toml that are made of the boots of its
+# tests (bench/added.py).
 from cells import Cell, Table, number, percent
 
 import analyses
@@ -294,34 +293,3 @@ def of_tracepoints(lab, _machine):
     for _, event, method in published.TABLE_3:
         table.add(event, [Cell(method, "published"), Cell("yes")])
     return table
-
-
-MEASURED = (
-    Measured("flow-truth", "Who ran", "make e2e T=trace_truth/", of_truth),
-    Measured(
-        "flow-paper", "The paper's method", "FULL=1 make e2e T=paper_method/", of_paper, quick=False
-    ),
-    Measured("flow-cost", "Table VII", "make e2e T=trace_cost/loads", of_cost),
-    Measured(
-        "flow-own", "Tracing in the guest itself", "make e2e T=trace_cost/kernels_own_trace", of_own
-    ),
-    Measured("flow-record", "A record", "make e2e T=trace_cost/record", of_record),
-    Measured("flow-wakes", "Figure 15", "make e2e T=trace_truth/", of_wakes),
-    Measured(
-        "flow-wake-layers",
-        "Figure 15, by layer",
-        "FULL=1 make e2e T=kvm_trace/wake_ups",
-        of_wake_layers,
-        quick=False,
-    ),
-    Measured(
-        "flow-tracepoints",
-        "Table III",
-        "FULL=1 make e2e T=kvm_trace/plain",
-        of_tracepoints,
-        quick=False,
-    ),
-    Measured(
-        "flow-layers", "Table VI, Figure 14", "FULL=1 make e2e T=kvm_trace/", of_layers, quick=False
-    ),
-)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# report_tables.py: what the report has of this experiment (bench/added.py), made of the boots of
-# its tests.
-from added import Measured
+# report_tables.py: the tables of this experiment's tables.toml that are made of the boots of its
+# tests (bench/added.py).
 from cells import Cell, Table
 
 import inference_picture
@@ -32,13 +31,9 @@ def table(answer):
     return made
 
 
-MEASURED = (
-    Measured(
-        "answer-inference",
-        TITLE,
-        "FULL=1 make e2e T=inference/all",
-        lambda lab, _machine: table(test_inference.answer(lab)),
-        quick=False,
-        kept=lambda: table(inference_picture.read()),
-    ),
-)
+def of_answer(lab, _machine):
+    return table(test_inference.answer(lab))
+
+
+def kept_answer():
+    return table(inference_picture.read())

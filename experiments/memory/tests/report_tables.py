@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# report_tables.py: what the report has of this experiment (bench/added.py), made of the boots of
-# its tests.
-from added import Measured
+# report_tables.py: the tables of this experiment's tables.toml that are made of the boots of its
+# tests (bench/added.py).
 from cells import Cell, Table, number
 
 import memory
@@ -68,16 +67,3 @@ def of_truth(lab, _machine):
             ],
         )
     return table
-
-
-MEASURED = (
-    Measured("memory-write", "Table 5.2: a traced write", "make e2e T=memory_cost/", of_write),
-    Measured("memory-curve", "Figure 5.1", "make e2e T=memory_cost/", of_curve),
-    Measured("memory-truth", "Quality", "make e2e T=memory_truth/", of_truth),
-    Measured(
-        "memory-paper",
-        "Section 5.4",
-        "pytest experiments/memory/analysis/test_memory_paper.py",
-        of_paper,
-    ),
-)

@@ -4,10 +4,11 @@
 # figure. Exact counts of the emulator only.
 from dataclasses import dataclass
 
+import plan
 import pool
-from cells import NONE, Cell, Row, Table, number, percent, ratio
+from cells import NONE, Cell, OnPage, Row, Table, number, percent, ratio
+from formulas import BASE, profile_overhead
 from measurements import ALL
-from tables import BASE, profile_overhead
 
 OURS, THEIRS, TRAPPING = "msr+nmi", "kvm-mediated", "kvm-new"
 LAST = "m100"
@@ -209,3 +210,10 @@ def peer_table(machine):
         f"Beside them {TRAPPING}, the same KVM with the vPMU that traps, its default."
     )
     return table
+
+
+def parts(machine):
+    """What the section of the report has."""
+    if machine.exact:
+        return [peer_table(machine)]
+    return [OnPage(plan.NO_PEERS[0].upper() + plan.NO_PEERS[1:] + ".")]

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# report_tables.py: what the report has of this experiment (bench/added.py), made of the boots of
-# its tests.
-from added import Measured
+# report_tables.py: the tables of this experiment's tables.toml that are made of the boots of its
+# tests (bench/added.py).
 from cells import NONE, Cell, Table, number, percent
 from machine import exit_count
 
@@ -131,13 +130,3 @@ def of_kvm(lab, _machine):
             ],
         )
     return table
-
-
-MEASURED = (
-    Measured(
-        "precise-kvm", "KVM's guest PEBS", "FULL=1 make e2e T=pebs/kvm_own", of_kvm, quick=False
-    ),
-    Measured("precise-shares", "Shares", "make e2e T=pebs/shares", of_shares),
-    Measured("precise-records", "Records", "make e2e T=pebs/same_records", of_records),
-    Measured("precise-overhead", "Overhead", "make e2e T=pebs/overhead", of_overhead),
-)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# report_tables.py: what the report has of this experiment (bench/added.py), made of the boots of
-# its tests.
-from added import Measured
-
+# report_tables.py: the tables of this experiment's tables.toml that are made of the boots of its
+# tests (bench/added.py).
 import answers
 import profile_tables
 import sampling_answer
@@ -14,22 +12,17 @@ def answer(lab, machine):
     )
 
 
-COMMAND = "FULL=1 make e2e T=profile/"
-MEASURED = (
-    Measured(
-        "answer-profile",
-        profile_tables.TITLE,
-        COMMAND,
-        lambda lab, machine: profile_tables.of_distances(answer(lab, machine)),
-        quick=False,
-        kept=lambda: profile_tables.of_distances(answers.kept("profile")),
-    ),
-    Measured(
-        "answer-profile-interrupts",
-        profile_tables.INTERRUPTS_TITLE,
-        COMMAND,
-        lambda lab, machine: profile_tables.of_interrupts(answer(lab, machine)),
-        quick=False,
-        kept=lambda: profile_tables.of_interrupts(answers.kept("profile")),
-    ),
-)
+def of_answer(lab, machine):
+    return profile_tables.of_distances(answer(lab, machine))
+
+
+def kept_answer():
+    return profile_tables.of_distances(answers.kept("profile"))
+
+
+def of_answer_interrupts(lab, machine):
+    return profile_tables.of_interrupts(answer(lab, machine))
+
+
+def kept_answer_interrupts():
+    return profile_tables.of_interrupts(answers.kept("profile"))

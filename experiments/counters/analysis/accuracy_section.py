@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# bench_tables.py: this experiment's section of the report, for bench/added.py.
+# accuracy_section.py: what this experiment's sections of the report have (its tables.toml).
 import accuracy_tables
-import kept
 import perfctr_published
 import perfctr_tables
 from accuracy_figure import accuracy_figure
-from added import Drawn, OnPage, Section
+from cells import Drawn, OnPage
 
 
 def perfctr_sentence():
@@ -35,15 +34,11 @@ def parts(machine):
     ]
 
 
-def paper_parts(machine):
-    return [
-        OnPage(perfctr_sentence()),
-        *perfctr_tables.all_tables(machine),
-        *kept.parts("counters")(machine),
-    ]
+def papers_parts(machine):
+    return [OnPage(perfctr_sentence()), *perfctr_tables.all_tables(machine)]
 
 
-def sentence(machine):
+def sentences(machine):
     of_path = accuracy_tables.worst(machine, accuracy_tables.OF_THE_PATH)
     of_caches = accuracy_tables.worst(machine, ("llc_references", "llc_misses"))
 
@@ -60,28 +55,5 @@ def sentence(machine):
         )
         if found
     ]
-    return (
-        "Largest error of a count relative to native. "
-        + " ".join(text[0].upper() + text[1:] + "." for text in out)
-        if out
-        else ""
-    )
-
-
-SECTIONS = (
-    Section(
-        "accuracy-of",
-        "Accuracy",
-        "validity",
-        parts,
-        lambda machine: [("Accuracy", sentence(machine))],
-    ),
-    Section(
-        "threads-of",
-        "Counters of threads and programs, and tools",
-        "validity",
-        paper_parts,
-        sources=(perfctr_published.PAPER,),
-        short="Threads, programs, tools",
-    ),
-)
+    text = "".join(f" {each[0].upper()}{each[1:]}." for each in out)
+    return [("Accuracy", f"Largest error of a count relative to native.{text}" if out else "")]
