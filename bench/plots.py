@@ -172,6 +172,23 @@ def escape(text):
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
+def beside(axes, text, width, place, **more):
+    """The text at the end of a bar."""
+    axes.annotate(
+        text, (width, place), xytext=(4, 0), textcoords="offset points", va="center", **more
+    )
+
+
+def name_bars(axes, names, most, room):
+    """The names of horizontal bars, the first on top, and no scale."""
+    axes.set_yticks(range(len(names)), names)
+    axes.invert_yaxis()
+    axes.set_xticks([])
+    axes.spines["bottom"].set_visible(False)
+    axes.set_xlim(0, (most or 1) * room)
+    axes.tick_params(axis="y", length=0)
+
+
 def stacked(axes, names, parts, colours, title):
     """Horizontal stacked bars; at each end the sum, as a figure."""
     places = range(len(names))
@@ -180,31 +197,13 @@ def stacked(axes, names, parts, colours, title):
         axes.barh(places, values, left=left, color=colour, label=label, height=0.62)
         left = [start + value for start, value in zip(left, values)]
     for place, total in zip(places, left):
-        axes.annotate(
-            number(round(total, 2)),
-            (total, place),
-            xytext=(4, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=8.5,
-        )
-    axes.set_yticks(list(places), names)
-    axes.invert_yaxis()
+        beside(axes, number(round(total, 2)), total, place, fontsize=8.5)
     axes.set_title(title, loc="left")
-    axes.set_xticks([])
-    axes.spines["bottom"].set_visible(False)
-    axes.set_xlim(0, (max(left) or 1) * 1.3)
-    axes.tick_params(axis="y", length=0)
+    name_bars(axes, names, max(left), 1.3)
     if any(left) and any(label for label, _ in parts):
-        axes.legend(
-            loc="upper left",
-            bbox_to_anchor=(0, -0.02),
-            ncol=2 if len(parts) < 5 else 3,
-            fontsize=8,
-            handlelength=1,
-            columnspacing=1,
-            borderaxespad=0.2,
-        )
+        columns, look = 2 if len(parts) < 5 else 3, {"fontsize": 8, "handlelength": 1}
+        look.update(loc="upper left", bbox_to_anchor=(0, -0.02), columnspacing=1)
+        axes.legend(ncol=columns, borderaxespad=0.2, **look)
 
 
 def cost_parts(names, costs):
@@ -281,34 +280,13 @@ def bars_figure(key, title, values, text, alone=False):
         return None
     pyplot = library()
     figure, axes = pyplot.subplots(figsize=(WIDTH / 2, 0.26 * len(names) + 0.3))
-    axes.barh(
-        range(len(names)),
-        [values[name] for name in names],
-        height=0.66,
-        color=[COLUMN_COLOURS[name] for name in names],
-    )
+    colours = [COLUMN_COLOURS[name] for name in names]
+    axes.barh(range(len(names)), [values[name] for name in names], height=0.66, color=colours)
     for place, name in enumerate(names):
-        axes.annotate(
-            text(values[name]),
-            (max(values[name], 0), place),
-            xytext=(4, 0),
-            textcoords="offset points",
-            va="center",
-        )
-    axes.set_yticks(range(len(names)), names)
-    axes.invert_yaxis()
-    axes.set_xticks([])
-    axes.set_xlim(0, (max(values.values()) or 1) * 1.35)
-    axes.spines["bottom"].set_visible(False)
-    axes.tick_params(axis="y", length=0)
-    return svg_of(
-        key,
-        title,
-        "; ".join(f"{name}: {text(values[name])}" for name in names),
-        figure,
-        pyplot,
-        alone,
-    )
+        beside(axes, text(values[name]), max(values[name], 0), place)
+    name_bars(axes, names, max(values.values()), 1.35)
+    desc = "; ".join(f"{name}: {text(values[name])}" for name in names)
+    return svg_of(key, title, desc, figure, pyplot, alone)
 
 
 def lines_figure(key, title, series):
@@ -323,14 +301,9 @@ def lines_figure(key, title, series):
     for axes, (heading, label, data) in zip(grid.flat, series):
         for name, dots in data.items():
             # Where two lines coincide the thinner, later one leaves the other visible.
-            seen[name] = axes.plot(
-                *zip(*dots),
-                color=COLUMN_COLOURS[name],
-                marker=marks[name],
-                linewidth=3.4 if name == "native" else 1.5,
-                markersize=7 if name == "native" else 4.5,
-                label=name,
-            )[0]
+            width, size = (3.4, 7) if name == "native" else (1.5, 4.5)
+            look = {"color": COLUMN_COLOURS[name], "marker": marks[name], "label": name}
+            seen[name] = axes.plot(*zip(*dots), linewidth=width, markersize=size, **look)[0]
         axes.set_xscale("log")
         axes.set_yscale("log")
         axes.set_xticks([10, 100, 1000], ["10", "100", "1000"])
@@ -341,13 +314,8 @@ def lines_figure(key, title, series):
         axes.grid(True)
     figure.subplots_adjust(wspace=0.5)
     names = [name for name in COLUMNS if name in seen]
-    figure.legend(
-        [seen[name] for name in names],
-        names,
-        loc="lower center",
-        bbox_to_anchor=(0.5, -0.12),
-        ncol=len(names),
-    )
+    handles, place = [seen[name] for name in names], (0.5, -0.12)
+    figure.legend(handles, names, loc="lower center", bbox_to_anchor=place, ncol=len(names))
     desc = ". ".join(
         f"{heading}: "
         + "; ".join(
@@ -366,31 +334,16 @@ def ablation_figure(key, title, groups, unit):
     pyplot = library()
     counted = any(reads is not None for _, rows in groups for _, _, reads in rows)
     height = 0.27 * sum(len(rows) for _, rows in groups) + 1.2
-    figure, grid = pyplot.subplots(
-        len(groups),
-        2 if counted else 1,
-        squeeze=False,
-        sharey="row",
-        figsize=(WIDTH, height),
-        gridspec_kw={"width_ratios": [3, 1] if counted else [1]},
-    )
+    widths = [3, 1] if counted else [1]
+    size = {"figsize": (WIDTH, height), "gridspec_kw": {"width_ratios": widths}}
+    figure, grid = pyplot.subplots(len(groups), len(widths), squeeze=False, sharey="row", **size)
     for line, (heading, rows) in zip(grid, groups):
         names = [name for name, _, _ in rows]
-        stacked(
-            line[0],
-            names,
-            [("", [cost for _, cost, _ in rows])],
-            [COLUMN_COLOURS["msr+nmi"]],
-            f"{heading}: {unit}",
-        )
+        costs = [("", [cost for _, cost, _ in rows])]
+        stacked(line[0], names, costs, [COLUMN_COLOURS["msr+nmi"]], f"{heading}: {unit}")
         if counted:
-            stacked(
-                line[1],
-                names,
-                [("", [reads or 0 for _, _, reads in rows])],
-                [PART_COLOURS[0]],
-                "VMREADs",
-            )
+            accesses = [("", [reads or 0 for _, _, reads in rows])]
+            stacked(line[1], names, accesses, [PART_COLOURS[0]], "VMREADs")
             line[1].tick_params(labelleft=False)
     figure.subplots_adjust(hspace=0.35, wspace=0.08)
     desc = ". ".join(
@@ -424,26 +377,19 @@ def prediction_figure(key, title, lines):
     pyplot = library()
     tables = sorted({line.table for line in lines})
     counts = [sum(line.table == table for line in lines) for table in tables]
-    figure, grid = pyplot.subplots(
-        len(tables),
-        1,
-        squeeze=False,
-        figsize=(WIDTH, 0.3 * sum(counts) + 1.1 * len(tables)),
-        gridspec_kw={"height_ratios": counts, "hspace": 0.3},
-    )
+    size = (WIDTH, 0.3 * sum(counts) + 1.1 * len(tables))
+    heights = {"height_ratios": counts, "hspace": 0.3}
+    figure, grid = pyplot.subplots(len(tables), 1, squeeze=False, figsize=size, gridspec_kw=heights)
+    spread = {"linewidth": 5, "alpha": 0.35}
+    dot, theirs = {"markersize": 6}, {"color": "none", "markeredgecolor": INK, "markersize": 6}
     for axes, table in zip(grid.flat, tables):
         rows = [line for line in lines if line.table == table]
         for place, line in enumerate(rows):
-            axes.plot(
-                [line.low, line.high],
-                [place] * 2,
-                color=COLUMN_COLOURS[line.column],
-                linewidth=5,
-                alpha=0.35,
-                solid_capstyle="butt",
-            )
-            axes.plot([line.cycles], [place], "o", color=COLUMN_COLOURS[line.column], markersize=6)
-            axes.plot([line.theirs], [place], "D", color="none", markeredgecolor=INK, markersize=6)
+            colour = {"color": COLUMN_COLOURS[line.column]}
+            ends = [line.low, line.high]
+            axes.plot(ends, [place] * 2, solid_capstyle="butt", **spread, **colour)
+            axes.plot([line.cycles], [place], "o", **dot, **colour)
+            axes.plot([line.theirs], [place], "D", **theirs)
         axes.set_yticks(range(len(rows)), [f"{line.label}, {line.column}" for line in rows])
         axes.set_ylim(len(rows) - 0.4, -0.6)
         axes.set_xscale("log")
@@ -454,41 +400,20 @@ def prediction_figure(key, title, lines):
         axes.set_title(f"Table {table}, cycles", loc="left")
         axes.grid(True, axis="x")
     figure.subplots_adjust(top=0.96, bottom=0.07)
+    colour = {"color": COLUMN_COLOURS["native"]}
     handles = [
-        pyplot.Line2D(
-            [],
-            [],
-            marker="o",
-            color=COLUMN_COLOURS["native"],
-            linestyle="",
-            markersize=6,
-            label="predicted, in the column's colour",
-        ),
-        pyplot.Line2D(
-            [],
-            [],
-            color=COLUMN_COLOURS["native"],
-            linewidth=5,
-            alpha=0.35,
-            label="range of the unit costs",
-        ),
-        pyplot.Line2D(
-            [],
-            [],
-            marker="D",
-            color="none",
-            markeredgecolor=INK,
-            markersize=6,
-            label="published by the thesis",
-        ),
+        pyplot.Line2D([], [], label=label, **look)
+        for label, look in (
+            (
+                "predicted, in the column's colour",
+                {"marker": "o", "linestyle": "", **dot, **colour},
+            ),
+            ("range of the unit costs", {**spread, **colour}),
+            ("published by the thesis", {"marker": "D", **theirs}),
+        )
     ]
-    figure.legend(
-        handles=handles,
-        loc="lower center",
-        bbox_to_anchor=(0.45, 0.0),
-        ncol=3,
-        bbox_transform=figure.transFigure,
-    )
+    place = {"bbox_to_anchor": (0.45, 0.0), "bbox_transform": figure.transFigure}
+    figure.legend(handles=handles, loc="lower center", ncol=3, **place)
     desc = "; ".join(
         f"Table {line.table} {line.label} {line.column}: predicted "
         f"{line.cycles:,.0f}, published {line.theirs:,.0f}"

@@ -41,8 +41,8 @@ def one_space(value):
 
 
 def read():
-    """{kind: {key: entry}} of tables.toml and those of experiments; an experiment's entry has its
-    name. ValueError: a key that is there already."""
+    """{kind: {key: entry}} of tables.toml and those of experiments, each with the name of its
+    folder. ValueError: a key that is there already."""
     found = {}
     for path in (
         os.path.join(TOP, "bench", "tables.toml"),
@@ -54,7 +54,8 @@ def read():
             for key, entry in entries.items():
                 if key in found.setdefault(kind, {}):
                     raise ValueError(f"{path}: found another {kind} '{key}', wanted a new name")
-                found[kind][key] = {**entry, "folder": os.path.basename(os.path.dirname(path))}
+                folder = {"folder": os.path.basename(os.path.dirname(path))}
+                found[kind][key] = {**entry, **folder} if isinstance(entry, dict) else entry
     return found
 
 
