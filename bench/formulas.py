@@ -66,6 +66,12 @@ def extra(machine, column, experiment, item):
     return None if value is None or base is None else value - base
 
 
+def extra_of_one(machine, column, experiment, item):
+    """What one of the 1000 PMIs adds."""
+    value = extra(machine, column, experiment, item)
+    return None if value is None else value / PMIS
+
+
 def published_extra(item):
     base = published.TABLE_4_2[BASE]
     return {
@@ -105,6 +111,15 @@ def per_sample(machine, column, *_):
     )
     samples = machine.value(column, "profile", "profiled", "samples")
     return None if None in (plain, profiled) or not samples else (profiled - plain) / samples
+
+
+def share_distance(machine, column, *_):
+    """How far a function's share of the samples is from native's at most, in points."""
+    pairs = [
+        [machine.value(name, "profile", f"share_{share}", "share") for name in (column, "native")]
+        for share in published.TABLE_4_4
+    ]
+    return max((abs(ours - its) for ours, its in pairs if None not in (ours, its)), default=None)
 
 
 def lost(machine, column, experiment, item, base):

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# leads.py: the first screen of the report: three questions, each with a picture, a sentence and the
-# command that measures it. Every number is of the results or of published.py.
+# leads.py: the sentences of tables.toml, and the first screen of the report: three questions, each
+# with a picture, a sentence and the command that measures it. Every number is of the results or of
+# published.py.
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import plots
-import published
-from cells import number, percent, ratio
-from formulas import LAST, PMIS, extra, extra_in_print, profile_overhead
-from results import COLUMNS
+import tables
+from cells import points, ratio
 
 
 @dataclass
@@ -25,100 +24,60 @@ class Lead:
         return plots.bars_figure(prefix + self.key, self.title, self.values, self.text, alone)
 
 
-def ran(ask):
-    found = {name: ask(name) for name in COLUMNS}
-    return {name: value for name, value in found.items() if value is not None}
-
-
-def beside(values):
+def times(values):
     """Each column's figure as times native's."""
-    return ", ".join(
-        f"{name} {ratio(value, values['native'])}"
-        for name, value in values.items()
-        if name != "native"
+    ratios = ((name, ratio(value, values["native"])) for name, value in values.items())
+    return ", ".join(f"{name} {text}" for name, text in ratios if name != "native")
+
+
+def said(machine, what):
+    """(values of the columns that ran, how one looks, the sentence: "" where it lacks a figure)"""
+    words = {**what, "cost": machine.metric}
+    of = what["of"].format_map(words) if "of" in what else ""
+    values = {
+        name: value
+        for name, value in (tables.values_of(machine, of) if of else {}).items()
+        if value is not None and name != what.get("but")
+    }
+    text, _ = tables.texts_of(machine, what.get("text", "number"), of.split())
+    theirs = tables.figures_of(what, words, what.get("published", ""))
+    if (of and not values) or ("{native}" in what["say"] and not values.get("native")):
+        return values, text, ""
+    looks = {name: text(value) for name, value in values.items()}
+    more = times(values) if "native" in values else ""
+    pair = [values.get(name) for name in ("msr+nmi", "native")]
+    words.update(
+        native=looks.get("native", ""),
+        each=", ".join(f"{look} {name}" for name, look in looks.items()),
+        named=", ".join(f"{name} {look}" for name, look in looks.items() if name != "native"),
+        times=more,
+        and_times=more and f"; {more}",
+        points="" if None in pair else f" (msr+nmi {points(pair[0] - pair[1])} points to native)",
+        theirs=theirs,
     )
+    if "{their" in what["say"] and "native" in theirs:
+        numbers = {name: float(value) for name, value in theirs.items()}
+        words["their_times"] = times(numbers)
+        words["their_ratio"] = {
+            name: ratio(value, numbers["native"]) for name, value in numbers.items()
+        }
+    return values, text, what["say"].format_map(words)
 
 
-def pmi(machine):
-    unit = "instructions" if machine.exact else "ns"
-
-    def of(name):
-        value = extra(machine, name, "a1", LAST)
-        return None if value is None else value / PMIS
-
-    values, theirs = ran(of), extra_in_print(LAST)
-    sentence = (
-        ""
-        if "native" not in values
-        else (
-            f"A PMI that Linux handles takes {number(values['native'])} {unit} natively. As "
-            f"multiples of native: {beside(values)}. "
-            "The thesis, as multiples of native, in time: "
-            + ", ".join(
-                f"{name} {ratio(value, theirs['native'])}"
-                for name, value in theirs.items()
-                if name != "native"
-            )
-            + "."
-        )
-    )
-    return Lead(
-        "pmi",
-        f"One PMI of program A.1 under Linux ({unit})",
-        values,
-        number,
-        sentence,
-        "make bench ONLY=a1",
-    )
-
-
-def switch(machine):
-    unit = "instructions" if machine.exact else "ns"
-    metric = "instructions" if machine.exact else "time"
-    values = ran(lambda name: machine.value(name, "context_switch", "counted", metric))
-    sentence = (
-        ""
-        if "native" not in values
-        else (
-            f"Natively, a switch between two processes that count takes {number(values['native'])} "
-            f"{unit} more than a "
-            "switch between two processes that do not count. This difference as multiples of "
-            f"native: {beside(values)}."
-        )
-    )
-    return Lead(
-        "switch",
-        f"Four counters at a switch of processes ({unit})",
-        values,
-        number,
-        sentence,
-        "make bench ONLY=a1",
-    )
-
-
-def record(machine):
-    values = ran(lambda name: profile_overhead(machine, name))
-    theirs = published.TABLE_4_5_OVERHEAD
-    sentence = (
-        ""
-        if "native" not in values
-        else (
-            "perf record adds: "
-            + ", ".join(f"{percent(value, 2)} {name}" for name, value in values.items())
-            + f". The thesis, in time: {theirs['native']} % bare, {theirs['kvm']} % KVM, "
-            f"{theirs['msr+nmi']} % passed "
-            "through."
-        )
-    )
-    return Lead(
-        "record",
-        "What perf record adds (%)",
-        values,
-        lambda value: percent(value, 2),
-        sentence,
-        "make bench ONLY=profile",
-    )
+def sentences(machine):
+    """[(name, sentence)] of [sentence]."""
+    for name, parts in tables.ENTRIES["sentence"].items():
+        texts = []
+        for what in tables.picked(parts, machine.exact):
+            if not (what.get("or") and texts or what.get("after") and not texts):
+                texts += filter(None, [said(machine, what)[2]])
+        yield name, " ".join(texts)
 
 
 def leads(machine):
-    return [pmi(machine), switch(machine), record(machine)]
+    out = []
+    for key, entry in tables.ENTRIES["lead"].items():
+        what = tables.picked(entry, machine.exact)
+        title = what["title"].format_map(what)
+        out.append(Lead(key, title, *said(machine, what), what["command"]))
+    return out

@@ -2,11 +2,8 @@
 # summary.py: what was run, where, and the main result of each table, as sentences. Every number in
 # them comes from the results or from published.py.
 import added
-import published
-from cells import number, percent, points, ratio
-from formulas import extra, extra_in_print, profile_overhead, scaled
+import leads
 from results import BY_COLUMN, COLUMNS, of_columns
-from tables import asked
 
 KINDS = {
     "emulator": "an emulator: figures are counts of instructions, exits or accesses, and are exact "
@@ -15,19 +12,6 @@ KINDS = {
     "metal": "a bare machine: cycles and time",
 }
 ALL = ", ".join(COLUMNS[:-1]) + " and " + COLUMNS[-1]
-OTHERS = [name for name in COLUMNS if name != "native"]
-
-
-def listed(texts):
-    return ", ".join(texts)
-
-
-def by_column(values, text):
-    return listed(f"{text(values[name])} {name}" for name in COLUMNS if values[name] is not None)
-
-
-def values_of(machine, experiment, item, metric):
-    return {name: machine.value(name, experiment, item, metric) for name in COLUMNS}
 
 
 def where(machine):
@@ -37,8 +21,8 @@ def where(machine):
         out += f" Emulator: {environment['emulator']}."
     ran = [name for name in COLUMNS if machine.results["columns"][name]["status"] == "ok"]
     missing = [name for name in COLUMNS if name not in ran]
-    out += f" Columns: {listed(ran) or 'none'}"
-    out += f"; not run: {listed(missing)}" if missing else ""
+    out += f" Columns: {', '.join(ran) or 'none'}"
+    out += f"; not run: {', '.join(missing)}" if missing else ""
     version = environment["kvm"].split(",")[0]
     return out + (f". KVM: {version}." if version else ".")
 
@@ -90,119 +74,8 @@ def unlike(machine):
     return out + unlike_clocks(machine)
 
 
-def of_operation(machine, experiment, item, words):
-    # Without a ledger an emulator's figures are those of its TSC, which counts instructions.
-    values = asked(machine, experiment, item, machine.metric, "time")
-    if not values.known:
-        return ""
-    unit = "instructions" if machine.exact else "cycles (median)"
-    return f"{words}: {by_column(values, number)} {unit}"
-
-
-def table_4_1(machine):
-    out = of_operation(machine, "msr", "rdmsr_evtsel", "RDMSR of EVTSEL")
-    theirs = published.TABLE_4_1["rdmsr_evtsel"]
-    return out and (
-        f"{out}. Thesis: {theirs['native']} bare, {theirs['kvm']} KVM "
-        f"({ratio(theirs['kvm'], theirs['native'])}), {theirs['msr']} passed through, "
-        "in cycles."
-    )
-
-
-def table_4_2(machine):
-    out = []
-    for experiment, who in (("a1", "Linux"), ("a1k", "test kernel")):
-        native = extra(machine, "native", experiment, "m100")
-        times = {name: extra(machine, name, experiment, "m100") for name in COLUMNS}
-        if not native:
-            continue
-        unit = "instructions" if machine.exact else ("ns" if experiment == "a1" else "cycles")
-        others = listed(
-            f"{name} {ratio(times[name], native)}" for name in OTHERS if times[name] is not None
-        )
-        out.append(
-            f"{who}: 1000 PMIs add {number(native)} {unit} natively"
-            + (f"; {others}" if others else "")
-        )
-    theirs = extra_in_print("m100")
-    if out:
-        out.append(
-            "thesis, time: "
-            + listed(
-                f"{name} {ratio(theirs[name], theirs['native'])}"
-                for name in OTHERS
-                if name in theirs
-            )
-        )
-    return ". ".join(text[0].upper() + text[1:] for text in out) + "." if out else ""
-
-
-def table_4_3(machine):
-    values = values_of(machine, "exit", "cpuid", "root_instructions")
-    values["native"] = None
-    if any(value is not None for value in values.values()):
-        out = f"Root-mode instructions of a CPUID exit: {by_column(values, number)}"
-    else:
-        out = of_operation(machine, "exit", "cpuid", "CPUID")
-    theirs = published.TABLE_4_3["cpuid"]
-    return out and (
-        f"{out}. Thesis: {theirs['kvm']} KVM, {theirs['msr+nmi']} with its "
-        "bookkeeping, in cycles."
-    )
-
-
-def table_4_4(machine):
-    worst = {}
-    for share in published.TABLE_4_4:
-        values = values_of(machine, "profile", f"share_{share}", "share")
-        for name in OTHERS:
-            if None not in (values[name], values["native"]):
-                worst[name] = max(worst.get(name, 0), abs(values[name] - values["native"]))
-    if not worst:
-        return ""
-    return (
-        "Largest distance of a function's share from native's, in points: "
-        + listed(f"{name} {value:.2f}" for name, value in worst.items())
-        + "."
-    )
-
-
-def table_4_5(machine):
-    overheads = {name: profile_overhead(machine, name) for name in COLUMNS}
-    if all(value is None for value in overheads.values()):
-        return ""
-    out = f"Overhead of perf record: {by_column(overheads, lambda value: percent(value, 2))}"
-    if None not in (overheads["native"], overheads["msr+nmi"]):
-        out += f" (msr+nmi {points(overheads['msr+nmi'] - overheads['native'])} points to native)"
-    theirs = published.TABLE_4_5_OVERHEAD
-    return (
-        f"{out}. Thesis: {theirs['native']} % bare, {theirs['kvm']} % KVM, "
-        f"{theirs['msr+nmi']} % passthrough."
-    )
-
-
-def nginx(machine, item):
-    metric = "instructions" if machine.exact else "rate"
-    values = values_of(machine, "nginx", item, metric)
-    if all(value is None for value in values.values()):
-        return ""
-    return (
-        ("Instructions per request: " if machine.exact else "Requests per second: ")
-        + by_column(values, lambda value: scaled(value, "count"))
-        + (" (medians; Tables 4.6 and 4.7 have the ranges)." if machine.exact else ".")
-    )
-
-
 def results_of(machine):
     """[(table, sentence)]; a table that has nothing says so."""
-    found = [
-        ("4.1, MSR accesses", table_4_1(machine)),
-        ("4.2, program with PMIs", table_4_2(machine)),
-        ("4.3, VM exits", table_4_3(machine)),
-        ("4.4, profile", table_4_4(machine)),
-        ("4.5, its overhead", table_4_5(machine)),
-        ("4.6, nginx", nginx(machine, "plain")),
-        ("4.7, nginx profiled", nginx(machine, "profiled")),
-    ]
+    found = [*leads.sentences(machine)]
     found += [pair for section in added.sections() for pair in section.sentences(machine)]
     return [(name, text or "Not run.") for name, text in found]
