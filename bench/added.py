@@ -15,7 +15,7 @@ import figures
 import formulas
 import kept
 import tables
-from cells import Drawn, OnPage
+from cells import OnPage
 from measurements import TOP
 
 
@@ -58,22 +58,35 @@ def report_tables(experiment):
     return module
 
 
+def filled(key, what, function, lab, machine):
+    """The table of an entry that has its heads, with the rows and sentences of its function."""
+    table = tables.with_heads(key, what["table"], what["unit"], what)
+    table.reading += what.get("reading", [])
+    function(table, lab, machine)
+    wide = [row.label for row in table.rows if len(row.cells) > len(table.heads)]
+    assert not wide, f"found more cells than heads in the row {wide[0]}"
+    return table
+
+
 def measured():
-    """All tables that are made of boots: [made] of each tables.toml has KEY = {title, command}, and
-    report_tables.py a function of_NAME, where NAME is the key without the experiment's name, and
-    perhaps kept_NAME. Those of long tests are not quick."""
+    """All tables that are made of boots: of each entry [made.KEY] report_tables.py has a function
+    of_NAME, where NAME is the key without the experiment's name, and perhaps kept_NAME. Where the
+    entry has heads, of_NAME adds the rows, else it makes the table. Those of long tests are not
+    quick."""
     out = []
     for key, what in tables.ENTRIES.get("made", {}).items():
         experiment = what["folder"]
         module = report_tables(experiment)
         name = "_".join(word for word in key.split("-") if word != experiment)
-        command = what["command"]
+        command, function = what["command"], getattr(module, f"of_{name}")
+        if "heads" in what:
+            function = functools.partial(filled, key, what, function)
         out.append(
             Measured(
                 key,
                 what["title"],
                 command,
-                getattr(module, f"of_{name}"),
+                function,
                 what.get("quick", not command.startswith("FULL=1 ")),
                 experiment,
                 getattr(module, f"kept_{name}", None),

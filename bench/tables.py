@@ -273,6 +273,15 @@ def entry_of(key):
     return {**base, **own, **lists}
 
 
+def with_heads(key, title, unit, what):
+    """A table with columns of its own, still without rows. Its blank cells are published ones where
+    the entry says so."""
+    heads, over = what["heads"], what["over"]
+    heads = called(heads)[0]() if isinstance(heads, str) else list(heads)
+    groups = [(over, len(heads))] if isinstance(over, str) else [tuple(one) for one in over]
+    return Table(key, title, unit, heads, groups, theirs=[0] if what.get("published") else [])
+
+
 def make(machine, key):
     """The table of this key."""
     what = picked(entry_of(key), machine.exact)
@@ -281,11 +290,7 @@ def make(machine, key):
     title, unit = what["title"].format_map(words), what.get("unit", machine.unit())
     theirs = what.get("theirs", "").format_map(words)
     if "heads" in what:
-        heads = what["heads"]
-        heads = called(heads)[0]() if isinstance(heads, str) else list(heads)
-        over = what["over"]
-        groups = [(over, len(heads))] if isinstance(over, str) else [tuple(one) for one in over]
-        table = Table(key, title, unit, heads, groups)
+        table = with_heads(key, title, unit, what)
     else:
         columns = getattr(published, f"{theirs}_COLUMNS", {})
         name, more = what.get("their_unit", ""), what.get("more_heads", ())

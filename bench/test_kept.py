@@ -66,6 +66,20 @@ def test_data_and_back():
     assert kept.as_table(json.loads(json.dumps(kept.as_data(table)))) == table
 
 
+def test_heads_are_data():
+    """The function of an entry with heads adds the rows, and no more cells than there are heads."""
+
+    def rows(count):
+        return lambda table, lab, machine: table.add(lab, [Cell(machine)] * count)
+
+    what = {"table": "Some table", "unit": "count", "heads": ["a", "b"], "over": "emulator"}
+    table = added.filled("some-table", what, rows(1), "a row", "1")
+    assert (table.heads, table.groups) == (["a", "b"], [("emulator", 2)])
+    assert [cell.text for cell in table.rows[0].cells] == ["1", ""]
+    with pytest.raises(AssertionError, match="the row a row"):
+        added.filled("some-table", what, rows(3), "a row", "1")
+
+
 @pytest.mark.parametrize(
     "harm",
     [

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # report_tables.py: the tables of this experiment's tables.toml that are made of the boots of its
 # tests (bench/added.py).
-from cells import NONE, Cell, Table, number, percent
+from cells import NONE, Cell, number, percent
 
 import chen_published as published
 import test_branchtrace as branches
@@ -13,15 +13,7 @@ ENTRIES = ("native", "msr+nmi")
 POLICIES = (*ENTRIES, "msr")
 
 
-def of_lists(lab, _machine):
-    table = Table(
-        "branches-lists",
-        "Complete lists of taken branches",
-        "count",
-        ["branches", "missing", "invented", "PMIs", "exits"],
-        [("emulator", 5)],
-        reading=["Six lists against the emulator's own, branch by branch."],
-    )
+def of_lists(table, lab, _machine):
     for entry in ENTRIES:
         done, counts = branches.check_good(lab, entry)
         pmis = sum(int(branches.row(done, region)["pmis"]) for region in branches.GOOD)
@@ -29,17 +21,9 @@ def of_lists(lab, _machine):
         table.add(
             entry, [Cell(number(value)) for value in (sum(counts.values()), 0, 0, pmis, exits)]
         )
-    return table
 
 
-def of_readout(lab, _machine):
-    table = Table(
-        "branches-readout",
-        "One PMI that reads the branch records",
-        "instructions",
-        ["by the module", "by perf"],
-        [("emulator", 2)],
-    )
+def of_readout(table, lab, _machine):
     for entry in ENTRIES:
         done = branches.lists(lab, entry)
         table.add(
@@ -60,22 +44,9 @@ def of_readout(lab, _machine):
                 for region in (branches.PRICED, branches.PERF)
             ],
         )
-    return table
 
 
-def of_pt(lab, _machine):
-    table = Table(
-        "branches-pt",
-        "A list of a million branches by Intel PT",
-        "each branch",
-        ["branches", "bytes", "instructions to record", "to decode", "exits"],
-        [("emulator", 5)],
-        reading=[
-            "perf records and decodes; libipt finds the same list. The exits are the load's own "
-            "CPUIDs. "
-            "A readout of 32 branch records is a table of its own."
-        ],
-    )
+def of_pt(table, lab, _machine):
     for entry in ENTRIES:
         done = pt.many(lab, entry)
         count, exits = pt.compare_user(done)
@@ -90,23 +61,9 @@ def of_pt(lab, _machine):
                 Cell(number(exits)),
             ],
         )
-    return table
 
 
-def of_fuzzing(lab, _machine):
-    table = Table(
-        "branches-fuzzing",
-        "Table 4.8: fuzzing with branch records",
-        "percent",
-        [*POLICIES, "published"],
-        [("emulator, fewer executions", len(POLICIES)), ("", 1)],
-        theirs=[0],
-        reading=[
-            "Theirs: system calls to kernel drivers in three hours, each a new test of Agamotto's. "
-            "Ours: parsers in user mode of some 300 instructions an input, so that a readout "
-            "weighs more."
-        ],
-    )
+def of_fuzzing(table, lab, _machine):
     told = {entry: tell_fuzz(branches.fuzzed(lab, entry)) for entry in POLICIES}
     for number_of, one in enumerate(told["native"]):
         table.add(
@@ -127,25 +84,9 @@ def of_fuzzing(lab, _machine):
             [Cell(NONE)] * len(POLICIES)
             + [Cell(f"{100 * (1 - traced / plain):.1f} %", "published")],
         )
-    return table
 
 
-def of_drivers(lab, _machine):
-    table = Table(
-        "branches-drivers",
-        "Table 4.8: system calls to kernel drivers",
-        "percent",
-        [*ENTRIES, "published"],
-        [("emulator, fewer inputs", len(ENTRIES)), ("", 1)],
-        theirs=[0],
-        reading=[
-            "Ours are seven drivers of Debian's kernel that need no device, theirs seven of USB "
-            "devices "
-            "that Agamotto emulates. Its snapshots of a machine have no part in either figure. "
-            "KVM's "
-            "guest has a PMU of version 2, which freezes nothing at a PMI: the module refuses it."
-        ],
-    )
+def of_drivers(table, lab, _machine):
     told = {entry: tell_fuzz(branches.driven(lab, entry), "branchdrivers") for entry in ENTRIES}
     for number_of, one in enumerate(told["native"]):
         table.add(
@@ -160,4 +101,3 @@ def of_drivers(lab, _machine):
         ]
         + [Cell(f"{published.AVERAGE} %", "published")],
     )
-    return table

@@ -88,26 +88,7 @@ def of_paper(lab, _machine):
     )
 
 
-def of_cost(lab, _machine):
-    table = Table(
-        "flow-cost",
-        "Table VII: what the trace costs, by load",
-        "instructions",
-        [
-            f"{level}: {what}"
-            for level in cost.LEVELS[1:]
-            for what in ("exits", "root instr.", "more")
-        ]
-        + ["all levels", "hypervisors", "NSD"],
-        [("emulator, of instructions of guest and root mode", 6), ("published, in time", 3)],
-        theirs=[0],
-        reading=[
-            "The paper's loads are Sysbench's and iperf's in nested machines, with devices that "
-            "are "
-            "emulated; these are this project's in one guest, whose devices are passed through. "
-            "A run differs from another by up to 3 % (sleeps) by when its interrupts come."
-        ],
-    )
+def of_cost(table, lab, _machine):
     for load, text in LOAD_TEXTS.items():
         base = sum(cost.account(lab, "off", load)[:2])
         cells = []
@@ -123,21 +104,13 @@ def of_cost(lab, _machine):
             f"{text}" + (f" (theirs: {LIKE[load]})" if theirs else ""),
             cells + [Cell(f"{value} %", "published") for value in theirs],
         )
-    return table
 
 
-def of_own(lab, _machine):
-    table = Table(
-        "flow-own",
-        "Tracing in the guest itself",
-        "instructions",
-        ["more"],
-        [("emulator", 1)],
-        reading=[
-            "The load is 2,000 switches of processes and little else. The paper says almost "
-            f"{published.SCHED_SWITCH_PERCENT} % for sched_switch in the guest, of a load that it "
-            "does not name."
-        ],
+def of_own(table, lab, _machine):
+    table.reading.append(
+        "The load is 2,000 switches of processes and little else. The paper says almost "
+        f"{published.SCHED_SWITCH_PERCENT} % for sched_switch in the guest, of a load that it does "
+        "not name."
     )
     plain = sum(cost.account(lab, "off", "switches")[:2])
     traced = cost.boot(lab, "off").region(cost.TRACED)
@@ -145,39 +118,19 @@ def of_own(lab, _machine):
     flow = sum(cost.account(lab, "flow", "switches")[:2])
     for text, value in (("sched_switch in the guest", own), ("trace=flow", flow)):
         table.add(text, [Cell(percent(100 * (value / plain - 1), 2))])
-    return table
 
 
-def of_record(lab, _machine):
-    table = Table(
-        "flow-record",
-        "A CPUID exit with its record",
-        "count",
-        ["root instructions", "VMCS accesses"],
-        [("emulator", 2)],
-    )
+def of_record(table, lab, _machine):
     for level in cost.LEVELS:
         found = cost.boot(lab, level).region(REGION_CPUID)["exits"][EXIT_REASON_CPUID]
         table.add(
             f"trace={level}",
             [Cell(number(found[what]["max"])) for what in ("root_instructions", "vmcs_accesses")],
         )
-    return table
 
 
-def of_wakes(lab, _machine):
+def of_wakes(table, lab, _machine):
     source = truth_test.run(lab, truth_test.FEW)[0]
-    table = Table(
-        "flow-wakes",
-        "Figure 15: from the interrupt that wakes to the process that runs",
-        "ticks",
-        ["how often", "least", "median", "most"],
-        [("emulator, ticks of the TSC", 4)],
-        reading=[
-            "One level of virtualization; the figure has two, in time. A tick is an instruction. "
-            "Of vectors that woke a process three times and more."
-        ],
-    )
     for row in analyses.wake_ups(timeline(source)):
         found = sorted(row.latencies)
         if row.process is not None and len(found) >= 3:
@@ -189,24 +142,9 @@ def of_wakes(lab, _machine):
                 ],
             )
     table.rows = table.rows[:12]
-    return table
 
 
-def of_wake_layers(lab, _machine):
-    table = Table(
-        "flow-wake-layers",
-        "Figure 15: from the wake-up to the guest, by layer",
-        "ticks",
-        ["how often", "host's scheduler", "host's root mode", "hypervisor in it", "in all"],
-        [("emulator, mean ticks of the TSC", 5)],
-        reading=[
-            "The paper's figure has means of a time line with a sleep each 100 ms, in time, and "
-            "the nested "
-            "machine's are longer. Here the hypervisor between host and guest is PMUvisor, which "
-            "leaves HLT "
-            "and interrupts to the host. A TSC goes four times as fast in the nested boot."
-        ],
-    )
+def of_wake_layers(table, lab, _machine):
     for name, found in test_kvm_trace.wake_ups(lab):
         mean = lambda layers: sum(
             sum(each.get(layer, 0) for layer in layers) for each in found
@@ -221,23 +159,9 @@ def of_wake_layers(lab, _machine):
                 for value in (len(found), *(round(part) for part in parts), round(sum(parts)))
             ],
         )
-    return table
 
 
-def of_layers(lab, _machine):
-    table = Table(
-        "flow-layers",
-        "Table VI, Figure 14: where the instructions of a load go",
-        "percent",
-        ["guest", "hypervisors", "guest, published"],
-        [("emulator, of instructions", 2), ("", 1)],
-        theirs=[0],
-        reading=[
-            "Published: of time, for a program that computes. Two levels are KVM with PMUvisor "
-            "above "
-            "it; there it is ticks of the TSC in each level, idle time left out."
-        ],
-    )
+def of_layers(table, lab, _machine):
     for load, text in LOAD_TEXTS.items():
         guest, root, _ = cost.account(lab, "off", load)
         theirs = published.TABLE_6["VM-Linux"] if load == "compute" else None
@@ -271,25 +195,15 @@ def of_layers(lab, _machine):
             Cell(f"{published.TABLE_6['Nested-Linux']} %", "published"),
         ],
     )
-    return table
 
 
-def of_tracepoints(lab, _machine):
+def of_tracepoints(table, lab, _machine):
     boot = test_kvm_trace.plain(lab)
     thread = test_kvm_trace.one(kvm_traces.host(boot))
     exits = test_kvm_trace.expect_ledger(boot, thread)
-    table = Table(
-        "flow-tracepoints",
-        "Table III: which events of the host are enough",
-        "count",
-        ["method, published", "used here"],
-        [("", 2)],
-        reading=[
-            f"Of Debian's KVM: {number(exits)} exits, each the ledger's. With EPT the kprobe finds "
-            f"CR3 "
-            "at no entry: KVM does not read it."
-        ],
+    table.reading.append(
+        f"Of Debian's KVM: {number(exits)} exits, each the ledger's. With EPT the kprobe finds CR3 "
+        "at no entry: KVM does not read it."
     )
     for _, event, method in published.TABLE_3:
         table.add(event, [Cell(method, "published"), Cell("yes")])
-    return table

@@ -38,18 +38,7 @@ def of_paper(_lab, _machine):
     )
 
 
-def of_truth(lab, _machine):
-    table = Table(
-        "memory-truth",
-        "Quality: the trace against the emulator's own list of accesses",
-        "count",
-        ["accesses", "the same", "missed", "invented", "wrong"],
-        [("emulator, one processor", 5)],
-        reading=[
-            "The paper argues that its trace has false accesses and lacks others, and counts none. "
-            "naive is its algorithm on the same hypervisor."
-        ],
-    )
+def of_truth(table, lab, _machine):
     for text, mutant, ring in (("memtrace=writes", None, 32), ("naive", "naive_memory", 128)):
         rings, log = truth_test.boot(lab, 1, "writes", 1, ring, mutant=mutant)
         found = memory_truth.compare(memory.read(rings), memory_log.Log(log))
@@ -66,4 +55,3 @@ def of_truth(lab, _machine):
                 )
             ],
         )
-    return table

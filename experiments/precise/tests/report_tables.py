@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # report_tables.py: the tables of this experiment's tables.toml that are made of the boots of its
 # tests (bench/added.py).
-from cells import NONE, Cell, Table, number, percent
+from cells import NONE, Cell, number, percent
 from machine import exit_count
 
 import test_pebs as pebs
@@ -10,19 +10,7 @@ import xu_published as published
 ENTRIES = ("native", "msr+nmi")
 
 
-def of_shares(lab, _machine):
-    table = Table(
-        "precise-shares",
-        "Shares of functions by PEBS",
-        "percent",
-        [*ENTRIES, "guest", "host"],
-        [("emulator", 2), (f"published, {published.SAMPLES} samples", 2)],
-        theirs=[0],
-        reading=[
-            "The same two hot functions, in a program of this project's: theirs is not published. "
-            "Theirs has the kernel's functions too, and one of them is in print."
-        ],
-    )
+def of_shares(table, lab, _machine):
     found = [
         {
             row["function"]: row["share"]
@@ -37,21 +25,11 @@ def of_shares(lab, _machine):
             name,
             ours + [Cell(f"{value} %", "published") for value in published.SHARES.get(name, ())],
         )
-    return table
 
 
-def of_records(lab, _machine):
-    table = Table(
-        "precise-records",
-        "Records of each way to sample, and their PMIs",
-        "count",
-        [f"{what}, {entry}" for what in ("records", "PMIs") for entry in ENTRIES],
-        [("emulator", 4)],
-        reading=[
-            f"The addresses are the same, one by one: "
-            f"{pebs.same_records(*(pebs.sampled(lab, entry) for entry in ENTRIES), pebs.CASES)}."
-        ],
-    )
+def of_records(table, lab, _machine):
+    same = pebs.same_records(*(pebs.sampled(lab, entry) for entry in ENTRIES), pebs.CASES)
+    table.reading.append(f"The addresses are the same, one by one: {same}.")
     both = [pebs.cases(pebs.sampled(lab, entry)) for entry in ENTRIES]
     for case in both[0]:
         table.add(
@@ -62,20 +40,9 @@ def of_records(lab, _machine):
                 for one in both
             ],
         )
-    return table
 
 
-def of_overhead(lab, _machine):
-    table = Table(
-        "precise-overhead",
-        "What sampling by PEBS adds",
-        "percent",
-        [f"{entry}: {what}" for entry in ENTRIES for what in ("more", "exits")],
-        [("emulator", 4)],
-        reading=[
-            "Of the program's instructions, the kernel's included. The letter has no overhead."
-        ],
-    )
+def of_overhead(table, lab, _machine):
     for text, region in (
         ("PMIs where the buffer fills", pebs.REGION_LARGE),
         ("a PMI for each record, with branches", pebs.REGION_EACH),
@@ -88,27 +55,9 @@ def of_overhead(lab, _machine):
                 Cell(number(exit_count(boot.region(region)))),
             ]
         table.add(text, cells)
-    return table
 
 
-def of_kvm(lab, _machine):
-    table = Table(
-        "precise-kvm",
-        "KVM's own guest PEBS, on a Sapphire Rapids",
-        "count",
-        ["records", "PMIs", "exits", "root instr.", "records, fixed counter"],
-        [("emulator", 5)],
-        reading=[
-            "perf samples one program twice: by INST_RETIRED on a general counter, and by "
-            "instructions:uppp, which takes fixed counter 0. KVM 6.1 and the mediated vPMU offer "
-            "their "
-            "guest no PEBS there. KVM 7.3 offers it without adaptive PEBS, and so for general "
-            "counters "
-            "alone: Linux's write for a fixed one is refused. Exits and root mode's instructions "
-            "are of "
-            "the first run; PMUvisor's exits are CPUIDs."
-        ],
-    )
+def of_kvm(table, lab, _machine):
     for column in (*ENTRIES, *pebs.KVMS):
         boot = pebs.on_sapphire_rapids(lab, column)
         found = pebs.cases(boot)
@@ -129,4 +78,3 @@ def of_kvm(lab, _machine):
                 )
             ],
         )
-    return table
