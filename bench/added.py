@@ -74,7 +74,7 @@ def measured():
     entry has heads, of_NAME adds the rows, else it makes the table. Those of long tests are not
     quick."""
     out = []
-    for key, what in tables.ENTRIES.get("made", {}).items():
+    for key, what in tables.ENTRIES["made"].items():
         experiment = what["folder"]
         module = report_tables(experiment)
         name = "_".join(word for word in key.split("-") if word != experiment)

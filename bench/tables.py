@@ -28,6 +28,21 @@ OPERATION = {
     "theirs": "{item}",
     "under": ["x native", "x kvm", {"timed": "range time"}, "exits = exits"],
 }
+CHOICE = {"exact", "timed"}
+# What an entry of each kind may have; of a table the last ones are words for its texts.
+KEYS = {
+    kind: set(keys.split())
+    for kind, keys in {
+        "table": "title unit theirs their_unit more_heads heads over reading rows counts metal fill "
+        "like experiment item who figures",
+        "row": "group label of text theirs under known kind each rows but",
+        "section": "title short before parts sentences sources",
+        "fact": "",
+        "lead": "title command of text unit theirs published but say",
+        "sentence": "of text unit theirs published but say or after",
+        "made": "title command quick table unit heads over reading published",
+    }.items()
+}
 COUNTED = ["root instructions = root_instructions", "VMREAD, VMWRITE = vmread vmwrite"]
 
 
@@ -40,22 +55,49 @@ def one_space(value):
     return " ".join(value.split()) if isinstance(value, str) else value
 
 
+def check(entry, kind, where):
+    """ValueError: a key that nothing reads."""
+    if isinstance(entry, list):
+        for one in entry:
+            check(one, kind, where)
+    for key, value in entry.items() if isinstance(entry, dict) else ():
+        if key not in KEYS[kind] | CHOICE:
+            raise ValueError(
+                f"{where}: found '{key}', wanted one of {', '.join(sorted(KEYS[kind]))}"
+            )
+        if key == "rows" or key in CHOICE:
+            check(value, "row" if key == "rows" else kind, where)
+
+
+def add(found, path):
+    """Adds the entries of a file."""
+    try:
+        with open(path, "rb") as source:
+            kinds = one_space(tomllib.load(source))
+    except tomllib.TOMLDecodeError as trouble:
+        raise ValueError(f"{path}: {trouble}") from None
+    for kind, entries in kinds.items():
+        if kind not in found:
+            raise ValueError(f"{path}: found '{kind}', wanted one of {', '.join(found)}")
+        for key, entry in entries.items():
+            where = f"{path}: {kind} '{key}'"
+            if key in found[kind]:
+                raise ValueError(f"{where}: found another of this name, wanted a new name")
+            check(entry, kind, where)
+            folder = {"folder": os.path.basename(os.path.dirname(path))}
+            found[kind][key] = {**entry, **folder} if isinstance(entry, dict) else entry
+    return found
+
+
 def read():
     """{kind: {key: entry}} of tables.toml and those of experiments, each with the name of its
-    folder. ValueError: a key that is there already."""
-    found = {}
+    folder. ValueError: one that is not understood, or is there already."""
+    found = {kind: {} for kind in KEYS if kind != "row"}
     for path in (
         os.path.join(TOP, "bench", "tables.toml"),
         *sorted(glob.glob(os.path.join(TOP, "experiments", "*", "tables.toml"))),
     ):
-        with open(path, "rb") as source:
-            kinds = one_space(tomllib.load(source))
-        for kind, entries in kinds.items():
-            for key, entry in entries.items():
-                if key in found.setdefault(kind, {}):
-                    raise ValueError(f"{path}: found another {kind} '{key}', wanted a new name")
-                folder = {"folder": os.path.basename(os.path.dirname(path))}
-                found[kind][key] = {**entry, **folder} if isinstance(entry, dict) else entry
+        add(found, path)
     return found
 
 
@@ -65,7 +107,7 @@ ENTRIES = read()
 def picked(value, exact):
     """The same with A or B for {exact = A, timed = B}; where that is missing, nothing."""
     if isinstance(value, dict):
-        if value and set(value) <= {"exact", "timed"}:
+        if value and set(value) <= CHOICE:
             return picked(value.get("exact" if exact else "timed"), exact)
         pairs = ((key, picked(each, exact)) for key, each in value.items())
         return {key: each for key, each in pairs if each is not None}
@@ -77,8 +119,10 @@ def picked(value, exact):
 def called(text):
     """(function, words) of "=NAME WORDS"."""
     name, *words = text.removeprefix("=").split()
-    found = (getattr(module, name, None) for module in (formulas, estimate, predict))
-    return next(filter(None, found)), words
+    for module in (formulas, estimate, predict):
+        if hasattr(module, name):
+            return getattr(module, name), words
+    raise ValueError(f"tables.toml: found '{text}', which is no function of formulas.py")
 
 
 def new_table(key, title, unit, published_columns=None, published_name="", extra_heads=()):
@@ -255,7 +299,7 @@ def add_rows(table, machine, rows, words, theirs=""):
             continue
         for more in each_of(machine, row["each"], words):
             for one in row.get("rows", [row]):
-                if "but" not in one or one["but"] != more["item"]:
+                if one.get("but") not in (more.get("item", ""), more.get("name", "")):
                     add_row(table, machine, one, {**more, **words}, theirs)
 
 
