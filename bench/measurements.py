@@ -48,7 +48,10 @@ class Measurements:
         ):
             self.read(path)
         self.experiments = {}
-        for section, settings in self.of_kind("experiment").items():
+        for title, settings in self.sections.items():
+            kind, _, section = title.partition(" ")
+            if kind != "experiment":
+                continue
             rows = self.sections.get(f"items {section}")
             self.experiments[section] = Experiment(
                 section,
@@ -81,14 +84,6 @@ class Measurements:
                         "z, 0 to 9, _, + and -"
                     )
                 rows[name] = " ".join((value or "").split())
-
-    def of_kind(self, kind):
-        """{NAME: rows} of the sections [KIND NAME]."""
-        return {
-            section.removeprefix(f"{kind} "): rows
-            for section, rows in self.sections.items()
-            if section.startswith(f"{kind} ")
-        }
 
     def items(self, experiment):
         """The items that each boot of it brings; None: any."""

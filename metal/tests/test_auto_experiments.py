@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_auto_experiments.py: jobs that bare machines alone have (tables with `metal = yes`): each
+# test_auto_experiments.py: jobs that bare machines alone have (tables with `metal = true`): each
 # runs to its end from power-on, natively and under msr+nmi, and every item of theirs has a result.
 import os
 import re
@@ -7,12 +7,13 @@ import tempfile
 
 import pytest
 
+import tables
 from auto_disk import make_disk, read_console, read_folder, run
 from machine import STATUS_POWEROFF
 from measurements import ALL
 
 COLUMNS = ("native", "msr+nmi")
-METAL = {name for name, rows in ALL.of_kind("table").items() if rows.get("metal") == "yes"}
+METAL = {key for key, what in tables.ENTRIES["table"].items() if what.get("metal")}
 # Of these every item is in such tables.
 JOBS = [
     name
