@@ -3,16 +3,12 @@
 # of experiments. bench/ names no experiment. What one adds by functions is in the Python files of
 # its analysis/ and of its tests/.
 import functools
-import glob
-import importlib
 import importlib.util
 import os
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import figures
-import formulas
 import kept
 import tables
 from cells import OnPage
@@ -35,22 +31,10 @@ class Measured:
     kept: Callable | None = None
 
 
-# What the files of experiments import beside each other.
-NEEDED = ("experiments/*/tests", "experiments/*/analysis", "tests/e2e", "testbed")
-
-
-@functools.lru_cache(None)
-def find_experiments():
-    """Lets the files of experiments be imported."""
-    for pattern in NEEDED:
-        folders = sorted(glob.glob(os.path.join(TOP, pattern)))
-        sys.path += [folder for folder in folders if folder not in sys.path]
-
-
 @functools.lru_cache(None)
 def report_tables(experiment):
     """tests/report_tables.py of an experiment: several have one."""
-    find_experiments()
+    tables.find_experiments()
     path = os.path.join(TOP, "experiments", experiment, "tests", "report_tables.py")
     spec = importlib.util.spec_from_file_location(f"{experiment}_report_tables", path)
     module = importlib.util.module_from_spec(spec)
@@ -96,12 +80,8 @@ def measured():
 
 
 def attribute(name):
-    """MODULE.NAME of an experiment, or NAME of figures.py or formulas.py."""
-    module, _, name = name.rpartition(".")
-    if not module:
-        return getattr(figures, name, None) or getattr(formulas, name)
-    find_experiments()
-    return getattr(importlib.import_module(module), name)
+    """MODULE.NAME of an experiment, or NAME of figures.py."""
+    return tables.of_experiment(name) if "." in name else getattr(figures, name)
 
 
 class Section:
@@ -124,8 +104,10 @@ class Section:
             elif part.startswith("="):
                 name, *words = part.removeprefix("=").split()
                 out += attribute(name)(machine, *words)
-            else:
-                out.append(part if " " in part else tables.make(machine, part))
+            elif " " in part:
+                out.append(part)
+            elif tables.has_results(machine, part):
+                out.append(tables.make(machine, part))
         return out
 
     def sentences(self, machine):

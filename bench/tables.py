@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # tables.py: makes the tables of tables.toml from the results of one machine: a column for each of
 # ours, ratios to native and to KVM, the published figures beside them.
+import functools
 import glob
+import importlib
 import os
+import sys
 import tomllib
 
 import estimate
@@ -34,7 +37,7 @@ KEYS = {
     kind: set(keys.split())
     for kind, keys in {
         "table": "title unit theirs their_unit more_heads heads over reading rows counts metal fill "
-        "like experiment item who figures",
+        "needs like experiment item who figures",
         "row": "group label of text theirs under known kind each rows but",
         "section": "title short before parts sentences sources",
         "fact": "",
@@ -116,9 +119,30 @@ def picked(value, exact):
     return value
 
 
+# What the files of experiments import beside each other.
+NEEDED = ("experiments/*/tests", "experiments/*/analysis", "tests/e2e", "testbed")
+
+
+@functools.lru_cache(None)
+def find_experiments():
+    """Lets the files of experiments be imported."""
+    for pattern in NEEDED:
+        folders = sorted(glob.glob(os.path.join(TOP, pattern)))
+        sys.path += [folder for folder in folders if folder not in sys.path]
+
+
+def of_experiment(name):
+    """MODULE.NAME of an experiment."""
+    find_experiments()
+    module, _, name = name.rpartition(".")
+    return getattr(importlib.import_module(module), name)
+
+
 def called(text):
     """(function, words) of "=NAME WORDS"."""
     name, *words = text.removeprefix("=").split()
+    if "." in name:
+        return of_experiment(name), words
     for module in (formulas, estimate, predict):
         if hasattr(module, name):
             return getattr(module, name), words
@@ -324,6 +348,12 @@ def with_heads(key, title, unit, what):
     heads = called(heads)[0]() if isinstance(heads, str) else list(heads)
     groups = [(over, len(heads))] if isinstance(over, str) else [tuple(one) for one in over]
     return Table(key, title, unit, heads, groups, theirs=[0] if what.get("published") else [])
+
+
+def has_results(machine, key):
+    """Whether the experiment that the table needs has run."""
+    needs = ENTRIES["table"][key].get("needs")
+    return needs is None or machine.ran(needs)
 
 
 def make(machine, key):

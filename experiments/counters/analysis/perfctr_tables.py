@@ -6,7 +6,7 @@ import perfctr_published
 from accuracy_tables import error
 from cells import NONE, Cell, Row, Table, number, ratio, signed
 from results import COLUMNS
-from tables import asked, count_row, new_table
+from tables import asked, count_row
 
 EVENTS = (
     ("tsc", "TSC"),
@@ -37,10 +37,6 @@ SAMPLED = (("cycles", "PAPI_TOT_CYC"), ("llc_misses", "PAPI_L2_TCM"), ("branches
 SOLVER = "glpsol"
 TOP = 6  # functions of each real program
 LEAST_SHARE = 1  # in percent natively, of a function that has a row: the paper's
-ONE_GUEST = (
-    "The paper's scenario 3, two domains on one processor, and its second domain in all "
-    "others need two guests: this hypervisor runs one guest."
-)
 
 
 def error_text(value, native):
@@ -65,28 +61,7 @@ def error_cells(table, machine, experiment, item, metric="count"):
     return cells
 
 
-def scenarios_table(machine):
-    table = new_table(
-        "a-mode",
-        "Counts by scenario (perfctr-xen, Figure 7)",
-        "native: events; others: error relative to it",
-        {},
-        "",
-    )
-    table.reading.append(
-        "A thread's counts: user mode, but the TSC, which runs in all modes while "
-        "the thread has a processor. Numbers in brackets are the paper's "
-        "scenarios. " + ONE_GUEST
-    )
-    table.reading.append(
-        "The paper's errors are in a plot without figures; its text calls them very small."
-    )
-    if machine.exact:
-        table.reading.append(
-            "In the emulator the TSC counts its clock's ticks, and two processors "
-            "wake each other up at other moments in a guest: TSC and caches of "
-            "threads change with every context switch that comes or goes."
-        )
+def scenarios(table, machine):
     for event, label in EVENTS:
         if not any(item.startswith(f"mixed.{event}") for item in machine.items("scenarios")):
             continue
@@ -95,7 +70,6 @@ def scenarios_table(machine):
             table.rows.append(
                 Row(words, error_cells(table, machine, "scenarios", f"mixed.{event}{ending}"))
             )
-    return table
 
 
 def overflow_cell(table, machine, name, items):
@@ -114,22 +88,7 @@ def overflow_cell(table, machine, name, items):
     return Cell(total if wrong == 0 else f"{total}, {number(wrong)} off")
 
 
-def overflow_table(machine):
-    table = new_table(
-        "i-mode",
-        "Overflows by threads (perfctr-xen, Figures 8 and 9)",
-        "overflows that reached their thread",
-        {},
-        "",
-    )
-    table.reading.append(
-        "Each thread counts with a period and gets a signal for each overflow, "
-        "for 300 periods and ten more for each further thread; they are moved "
-        'between the processors all the time. "Off": signals more or less than '
-        "periods in the thread's count, summed up over threads. Count: the "
-        "largest error of a thread's count at its end, which is the paper's "
-        "figure."
-    )
+def overflows(table, machine):
     runs = list(
         dict.fromkeys(
             item.rpartition(".t")[0]
@@ -160,7 +119,6 @@ def overflow_table(machine):
             else:
                 cells.append(Cell(error_text(*max(pairs, key=lambda pair: abs(pair[0] - pair[1])))))
         table.rows.append(Row("count", cells, "sub"))
-    return table
 
 
 def real_programs(machine):
@@ -169,31 +127,13 @@ def real_programs(machine):
     return [name for name in PROGRAMS if name in items]
 
 
-def programs_table(machine):
-    table = new_table(
-        "real",
-        "Real programs (perfctr-xen, Figures 10 to 13)",
-        "native: events in user mode; others: error relative to it",
-        {},
-        "",
-    )
-    table.reading.append(
-        "Debian's programs in place of SPEC CPU2006, by perf stat. An instruction "
-        "that exits is done for the guest and does not retire there: the C "
-        "library's CPUIDs at a program's start are missing in a guest's "
-        "instructions and cycles (in the emulator 67 to 69)."
-    )
-    table.reading.append(
-        "The paper has plots without figures: cycles and instructions as native "
-        "but for mcf, astar and lbm; cache references and misses a little off."
-    )
+def programs(table, machine):
     for program in real_programs(machine):
         table.group(program)
         for event, label in OF_PROGRAMS:
             table.rows.append(Row(label, error_cells(table, machine, "real", f"{program}.{event}")))
         count_row(table, machine, "exits, all modes", "real", program, "exits")
         count_row(table, machine, "of these CPUID", "real", program, "exits:CPUID")
-    return table
 
 
 def functions_of(machine, sampled):
@@ -212,20 +152,8 @@ def sampled_words(machine, sampled):
     return "one every " + " or ".join(number(period) for period in sorted(periods)) + " events"
 
 
-def functions_table(machine):
+def functions(table, machine):
     """The top functions of each real program but the solver, which has tables of its own."""
-    table = new_table(
-        "functions",
-        "Real programs by function",
-        "native: share of samples; others: samples over native's",
-        {},
-        "",
-    )
-    table.reading.append(
-        "By perf record with a fixed period of branches, user mode. Debian's "
-        "programs are stripped: a function that is not exported has its address "
-        "for a name."
-    )
     for program in real_programs(machine):
         sampled = f"{program}.branches"
         found = functions_of(machine, sampled)
@@ -241,7 +169,6 @@ def functions_table(machine):
                 else:
                     cells.append(samples_cell(table, machine, column, item))
             table.rows.append(Row(name, cells))
-    return table
 
 
 def samples_cell(table, machine, column, item):
@@ -300,12 +227,6 @@ def solver_table(machine, event, theirs):
     return table
 
 
-def all_tables(machine):
-    """In the order of the page; none where these results have none of the experiments."""
-    made = []
-    if machine.ran("scenarios"):
-        made += [scenarios_table(machine), overflow_table(machine)]
-    if machine.ran("real"):
-        made += [programs_table(machine), functions_table(machine)]
-        made += [solver_table(machine, *names) for names in SAMPLED]
-    return made
+def solvers(machine):
+    """The tables of each event; none where these results have none of real programs."""
+    return [solver_table(machine, *names) for names in SAMPLED] if machine.ran("real") else []

@@ -6,6 +6,7 @@ import unittest
 import lines
 import perfctr_tables
 import results
+import tables
 import test_report
 import textpage
 from cells import Machine
@@ -104,14 +105,14 @@ def row_of(table, label, after):
 
 class Perfctr(unittest.TestCase):
     def test_errors_are_relative_to_native(self):
-        table = perfctr_tables.scenarios_table(machine())
+        table = tables.make(machine(), "a-mode")
         self.assertEqual(row_of(table, "one thread", "instructions"), ("9,303,965", "0 %"))
         self.assertEqual(row_of(table, "one thread", "TSC"), ("12,304,252", "+0.027 %"))
-        seeded = perfctr_tables.scenarios_table(machine(mixed_instructions_count=9397004.65))
+        seeded = tables.make(machine(mixed_instructions_count=9397004.65), "a-mode")
         self.assertEqual(row_of(seeded, "one thread", "instructions")[1], "+1 %")
 
     def test_what_was_not_run_says_why(self):
-        table = perfctr_tables.scenarios_table(machine())
+        table = tables.make(machine(), "a-mode")
         label = "two on two processors (1): thread 1"
         self.assertEqual(row_of(table, label, "instructions")[1], "not run")
         self.assertIn("one processor, wanted two", table.notes)
@@ -119,24 +120,25 @@ class Perfctr(unittest.TestCase):
 
     def test_overflows_that_went_elsewhere(self):
         label = "branches, threads: 2"
-        table = perfctr_tables.overflow_table(machine())
+        table = tables.make(machine(), "i-mode")
         self.assertEqual(
             [cell.text for cell in table.rows[0].cells if cell.text != "not run"], ["610", "610"]
         )
         self.assertEqual(row_of(table, "count", label)[1], "0 %")
         # One signal of the first thread's reached the second: the sum is right, the threads not.
-        seeded = perfctr_tables.overflow_table(
-            machine(overflow_branches_of2_t1_overflows=299, overflow_branches_of2_t2_overflows=311)
+        seeded = tables.make(
+            machine(overflow_branches_of2_t1_overflows=299, overflow_branches_of2_t2_overflows=311),
+            "i-mode",
         )
         self.assertEqual(seeded.rows[0].cells[results.COLUMNS.index("msr+nmi")].text, "610, 2 off")
 
     def test_programs(self):
-        table = perfctr_tables.programs_table(machine())
+        table = tables.make(machine(), "real")
         self.assertEqual(row_of(table, "branches", "gzip"), ("904,821", "0 %"))
         self.assertEqual(row_of(table, "instructions", "gzip"), ("4,736,860", "-0.00141 %"))
 
     def test_functions_are_native_s_largest_first(self):
-        table = perfctr_tables.functions_table(machine())
+        table = tables.make(machine(), "functions")
         self.assertEqual(
             [row.label for row in table.rows],
             ["gzip: one every 5,000 events", "fn_4290@gzip", "fn_4710@gzip"],
@@ -146,7 +148,7 @@ class Perfctr(unittest.TestCase):
         self.assertEqual(row_of(table, "fn_4710@gzip", table.rows[0].label)[1], "< 1 %")
         seeded = machine(**{"gzip_branches_fn_4290@gzip_samples": 42})
         self.assertEqual(
-            row_of(perfctr_tables.functions_table(seeded), "fn_4290@gzip", table.rows[0].label)[1],
+            row_of(tables.make(seeded, "functions"), "fn_4290@gzip", table.rows[0].label)[1],
             "0.50x",
         )
 
@@ -163,7 +165,8 @@ class Perfctr(unittest.TestCase):
 
     def test_tables_fit_a_console(self):
         for made in (machine(), Machine(results.empty("emulator"))):
-            for table in perfctr_tables.all_tables(made):
+            keys = ("a-mode", "i-mode", "real", "functions")
+            for table in [tables.make(made, key) for key in keys] + perfctr_tables.solvers(made):
                 for line in textpage.lines_of(table):
                     self.assertLessEqual(len(line), textpage.WIDTH, line)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import plan
 import pool
-from cells import NONE, Cell, OnPage, Row, Table, number, percent, ratio
+from cells import NONE, Cell, OnPage, Row, number, percent, ratio
 from formulas import BASE, profile_overhead
 from measurements import ALL
 
@@ -180,14 +180,7 @@ def times(line):
     return ratio(line.ours, line.theirs)
 
 
-def peer_table(machine):
-    table = Table(
-        "peer",
-        "msr+nmi against KVM's mediated vPMU (Linux 7.3)",
-        "instructions (exact count), where nothing else is said",
-        [OURS, THEIRS, "ratio", TRAPPING],
-        [("emulator", 4)],
-    )
+def peers(table, machine):
     for line in lines(machine):
         missing = why_missing(machine, line)
         if missing:
@@ -205,15 +198,8 @@ def peer_table(machine):
                 ],
             )
         )
-    table.reading.append(
-        "Ratio: msr+nmi's figure over kvm-mediated's; the note of each row says why. "
-        f"Beside them {TRAPPING}, the same KVM with the vPMU that traps, its default."
-    )
-    return table
 
 
-def parts(machine):
-    """What the section of the report has."""
-    if machine.exact:
-        return [peer_table(machine)]
+def no_peers(_machine):
+    """What the section of the report says elsewhere than in the emulator."""
     return [OnPage(plan.NO_PEERS[0].upper() + plan.NO_PEERS[1:] + ".")]

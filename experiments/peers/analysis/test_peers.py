@@ -5,6 +5,7 @@ import unittest
 
 
 import peer_table
+import tables
 import test_report
 
 
@@ -20,7 +21,7 @@ class Peers(unittest.TestCase):
         return next(row for row in table.rows if row.label == label)
 
     def test_each_row_has_a_ratio_and_a_reason(self):
-        table = peer_table.peer_table(machine())
+        table = tables.make(machine(), "peer")
         for row in table.rows:
             if row.cells[0].kind != "missing":
                 self.assertNotEqual(row.cells[2].note, 0, row.label)
@@ -34,24 +35,24 @@ class Peers(unittest.TestCase):
 
     def test_a_reason_never_contradicts_its_figure(self):
         for cost, reason in ((900, peer_table.SWITCH), (90, peer_table.AHEAD)):
-            table = peer_table.peer_table(machine(cost=cost))
+            table = tables.make(machine(cost=cost), "peer")
             self.assertEqual(self.reason(table, "context switch, 4 counters: added"), reason)
         self.assertEqual(self.reason(table, "RDMSR A_PMC"), peer_table.COUNTER)
         trapped = test_report.emulator()
         for entry in trapped.made["measurements"]:
             if (entry["column"], entry["item"]) == ("kvm-mediated", "rdmsr_pmc"):
                 entry["value"] = {"exits": 1, "instructions": 999}.get(entry["metric"], 0)
-        table = peer_table.peer_table(trapped.machine())
+        table = tables.make(trapped.machine(), "peer")
         self.assertEqual(self.reason(table, "RDMSR A_PMC"), peer_table.EXITS_THERE)
         passed = test_report.emulator()
         for entry in passed.made["measurements"]:
             if (entry["column"], entry["item"]) == ("kvm-mediated", "wrmsr_evtsel"):
                 entry["value"] = {"instructions": 1}.get(entry["metric"], 0)
-        table = peer_table.peer_table(passed.machine())
+        table = tables.make(passed.machine(), "peer")
         self.assertEqual(self.reason(table, "WRMSR EVTSEL"), peer_table.COUNTER)
 
     def test_what_lacks_says_why(self):
-        table = peer_table.peer_table(machine())
+        table = tables.make(machine(), "peer")
         row = self.row(table, "nginx, per request")
         self.assertEqual(row.cells[0].kind, "missing")
         self.assertEqual(
@@ -76,7 +77,7 @@ class Peers(unittest.TestCase):
                         n=runs,
                         **({"min": 104, "p95": 106} if ours else {"min": least, "p95": most})
                     )
-            table = peer_table.peer_table(maker.machine())
+            table = tables.make(maker.machine(), "peer")
             self.assertEqual(self.reason(table, "nginx, per request"), reason)
 
 
