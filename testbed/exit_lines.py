@@ -16,7 +16,7 @@ import sys
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 ENTRIES = ("vmx_exit_entry", "vmx_exit_entry_guarded", "vmx_exit_entry_timed")  # vmx/exit/entry.asm
 # One instruction in C: it is its caller's.
-WRAPPERS = ("vmx/vmcs.h", "include/x86.h")
+WRAPPERS = ("include/x86.h", "include/instructions.h", "vmx/vmcs.h", "vmx/vmcs_access.h")
 REGION_INIT = "100"  # from the first line of the guest's init on (programs/payload/payload.h)
 PAGE_BYTES = 4096  # an image is moved by whole pages
 BEGIN = "<!-- Made by `make docs` from an exit in the emulator: testbed/exit_lines.py. -->\n\n"

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "bits.h"
+#include "vmx/vmcs_access.h"
 #include "vmx/vmcs_fields.h"
 
 #define VMCS_ENUMERATOR(name, encoding) VMCS_##name = (encoding),
@@ -17,38 +18,6 @@ enum vmcs_64 { VMCS_FIELDS_64(VMCS_ENUMERATOR) };
 enum vmcs_32 { VMCS_FIELDS_32(VMCS_ENUMERATOR) };
 enum vmcs_natural { VMCS_FIELDS_NATURAL(VMCS_ENUMERATOR) };
 #undef VMCS_ENUMERATOR
-
-/* Ends the machine with a line that names the field and the VM-instruction error. Once setup has
- * accessed a field, a VMREAD or VMWRITE of that field cannot fail, so a call of this function shows
- * a defect. */
-_Noreturn void vmcs_access_failed(uint32_t encoding, bool write);
-
-/* These accesses return a flag and do not use asm goto: before version 12.4, gcc may keep the old
- * value of a variable that gets the output of an asm goto. */
-static inline uint64_t vmcs_read_raw(uint32_t encoding)
-{
-    uint64_t value;
-    bool failed;
-
-    __asm__ volatile("vmread %[encoding], %[value]"
-                     : [value] "=r"(value), "=@ccbe"(failed)
-                     : [encoding] "r"((uint64_t)encoding));
-    if (failed)
-        vmcs_access_failed(encoding, false);
-    return value;
-}
-
-static inline void vmcs_write_raw(uint32_t encoding, uint64_t value)
-{
-    bool failed;
-
-    __asm__ volatile("vmwrite %[value], %[encoding]"
-                     : "=@ccbe"(failed)
-                     : [encoding] "r"((uint64_t)encoding), [value] "r"(value)
-                     : "memory");
-    if (failed)
-        vmcs_access_failed(encoding, true);
-}
 
 #define VMCS_ACCESSORS(suffix, type)                                                               \
     static inline type vmcs_read_##suffix(enum vmcs_##suffix field)                                \
