@@ -1,34 +1,31 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# Builds build/pmuvisor-check, a static program for a running Linux: the image's own sources, with
-# hardware.h before each, and what asks them. Included by metal/metal.mk; paths are from the top.
+# Builds build/pmuvisor-check, a static program for a running Linux: the image's own sources, and
+# functions of this program in place of instructions (tests/host). Included by metal/metal.mk; paths
+# are from the top.
 #
 #   make pmuvisor-check    the program; metal/check/README.md
 
 CHECK_PROGRAM = $(BUILD)/pmuvisor-check
 CHECK = $(BUILD)/check
 CHECK_CFLAGS = -std=gnu11 -O2 $(WARNINGS) -fno-strict-aliasing -ffunction-sections -fdata-sections \
-               -Iinclude -I.
+               -Itests/host -Iinclude -I.
 CHECK_LDFLAGS = -static -Wl,--gc-sections,-z,muldefs
 # start.c and guest.c include these.
 CHECK_INCLUDED = vmx/start/machine.c vmx/start/bring_up.c guest/linux.c
 CHECK_OWN = $(sort $(wildcard metal/check/*.c))
 CHECK_IMAGE = $(filter-out $(FIRMWARE_SOURCES) $(OFFSETS_SOURCE) $(CHECK_INCLUDED) tests/%,\
-    $(C_SOURCES))
+    $(C_SOURCES)) tests/host/instructions.c
 CHECK_OWN_OBJECTS = $(patsubst %.c,$(CHECK)/%.o,$(CHECK_OWN))
 CHECK_IMAGE_OBJECTS = $(patsubst %.c,$(CHECK)/%.o,$(CHECK_IMAGE))
-# On a machine that is told of: the image's code, and what includes it.
-CHECK_TOLD = $(CHECK_IMAGE_OBJECTS) $(CHECK)/metal/check/start.o $(CHECK)/metal/check/guest.o
 
 .PHONY: pmuvisor-check
 pmuvisor-check: $(CHECK_PROGRAM)
 
-$(CHECK_TOLD): CHECK_TOLD_CFLAGS = -include metal/check/hardware.h
-
 $(CHECK)/%.o: %.c $(CHECK)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
-	$(Q)$(CC) $(CHECK_CFLAGS) $(CHECK_TOLD_CFLAGS) -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(CHECK_CFLAGS) -MMD -MP -c -o $@ $<
 
 $(CHECK)/flags: FORCE metal/check/check.mk
 	@mkdir -p $(@D)

@@ -4,17 +4,18 @@
  * not tell is noted. Where there is a most favourable value it is given, so that what is refused
  * nevertheless is refused for certain; else the question ends.
  */
-#include "metal/check/hardware.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "metal/check/question.h"
 #include "mm/mm.h"
+#include "mm/mmio.h"
 #include "mm/vtd_registers.h"
 #include "msr.h"
 #include "vmx/root/fault.h"
+#include "vmx/vmcs_access.h"
+#include "x86.h"
 
 #define EXTENDED_LEAVES 0x80000000u
 #define HYPERVISOR_LEAVES 0x40000000u
@@ -66,7 +67,7 @@ void hardware_is(const struct machine *m, const struct processor *p)
     now = p;
 }
 
-struct cpuid_result machine_cpuid(uint32_t leaf, uint32_t subleaf)
+struct cpuid_result cpuid(uint32_t leaf, uint32_t subleaf)
 {
     const uint32_t base = leaf >= EXTENDED_LEAVES     ? EXTENDED_LEAVES
                           : leaf >= HYPERVISOR_LEAVES ? HYPERVISOR_LEAVES
@@ -164,7 +165,7 @@ bool wrmsr_safe(uint32_t index, uint64_t value)
     return find_msr(now, index) != NULL && !find_msr(now, index)->faults;
 }
 
-uint64_t machine_rdmsr(uint32_t index)
+uint64_t rdmsr(uint32_t index)
 {
     const struct msr_line *m = find_msr(now, index);
     uint64_t value = 0;
@@ -186,16 +187,17 @@ uint64_t machine_rdmsr(uint32_t index)
 
 static uint64_t tsc;
 
-uint64_t machine_rdtsc(void) { return tsc += TSC_STEP; }
+uint64_t rdtsc(void) { return tsc += TSC_STEP; }
 
-uint32_t machine_pm_timer(uint16_t port)
+/* Takes any port of 32 bits for ACPI's PM timer, which follows the TSC. Each read moves the TSC. */
+uint32_t inl(uint16_t port)
 {
     (void)port;
     if (machine->tsc_khz == 0) {
         note(false, "the TSC's frequency");
         return 0;
     }
-    return (uint32_t)(machine_rdtsc() * PM_TIMER_HZ / (machine->tsc_khz * 1000ULL));
+    return (uint32_t)(rdtsc() * PM_TIMER_HZ / (machine->tsc_khz * 1000ULL));
 }
 
 /* ---- VT-d units, which do as they are told ---- */
@@ -225,7 +227,7 @@ static const struct unit_line *unit_at(uint64_t address, struct unit_state **sta
     return NULL;
 }
 
-uint64_t machine_mmio_read(uint64_t address, unsigned bytes)
+static uint64_t mmio_read(uint64_t address, unsigned bytes)
 {
     struct unit_state *s;
     const struct unit_line *unit = unit_at(address, &s);
@@ -267,12 +269,15 @@ static void invalidate(struct unit_state *s, uint64_t tail)
     s->tail = tail;
 }
 
-void machine_mmio_write(uint64_t address, unsigned bytes, uint64_t value)
+uint32_t mmio_read_32(uint64_t address) { return (uint32_t)mmio_read(address, 4); }
+
+uint64_t mmio_read_64(uint64_t address) { return mmio_read(address, 8); }
+
+void mmio_write_64(uint64_t address, uint64_t value)
 {
     struct unit_state *s;
     const struct unit_line *unit = unit_at(address, &s);
 
-    (void)bytes;
     if (unit == NULL)
         return;
     switch (address - unit->address) {
@@ -292,3 +297,24 @@ void machine_mmio_write(uint64_t address, unsigned bytes, uint64_t value)
         break;
     }
 }
+
+void mmio_write_32(uint64_t address, uint32_t value) { mmio_write_64(address, value); }
+
+/* ---- what changes nothing: a processor as firmware hands it over, and no VMCS ---- */
+
+uint64_t read_cr0(void) { return CR0_PE | CR0_PG; }
+uint64_t read_cr3(void) { return 0; }
+uint64_t read_cr4(void) { return CR4_PAE; }
+void write_cr0(UNUSED uint64_t value) {}
+void write_cr3(UNUSED uint64_t value) {}
+void write_cr4(UNUSED uint64_t value) {}
+void wrmsr(UNUSED uint32_t index, UNUSED uint64_t value) {}
+uint8_t inb(UNUSED uint16_t port) { return 0xff; }
+uint16_t inw(UNUSED uint16_t port) { return 0xffff; }
+void outb(UNUSED uint16_t port, UNUSED uint8_t value) {}
+void outw(UNUSED uint16_t port, UNUSED uint16_t value) {}
+void outl(UNUSED uint16_t port, UNUSED uint32_t value) {}
+void cli(void) {}
+void wbinvd(void) {}
+uint64_t vmcs_read_raw(UNUSED uint32_t encoding) { return 0; }
+void vmcs_write_raw(UNUSED uint32_t encoding, UNUSED uint64_t value) {}
