@@ -173,11 +173,12 @@ $(EFI) $(LAB): %.efi: %.elf tests/static/stack.py
 
 # ---- unit tests on the host ----
 # Everything that needs no firmware goes into one archive, from which the linker takes what a test
-# needs. Each tests/unit/test_*.c becomes one program, and each test_*.c of an experiment, too.
+# needs. tests/host stands for the instructions that the host cannot execute. Each
+# tests/unit/test_*.c becomes one program, and each test_*.c of an experiment, too.
 UNIT = $(BUILD)/unit
 UNIT_CFLAGS = -std=gnu11 -g -O1 $(WARNINGS) -fsanitize=address,undefined \
-              -fno-sanitize-recover=all -fno-omit-frame-pointer -Iinclude -I. -DUNIT_TEST \
-              -Itests/unit $(EXPERIMENT_INCLUDES)
+              -fno-sanitize-recover=all -fno-omit-frame-pointer -Itests/host -Iinclude -I. \
+              -DUNIT_TEST -Itests/unit $(EXPERIMENT_INCLUDES)
 FIRMWARE_SOURCES = boot/main.c boot/files.c boot/platform.c boot/memory.c boot/screen.c boot/last.c \
                    lib/string.c
 # The part of the measurements that runs without hardware.
@@ -188,7 +189,7 @@ LAUNCHER_SOURCES = programs/kvm/acpi.c programs/kvm/host.c programs/kvm/image.c 
 DOUBLED_SOURCES = boot/memory.c
 UNIT_LIBRARY_SOURCES = $(filter-out $(FIRMWARE_SOURCES) $(OFFSETS_SOURCE),$(C_SOURCES)) \
                        $(MEASURE_SOURCES) $(LAUNCHER_SOURCES) $(DOUBLED_SOURCES) \
-                       $(EXPERIMENT_UNIT_SOURCES) $(LAB_C_SOURCES)
+                       $(EXPERIMENT_UNIT_SOURCES) $(LAB_C_SOURCES) tests/host/instructions.c
 UNIT_LIBRARY = $(patsubst %.c,$(UNIT)/%.o,$(UNIT_LIBRARY_SOURCES))
 UNIT_TEST_SOURCES = $(sort $(wildcard tests/unit/test_*.c experiments/*/tests/unit/test_*.c))
 UNIT_TESTS = $(patsubst %.c,$(UNIT)/%,$(notdir $(UNIT_TEST_SOURCES)))

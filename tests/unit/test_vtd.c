@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "console/log.h"
 #include "lib/acpi.h"
 #include "pool.h"
 #include "random.h"

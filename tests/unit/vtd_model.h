@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Units of VT-d as the specification has them, and the code under test on top of them, which sees
- * their registers in the place of hardware's. VT-d specification, "Register Descriptions",
- * "Translation Process".
+ * Units of VT-d as the specification has them. The code under test sees their registers, not
+ * hardware's: the functions here take the place of its instructions. VT-d specification, "Register
+ * Descriptions", "Translation Process".
  */
 #pragma once
 
@@ -12,20 +12,8 @@
 
 #include "lib/acpi.h"
 #include "mm/mmio.h"
+#include "mm/vtd.h"
 #include "x86.h"
-
-/* The code under test sees registers through these. */
-static uint32_t model_read_32(uint64_t address);
-static uint64_t model_read_64(uint64_t address);
-static void model_write_32(uint64_t address, uint32_t value);
-static void model_write_64(uint64_t address, uint64_t value);
-static void model_flush(void);
-#define mmio_read_32 model_read_32
-#define mmio_read_64 model_read_64
-#define mmio_write_32 model_write_32
-#define mmio_write_64 model_write_64
-#define wbinvd model_flush
-#include "mm/vtd.c"
 
 #define MIB (1ULL << 20)
 #define GIB (1ULL << 30)
@@ -146,7 +134,7 @@ static void global_command(struct unit *u, uint32_t value)
     u->status = (u->status & ~(changed & ~u->stuck)) | (value & changed & ~u->stuck);
 }
 
-static uint32_t model_read_32(uint64_t address)
+uint32_t mmio_read_32(uint64_t address)
 {
     struct unit *u = unit_of(address);
 
@@ -168,7 +156,7 @@ static uint32_t model_read_32(uint64_t address)
     return 0;
 }
 
-static uint64_t model_read_64(uint64_t address)
+uint64_t mmio_read_64(uint64_t address)
 {
     const struct unit *u = unit_of(address);
 
@@ -185,7 +173,7 @@ static uint64_t model_read_64(uint64_t address)
     return 0;
 }
 
-static void model_write_32(uint64_t address, uint32_t value)
+void mmio_write_32(uint64_t address, uint32_t value)
 {
     struct unit *u = unit_of(address);
 
@@ -210,7 +198,7 @@ static void model_write_32(uint64_t address, uint32_t value)
     fail_msg("32-bit write of 0x%lx", (unsigned long)address);
 }
 
-static void model_write_64(uint64_t address, uint64_t value)
+void mmio_write_64(uint64_t address, uint64_t value)
 {
     struct unit *u = unit_of(address);
 
@@ -232,7 +220,7 @@ static void model_write_64(uint64_t address, uint64_t value)
     fail_msg("64-bit write of 0x%lx", (unsigned long)address);
 }
 
-static void model_flush(void) { caches_flushed = true; }
+void wbinvd(void) { caches_flushed = true; }
 
 /* ---- what a device may do (VT-d specification, "Translation Process") ---- */
 
