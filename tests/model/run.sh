@@ -22,10 +22,11 @@ fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cc=${CC:-gcc}
-flags=(-O1 -std=gnu11 -w -fno-pie "-I$root/include" "-I$root" "-I$root/nmi" "-I$root/vmx" "-I$here")
+flags=(-O1 -std=gnu11 -w -fno-pie "-I$root/tests/host" "-I$root/include" "-I$root" "-I$root/nmi"
+    "-I$root/vmx" "-I$here")
 # Small frames without dead values make fewer states that differ in nothing.
 hooked=(-Os -fno-inline -ffunction-sections -fdata-sections -fsanitize=thread
-    --param tsan-instrument-func-entry-exit=0 -include "$here/hardware.h")
+    --param tsan-instrument-func-entry-exit=0)
 files=(nmi/bookkeeping.c nmi/host_work.c nmi/nmi.c nmi/source.c nmi/exit.c vmx/exit/exit.c
     vmx/vmcs.c tests/model/stay.c)
 

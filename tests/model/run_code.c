@@ -7,9 +7,12 @@
  */
 #include "run_code.h"
 
+#include <asm/prctl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "apic/apic.h"
 #include "nmi/nmi.h"
@@ -217,7 +220,7 @@ ATOMIC(compare_exchange_strong, uint32_t *expected, uint32_t value, UNUSED int o
 }
 
 /* ---- hardware ---- */
-uint64_t model_vmread(uint32_t field)
+uint64_t vmcs_read_raw(uint32_t field)
 {
     switch (field) {
     case VMCS_GUEST_INTERRUPTIBILITY_STATE:
@@ -234,7 +237,7 @@ uint64_t model_vmread(uint32_t field)
     return 0;
 }
 
-void model_vmwrite(uint32_t field, uint64_t value)
+void vmcs_write_raw(uint32_t field, uint64_t value)
 {
     switch (field) {
     case VMCS_GUEST_INTERRUPTIBILITY_STATE:
@@ -270,7 +273,7 @@ static uint64_t global_status(void)
     return machine.overflow ? OVERFLOW_0 : 0;
 }
 
-uint64_t model_rdmsr(uint32_t msr)
+uint64_t rdmsr(uint32_t msr)
 {
     uint64_t value;
 
@@ -287,7 +290,7 @@ uint64_t model_rdmsr(uint32_t msr)
     return 0xffffffffull << 32; /* a capability: each control may be 0, and may be 1 */
 }
 
-void model_wrmsr(uint32_t msr, uint64_t value)
+void wrmsr(uint32_t msr, uint64_t value)
 {
     switch (msr) {
     case IA32_PERF_GLOBAL_CTRL:
@@ -343,13 +346,9 @@ void pmu_context_switch(struct cpu *cpu, UNUSED struct pmu_context *from,
     machine.counter = 0;
 }
 
-struct cpu *model_cpu(void) { return &the_cpu; }
-uint8_t model_in(uint16_t port)
-{
-    return port == NMI_STATUS_PORT && machine.line ? PLATFORM_LINE : 0;
-}
+uint8_t inb(uint16_t port) { return port == NMI_STATUS_PORT && machine.line ? PLATFORM_LINE : 0; }
 
-void model_out(uint16_t port, uint8_t value)
+void outb(uint16_t port, uint8_t value)
 {
     if (port == NMI_STATUS_PORT && value & NMI_STATUS_DISABLES) {
         machine.line = false;
@@ -405,6 +404,9 @@ void model_start(bool passthrough, bool lazy, bool platform, bool legacy)
 {
     static uint8_t guests, hosts; /* two addresses */
 
+    the_cpu.self = &the_cpu;
+    if (syscall(SYS_arch_prctl, ARCH_SET_GS, &the_cpu) != 0) /* this_cpu() reads GS:0 */
+        abort();
     the_cpu.pmu.guest = (struct pmu_context *)&guests;
     the_cpu.pmu.host = (struct pmu_context *)&hosts;
     machine.legacy = legacy;
