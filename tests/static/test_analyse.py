@@ -24,6 +24,7 @@ OTHERS = [
     "tests/mutants",
     "tests/fuzz",
     "tests/fuzz/planted",
+    "tests/host",
     "tests/unit",
     "tests/vtd",
     # May be taken away.
