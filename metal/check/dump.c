@@ -11,13 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bits.h"
+
 #define TITLE "pmuvisor-check dump 1"
 #define END "end"
 #define LINE_MAX_BYTES 4096
 #define TABLE_MAX (64u << 20)
 #define BYTES_A_LINE 32
 #define SHOWN 60
-#define NUMBER_OF(words) (sizeof(words) / sizeof((words)[0]))
 
 static const char *const known_words[] = {"unknown", "off", "on"};
 
@@ -146,34 +147,14 @@ static bool numbers(const char *text, unsigned count, unsigned digits, uint64_t 
     return true;
 }
 
-static bool read_known(struct reader *r, const char *rest, enum known *out)
+static bool read_known(struct reader *r, const char *rest, void *field)
 {
-    for (unsigned i = 0; i < NUMBER_OF(known_words); i++)
+    for (unsigned i = 0; i < LENGTH_OF(known_words); i++)
         if (strcmp(rest, known_words[i]) == 0) {
-            *out = (enum known)i;
+            *(enum known *)field = (enum known)i;
             return true;
         }
     return bad(r, rest, "on, off or unknown");
-}
-
-static bool read_secure_boot(struct reader *r, const char *rest)
-{
-    return read_known(r, rest, &r->m->secure_boot);
-}
-
-static bool read_image_signed(struct reader *r, const char *rest)
-{
-    return read_known(r, rest, &r->m->image_signed);
-}
-
-static bool read_x2apic(struct reader *r, const char *rest)
-{
-    return read_known(r, rest, &r->m->x2apic);
-}
-
-static bool read_remapping(struct reader *r, const char *rest)
-{
-    return read_known(r, rest, &r->m->remapping);
 }
 
 static bool decimal(const char *text, unsigned long most, uint32_t *out)
@@ -185,41 +166,24 @@ static bool decimal(const char *text, unsigned long most, uint32_t *out)
     return *text >= '0' && *text <= '9' && *end == '\0' && number <= most;
 }
 
-static bool read_offline(struct reader *r, const char *rest)
+static bool read_offline(struct reader *r, const char *rest, void *field)
 {
-    return decimal(rest, UINT16_MAX, &r->m->offline) || bad(r, rest, "a number of processors");
+    return decimal(rest, UINT16_MAX, field) || bad(r, rest, "a number of processors");
 }
 
-static bool read_tsc(struct reader *r, const char *rest)
+static bool read_tsc(struct reader *r, const char *rest, void *field)
 {
-    return decimal(rest, UINT32_MAX, &r->m->tsc_khz) || bad(r, rest, "the TSC's rate in kHz");
+    return decimal(rest, UINT32_MAX, field) || bad(r, rest, "the TSC's rate in kHz");
 }
 
-static void add_line(char **text, const char *line)
+static bool read_text(UNUSED struct reader *r, const char *rest, void *field)
 {
-    append_text(text, line, strlen(line));
-    append_text(text, "\n", 1);
-}
-
-static bool read_source(struct reader *r, const char *rest)
-{
-    add_line(&r->m->source, rest);
+    append_text(field, rest, strlen(rest));
+    append_text(field, "\n", 1);
     return true;
 }
 
-static bool read_fact(struct reader *r, const char *rest)
-{
-    add_line(&r->m->facts, rest);
-    return true;
-}
-
-static bool read_config(struct reader *r, const char *rest)
-{
-    add_line(&r->m->config, rest);
-    return true;
-}
-
-static bool read_memory(struct reader *r, const char *rest)
+static bool read_memory(struct reader *r, const char *rest, UNUSED void *field)
 {
     uint64_t range[2];
     const char *kind;
@@ -233,7 +197,7 @@ static bool read_memory(struct reader *r, const char *rest)
     return true;
 }
 
-static bool read_unit(struct reader *r, const char *rest)
+static bool read_unit(struct reader *r, const char *rest, UNUSED void *field)
 {
     uint64_t n[3];
     const char *end;
@@ -244,7 +208,7 @@ static bool read_unit(struct reader *r, const char *rest)
     return true;
 }
 
-static bool read_screen(struct reader *r, const char *rest)
+static bool read_screen(struct reader *r, const char *rest, UNUSED void *field)
 {
     uint64_t place[2], pixels[3];
     const char *middle, *end;
@@ -257,25 +221,21 @@ static bool read_screen(struct reader *r, const char *rest)
     return true;
 }
 
-static bool read_table(struct reader *r, const char *rest)
+static bool read_table(struct reader *r, const char *rest, UNUSED void *field)
 {
-    const char *number = rest + SIGNATURE_LENGTH;
-    char *end;
+    uint32_t length;
 
-    if (strlen(rest) < SIGNATURE_LENGTH + 2 || rest[SIGNATURE_LENGTH] != ' ')
-        return bad(r, rest, "table SIGNATURE BYTES");
-    unsigned long length = strtoul(number, &end, 10);
-    if (number[1] < '0' || number[1] > '9' || *end != '\0' || length == 0 || length > TABLE_MAX)
+    if (strlen(rest) < SIGNATURE_LENGTH + 2 || rest[SIGNATURE_LENGTH] != ' ' ||
+        !decimal(rest + SIGNATURE_LENGTH + 1, TABLE_MAX, &length) || length == 0)
         return bad(r, rest, "table SIGNATURE BYTES");
     struct table *t = &ADD(r->m->tables, r->m->table_count);
     memcpy(t->signature, rest, SIGNATURE_LENGTH);
-    t->length = (uint32_t)length;
+    t->length = r->table_left = length;
     t->bytes = calloc(1, length);
-    r->table_left = (uint32_t)length;
     return t->bytes != NULL || bad(r, rest, "a table that there is memory for");
 }
 
-static bool read_bytes(struct reader *r, const char *rest)
+static bool read_bytes(struct reader *r, const char *rest, UNUSED void *field)
 {
     struct table *t = &r->m->tables[r->m->table_count - 1];
 
@@ -294,7 +254,7 @@ static bool read_bytes(struct reader *r, const char *rest)
     return true;
 }
 
-static bool read_complete(struct reader *r, const char *rest)
+static bool read_complete(struct reader *r, const char *rest, UNUSED void *field)
 {
     if (strcmp(rest, "complete") != 0)
         return bad(r, rest, "complete");
@@ -302,7 +262,7 @@ static bool read_complete(struct reader *r, const char *rest)
     return true;
 }
 
-static bool read_cpu(struct reader *r, const char *rest)
+static bool read_cpu(struct reader *r, const char *rest, UNUSED void *field)
 {
     uint32_t number;
 
@@ -322,7 +282,7 @@ static bool read_cpu(struct reader *r, const char *rest)
     return true;
 }
 
-static bool read_cpuid(struct reader *r, const char *rest)
+static bool read_cpuid(struct reader *r, const char *rest, UNUSED void *field)
 {
     uint64_t n[6];
     const char *end;
@@ -340,19 +300,16 @@ static bool read_cpuid(struct reader *r, const char *rest)
     return true;
 }
 
-static bool read_msr(struct reader *r, const char *rest)
+static bool read_msr(struct reader *r, const char *rest, UNUSED void *field)
 {
     uint64_t index, value = 0;
-    const char *end;
-    size_t digits = strcspn(rest, " ");
-    char first[LINE_MAX_BYTES];
+    const char *second, *end = "";
 
     if (r->cpu == NULL)
         return bad(r, rest, "a line 'cpu N' before");
-    snprintf(first, sizeof(first), "%.*s", (int)digits, rest);
-    bool faults = strcmp(rest + digits, " fault") == 0;
-    if (!numbers(first, 1, 8, &index, &end) || *end != '\0' ||
-        (!faults && (!numbers(rest + digits, 1, 16, &value, &end) || *end != '\0')))
+    bool good = numbers(rest, 1, 8, &index, &second);
+    bool faults = good && strcmp(second, "fault") == 0;
+    if (!good || (!faults && !numbers(second, 1, 16, &value, &end)) || *end != '\0')
         return bad(r, rest, "msr INDEX VALUE, or fault in the value's place");
     struct msr_line *line = (struct msr_line *)find_msr(r->cpu, (uint32_t)index);
     if (line == NULL)
@@ -361,36 +318,37 @@ static bool read_msr(struct reader *r, const char *rest)
     return true;
 }
 
-static bool read_end(struct reader *r, const char *rest)
+static bool read_end(struct reader *r, UNUSED const char *rest, UNUSED void *field)
 {
-    (void)rest;
-    r->ended = true;
-    return true;
+    return r->ended = true;
 }
 
+/* FIELD: what the function fills. The others look for their own place in the machine. */
+#define FIELD(name) offsetof(struct machine, name)
 static const struct {
     const char *word;
-    bool (*read)(struct reader *r, const char *rest);
+    bool (*read)(struct reader *r, const char *rest, void *field);
+    size_t field;
 } words[] = {
-    {"source", read_source},
-    {"fact", read_fact},
-    {"config", read_config},
-    {"secure_boot", read_secure_boot},
-    {"image_signed", read_image_signed},
-    {"x2apic", read_x2apic},
-    {"remapping", read_remapping},
-    {"offline", read_offline},
-    {"memory", read_memory},
-    {"vtd", read_unit},
-    {"framebuffer", read_screen},
-    {"tsc_khz", read_tsc},
-    {"table", read_table},
-    {"+", read_bytes},
-    {"tables", read_complete},
-    {"cpu", read_cpu},
-    {"cpuid", read_cpuid},
-    {"msr", read_msr},
-    {END, read_end},
+    {"source", read_text, FIELD(source)},
+    {"fact", read_text, FIELD(facts)},
+    {"config", read_text, FIELD(config)},
+    {"secure_boot", read_known, FIELD(secure_boot)},
+    {"image_signed", read_known, FIELD(image_signed)},
+    {"x2apic", read_known, FIELD(x2apic)},
+    {"remapping", read_known, FIELD(remapping)},
+    {"offline", read_offline, FIELD(offline)},
+    {"tsc_khz", read_tsc, FIELD(tsc_khz)},
+    {"memory", read_memory, 0},
+    {"vtd", read_unit, 0},
+    {"framebuffer", read_screen, 0},
+    {"table", read_table, 0},
+    {"+", read_bytes, 0},
+    {"tables", read_complete, 0},
+    {"cpu", read_cpu, 0},
+    {"cpuid", read_cpuid, 0},
+    {"msr", read_msr, 0},
+    {END, read_end, 0},
 };
 
 static bool read_line(struct reader *r, const char *line)
@@ -404,9 +362,9 @@ static bool read_line(struct reader *r, const char *line)
         return (r->titled = strcmp(line, TITLE) == 0) || bad(r, line, "'" TITLE "'");
     if (r->table_left != 0 && strncmp(line, "+ ", 2) != 0)
         return bad(r, line, "more bytes of the table");
-    for (unsigned i = 0; i < NUMBER_OF(words); i++)
+    for (unsigned i = 0; i < LENGTH_OF(words); i++)
         if (strlen(words[i].word) == length && strncmp(line, words[i].word, length) == 0)
-            return words[i].read(r, rest);
+            return words[i].read(r, rest, (char *)r->m + words[i].field);
     return bad(r, line, "a line that metal/check/README.md names");
 }
 
