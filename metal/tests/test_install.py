@@ -4,12 +4,22 @@
 import os
 import re
 import subprocess
-import tempfile
 
 import pytest
 
 from boots import image as image_of, initrd, kernel
 from machine import TOP, made, path, tool
+from made_up import (
+    INSTALLED,
+    append,
+    complaints,
+    content,
+    make,
+    new_esp,
+    path_with,
+    path_without,
+    put,
+)
 from scripts import expect_line, run
 
 INSTALL = path("metal", "install.sh")
@@ -19,61 +29,20 @@ SETUP_HEADER = 0x202  # Linux, Documentation/arch/x86/boot.rst, "header", and "k
 KERNEL_VERSION = 0x20E
 # Of common machines; which the initramfs has is a question of what the kernel has.
 DISKS = (
-    "ahci",
-    "ata_piix",
-    "nvme",
-    "vmd",
-    "virtio_blk",
-    "virtio_scsi",
-    "usb-storage",
-    "uas",
-    "xhci-pci",
-    "megaraid_sas",
-    "mpt3sas",
-    "mpi3mr",
-    "smartpqi",
-    "hpsa",
-    "aacraid",
-    "isci",
-    "pm80xx",
-    "mvsas",
-    "arcmsr",
-    "hv_storvsc",
-    "usbhid",
-    "vfat",
-)
+    "ahci ata_piix nvme vmd virtio_blk virtio_scsi usb-storage uas xhci-pci megaraid_sas mpt3sas "
+    "mpi3mr smartpqi hpsa aacraid isci pm80xx mvsas arcmsr hv_storvsc usbhid vfat"
+).split()
 # Of each distribution: the kernel's and the initrd's files, what else there is, GRUB's folder.
+RESCUE = ("boot/grub/splash.xpm.gz", "boot/vmlinuz-0-rescue-1f", "boot/initramfs-0-rescue-1f.img")
+GRUB2 = "boot/grub2/grub.cfg"
 ROOTS = {
-    "debian": ("boot/vmlinuz-{}", "boot/initrd.img-{}", ("boot/grub/grub.cfg",), "/boot/grub"),
-    "fedora": (
-        "boot/vmlinuz-{}",
-        "boot/initramfs-{}.img",
-        (
-            "boot/grub2/grub.cfg",
-            "boot/grub/splash.xpm.gz",
-            "boot/vmlinuz-0-rescue-1f",
-            "boot/initramfs-0-rescue-1f.img",
-        ),
-        "/boot/grub2",
-    ),
-    "modules": (
-        "lib/modules/{}/vmlinuz",
-        "boot/initramfs-{}.img",
-        ("boot/grub2/grub.cfg",),
-        "/boot/grub2",
-    ),
-    "opensuse": ("boot/vmlinuz-{}", "boot/initrd-{}", ("boot/grub2/grub.cfg",), "/boot/grub2"),
-    "kernel-install": ("efi/0a1b/{}/linux", "efi/0a1b/{}/initrd", (), None),
-    "entry": ("boot/here/bzImage-{}", "boot/here/ram-{}", ("lib/modules/{}/modules.dep",), None),
+    "debian": ("boot/vmlinuz-{}", "boot/initrd.img-{}", ["boot/grub/grub.cfg"], "/boot/grub"),
+    "fedora": ("boot/vmlinuz-{}", "boot/initramfs-{}.img", [GRUB2, *RESCUE], "/boot/grub2"),
+    "modules": ("lib/modules/{}/vmlinuz", "boot/initramfs-{}.img", [GRUB2], "/boot/grub2"),
+    "opensuse": ("boot/vmlinuz-{}", "boot/initrd-{}", [GRUB2], "/boot/grub2"),
+    "kernel-install": ("efi/0a1b/{}/linux", "efi/0a1b/{}/initrd", [], None),
+    "entry": ("boot/here/bzImage-{}", "boot/here/ram-{}", ["lib/modules/{}/modules.dep"], None),
 }
-
-
-def put(root, name, data=b""):
-    full = os.path.join(root, name)
-    os.makedirs(os.path.dirname(full), exist_ok=True)
-    with open(full, "wb") as out:
-        out.write(data)
-    return full
 
 
 def kernel_file(release):
@@ -103,209 +72,106 @@ def make_root(root, kind, releases):
             )
 
 
-def with_uname(work, release):
-    """A PATH on which the running kernel is this one."""
-    tools = os.path.join(work, "tools")
-    uname = put(tools, "uname", f"#!/bin/sh\necho {release}\n".encode())
-    os.chmod(uname, 0o755)
-    return f"{tools}:{os.environ['PATH']}"
-
-
-def content(name):
-    with open(name, "rb") as source:
-        return source.read()
-
-
 @pytest.mark.parametrize("kind", ROOTS)
-def test_finds_kernels(kind):
+def test_finds_kernels(tmp_path, kind):
     """Each distribution's newest kernel and its own initrd; the hint names GRUB's own folder."""
-    with tempfile.TemporaryDirectory(prefix="pmuvisor-root.") as work:
-        root, esp = os.path.join(work, "root"), os.path.join(work, "esp")
-        make_root(root, kind, (OLD, RELEASE))
-        os.makedirs(os.path.join(esp, "EFI"))
-        where = ["--root", root, "--append", "root=/dev/sda1 quiet"]
-        done = run(INSTALL, *where, esp, made(image_of()))
-        assert done.returncode == 0, done.stderr
-        folder = os.path.join(esp, "EFI", "pmuvisor")
-        assert content(os.path.join(folder, "vmlinuz")).find(RELEASE.encode()) >= 0, "the kernel"
-        assert content(os.path.join(folder, "initrd.img")) == f"initrd of {RELEASE}".encode()
-        assert content(os.path.join(folder, "pmuvisor.cfg")).endswith(
-            b"append=root=/dev/sda1 quiet\n"
-        )
-        grub = ROOTS[kind][3]
-        said = re.findall(r"into (\S+)/custom.cfg", done.stdout)
-        assert said == ([grub] if grub else []), done.stdout
-        assert grub or "has no GRUB" in done.stdout, done.stdout
-        # Of an older kernel, named alone, its own initrd.
-        older = os.path.join(root, ROOTS[kind][0].format(OLD))
-        done = run(INSTALL, *where, esp, made(image_of()), older)
-        assert done.returncode == 0, done.stderr
-        assert content(os.path.join(folder, "initrd.img")) == f"initrd of {OLD}".encode()
-        os.remove(os.path.join(root, ROOTS[kind][1].format(OLD)))
-        expect_line(
-            run(INSTALL, *where, esp, made(image_of()), older),
-            "no initrd of Linux " + OLD,
-            older,
-            "INITRD=FILE",
-        )
+    root = str(tmp_path / "root")
+    esp, folder = new_esp(tmp_path)
+    make_root(root, kind, (OLD, RELEASE))
+    where = ["--root", root, "--append", "root=/dev/sda1 quiet"]
+    done = run(INSTALL, *where, esp, made(image_of()))
+    assert done.returncode == 0, done.stderr
+    assert content(folder, "vmlinuz").find(RELEASE.encode()) >= 0, "the kernel"
+    assert content(folder, "initrd.img") == f"initrd of {RELEASE}".encode()
+    assert content(folder, "pmuvisor.cfg").endswith(b"append=root=/dev/sda1 quiet\n")
+    grub = ROOTS[kind][3]
+    said = re.findall(r"into (\S+)/custom.cfg", done.stdout)
+    assert said == ([grub] if grub else []), done.stdout
+    assert grub or "has no GRUB" in done.stdout, done.stdout
+    # Of an older kernel, named alone, its own initrd.
+    older = os.path.join(root, ROOTS[kind][0].format(OLD))
+    done = run(INSTALL, *where, esp, made(image_of()), older)
+    assert done.returncode == 0, done.stderr
+    assert content(folder, "initrd.img") == f"initrd of {OLD}".encode()
+    os.remove(os.path.join(root, ROOTS[kind][1].format(OLD)))
+    done = run(INSTALL, *where, esp, made(image_of()), older)
+    expect_line(done, "no initrd of Linux " + OLD, older, "INITRD=FILE")
 
 
-def test_says_the_verdict():
+def test_says_the_verdict(tmp_path):
     """What pmuvisor-check says of this machine is in what is said at the end, and a refusal is no
     reason to fail: another kernel, or other firmware settings, may follow."""
-    with tempfile.TemporaryDirectory(prefix="pmuvisor-root.") as work:
-        esp, check = os.path.join(work, "esp"), os.path.join(work, "check")
-        os.makedirs(os.path.join(esp, "EFI"))
-        put(
-            work,
-            "check",
-            b'#!/bin/sh\n[ "$*" = "--brief --esp $ESP" ] || exit 9\n'
-            b"echo refuses: no VMX\nexit 2\n",
-        )
-        os.chmod(check, 0o755)
-        files = (esp, made(image_of()), kernel(), made(initrd()))
-        done = run(INSTALL, *files, PMUVISOR_CHECK=check, ESP=esp)
-        assert done.returncode == 0 and "\nOn this machine: refuses: no VMX\n" in done.stdout, done
-        done = run(INSTALL, *files, PMUVISOR_CHECK="/absent")
-        assert done.returncode == 0 and "On this machine" not in done.stdout, done
+    esp, _ = new_esp(tmp_path)
+    script = b'[ "$*" = "--brief --esp $ESP" ] || exit 9\necho refuses: no VMX\nexit 2\n'
+    check = put(tmp_path, "check", b"#!/bin/sh\n" + script, 0o755)
+    files = (esp, made(image_of()), kernel(), made(initrd()))
+    done = run(INSTALL, *files, PMUVISOR_CHECK=check, ESP=esp)
+    assert done.returncode == 0 and "\nOn this machine: refuses: no VMX\n" in done.stdout, done
+    done = run(INSTALL, *files, PMUVISOR_CHECK="/absent")
+    assert done.returncode == 0 and "On this machine" not in done.stdout, done
 
 
-def test_refusals():
+def test_refusals(tmp_path):
     """What the installer cannot do is one line: nothing there, no text for another system, and an
     ESP without room, before anything is copied."""
-    with tempfile.TemporaryDirectory(prefix="pmuvisor-root.") as work:
-        root, esp = os.path.join(work, "root"), os.path.join(work, "esp")
-        os.makedirs(os.path.join(esp, "EFI"))
-        os.makedirs(root)
-        append = ("--append", "quiet")
-        expect_line(run(INSTALL, "--root", root, esp, made(image_of())), "--root wants --append")
-        expect_line(run(INSTALL, "--root", "/absent", *append, esp, made(image_of())), "/absent")
-        expect_line(run(INSTALL, "--append", "it's", esp, made(image_of())), "single quote")
-        expect_line(
-            run(INSTALL, "--root", root, *append, esp, made(image_of())),
-            "no kernel of Linux",
-            "there: none",
-            "KERNEL=FILE",
-        )
-        expect_line(
-            run(INSTALL, esp, made(image_of()), PATH=with_uname(work, "1.2.3-none")),
-            "no kernel of Linux 1.2.3-none",
-        )
-        make_root(root, "debian", (RELEASE,))
-        tools = os.path.join(work, "tools")
-        stat = put(
-            tools,
-            "stat",
-            b"#!/bin/sh\ncase $1 in -f) echo '1 * 4096' ;; "
-            b'*) exec /usr/bin/stat "$@" ;; esac\n',
-        )
-        os.chmod(stat, 0o755)
-        expect_line(
-            run(
-                INSTALL,
-                "--root",
-                root,
-                *append,
-                esp,
-                made(image_of()),
-                PATH=f"{tools}:{os.environ['PATH']}",
-            ),
-            "MiB needed, 0 MiB free",
-            esp,
-        )
-        assert os.listdir(os.path.join(esp, "EFI")) == [], "something was copied"
+    esp, _ = new_esp(tmp_path)
+    root = str(tmp_path / "root")
+    os.mkdir(root)
+    end, quiet = (esp, made(image_of())), ("--append", "quiet")
+
+    def refused(words, *fragments, **environment):
+        expect_line(run(INSTALL, *words, *end, **environment), *fragments)
+
+    refused(["--root", root], "--root wants --append")
+    refused(["--root", "/absent", *quiet], "/absent")
+    refused(["--append", "it's"], "single quote")
+    refused(["--root", root, *quiet], "no kernel of Linux", "there: none", "KERNEL=FILE")
+    other = path_with(tmp_path / "other", "uname", b"echo 1.2.3-none\n")
+    refused([], "no kernel of Linux 1.2.3-none", PATH=other)
+    make_root(root, "debian", (RELEASE,))
+    script = b"case $1 in -f) echo '1 * 4096' ;; *) exec /usr/bin/stat \"$@\" ;; esac\n"
+    full = path_with(tmp_path / "full", "stat", script)
+    refused(["--root", root, *quiet], "MiB needed, 0 MiB free", esp, PATH=full)
+    assert os.listdir(os.path.join(esp, "EFI")) == [], "something was copied"
 
 
-def without_debian(work):
-    """A PATH that has none of Debian's tools."""
-    tools = os.path.join(work, "bin")
-    os.mkdir(tools)
-    for folder in ("/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin"):
-        for name in os.listdir(folder) if os.path.isdir(folder) else ():
-            if not name.startswith(("apt", "dpkg")) and not os.path.lexists(
-                os.path.join(tools, name)
-            ):
-                os.symlink(os.path.join(folder, name), os.path.join(tools, name))
-    return tools
-
-
-def make(*words, **environment):
-    """The project's make, of which nothing comes from a make above."""
-    kept = {key: "" for key in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "MAKEOVERRIDES")}
-    return run("make", "-C", path(), "--no-print-directory", *words, **{**kept, **environment})
-
-
-def test_without_debians_tools():
+def test_without_debians_tools(tmp_path):
     """make install on another distribution: without the measurements, which are Debian's packages,
     and BENCH=auto says so."""
     made(image_of())
-    with tempfile.TemporaryDirectory(prefix="pmuvisor-root.") as work:
-        root, esp, tools = (os.path.join(work, name) for name in ("root", "esp", "bin"))
-        make_root(root, "fedora", (RELEASE,))
-        os.makedirs(os.path.join(esp, "EFI"))
-        kernel, initrd = (os.path.join(root, name.format(RELEASE)) for name in ROOTS["fedora"][:2])
-        without_debian(work)
-        words = ("install", f"ESP={esp}", f"KERNEL={kernel}", f"INITRD={initrd}")
-        done = make(*words, PATH=tools)
-        assert done.returncode == 0, done.stderr
-        assert "not a Debian system" in done.stderr, done.stderr
-        assert sorted(os.listdir(os.path.join(esp, "EFI", "pmuvisor"))) == [
-            "columns.cfg",
-            "grub.cfg",
-            "initrd.img",
-            "local.cfg",
-            "pmuvisor.cfg",
-            "pmuvisor.efi",
-            "vmlinuz",
-        ]
-        done = make(*words, "BENCH=auto", PATH=tools)
-        lines = [line for line in done.stderr.splitlines() if not line.startswith("make: ***")]
-        assert done.returncode != 0 and len(lines) == 1 and "make usb" in lines[0], done.stderr
+    root = str(tmp_path / "root")
+    esp, folder = new_esp(tmp_path)
+    make_root(root, "fedora", (RELEASE,))
+    kernel, initrd = (os.path.join(root, name.format(RELEASE)) for name in ROOTS["fedora"][:2])
+    tools = path_without(tmp_path, "apt", "dpkg")
+    words = ("install", f"ESP={esp}", f"KERNEL={kernel}", f"INITRD={initrd}")
+    done = make(*words, PATH=tools)
+    assert done.returncode == 0, done.stderr
+    assert "not a Debian system" in done.stderr, done.stderr
+    assert sorted(os.listdir(folder)) == INSTALLED
+    lines = complaints(make(*words, "BENCH=auto", PATH=tools))
+    assert len(lines) == 1 and "make usb" in lines[0], lines
 
 
-def test_measuring_kernel():
+@pytest.mark.parametrize("goal", ["install", "usb"])
+@pytest.mark.parametrize("words, wanted", [((), "stock"), (("GUEST=cloud",), "cloud")])
+def test_measuring_kernel(monkeypatch, goal, words, wanted):
     """A bare machine's is the stock one, with real disks' drivers, unless somebody says
     otherwise."""
-    clean = {
-        key: value
-        for key, value in os.environ.items()
-        if key not in ("GUEST", "MAKEFLAGS", "MAKELEVEL")
-    }
-    for goal in ("install", "usb"):
-        for words, wanted in (((), "stock"), (("GUEST=cloud",), "cloud")):
-            done = subprocess.run(
-                ["make", "-n", "-C", path(), goal, "ESP=none", *words],
-                text=True,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                check=False,
-                env=clean,
-            )
-            assert (
-                f"--bench build/auto/{wanted} " in done.stdout
-            ), f"make {goal} {words}: {done.stdout} {done.stderr}"
+    monkeypatch.delenv("GUEST", raising=False)
+    done = make("-n", goal, "ESP=none", *words)
+    assert f"--bench build/auto/{wanted} " in done.stdout, done
 
 
 def initramfs(flavour):
     """(names in the measuring initramfs, its list of modules in order, the kernel's modules)."""
-    image = made(f"build/payload/auto-{flavour}.img")
-    listing = subprocess.run(
-        f"lz4 -qdc '{image}' | cpio --quiet -i --to-stdout " "lib/modules/storage.order",
-        shell=True,
-        check=True,
-        stdout=subprocess.PIPE,
-        text=True,
-    ).stdout.split()
-    names = subprocess.run(
-        f"lz4 -qdc '{image}' | cpio --quiet -t",
-        shell=True,
-        check=True,
-        stdout=subprocess.PIPE,
-        text=True,
-    ).stdout.split()
+    archive = f"lz4 -qdc '{made(f'build/payload/auto-{flavour}.img')}' | cpio --quiet"
+    order, names = (
+        tool(["sh", "-c", f"{archive} {words}"]).split()
+        for words in ("-i --to-stdout lib/modules/storage.order", "-t")
+    )
     modules = tool([path("programs", "kernel.sh"), flavour]).split()[1]
-    return set(names), listing, modules
+    return set(names), order, modules
 
 
 def check_initramfs(flavour):
@@ -347,76 +213,61 @@ def test_disk_drivers_of_the_stock_kernel():
     return f"{len(found)} drivers"
 
 
-def test_processor_counts():
+def test_processor_counts(tmp_path):
     """What the machine did besides a job: SMIs, frequency, time not halted; what cannot be read is
     left out."""
-    with tempfile.TemporaryDirectory(prefix="pmuvisor-msr.") as work:
+    work = str(tmp_path)
 
-        def lines(column, missing=""):
-            script = (
-                f'measurements_top={TOP}; . {path("bench", "measurements.sh")}; '
-                f'. {path("metal", "auto", "jobs.sh")}; '
-                f'. {path("metal", "auto", "processor.sh")}; msr_device=/dev/null; '
-                f"column={column}; "
-                'dd() { case $4 in iflag=skip_bytes) cat "$folder/${5#skip=}" 2> /dev/null ;; '
-                "esac; }; "
-                f"folder={work}/before; processor_counts > {work}/1; "
-                f"folder={work}/after; processor_counts > {work}/2; "
-                f"processor_lines msr {work}/1 {work}/2"
-            )
-            for name, values in (
-                ("before", (5, 1000, 500, 600)),
-                ("after", (7, 2**40 + 1000, 2**39 + 500, 2**39 * 5 // 4)),
-            ):
-                for index, value in zip(("52", "16", "231", "232"), values):
-                    full = put(os.path.join(work, name), index, value.to_bytes(8, "little"))
-                    if index == missing:
-                        os.remove(full)
-            done = run("sh", "-euc", script)
-            assert done.returncode == 0, done.stderr
-            return done.stdout.splitlines()
+    def lines(column, missing=""):
+        script = (
+            f'measurements_top={TOP}; . {path("bench", "measurements.sh")}; '
+            f'. {path("metal", "auto", "jobs.sh")}; '
+            f'. {path("metal", "auto", "processor.sh")}; msr_device=/dev/null; '
+            f"column={column}; "
+            'dd() { case $4 in iflag=skip_bytes) cat "$folder/${5#skip=}" 2> /dev/null ;; '
+            "esac; }; "
+            f"folder={work}/before; processor_counts > {work}/1; "
+            f"folder={work}/after; processor_counts > {work}/2; "
+            f"processor_lines msr {work}/1 {work}/2"
+        )
+        for name, values in (
+            ("before", (5, 1000, 500, 600)),
+            ("after", (7, 2**40 + 1000, 2**39 + 500, 2**39 * 5 // 4)),
+        ):
+            for index, value in zip(("52", "16", "231", "232"), values):
+                full = put(os.path.join(work, name), index, value.to_bytes(8, "little"))
+                if index == missing:
+                    os.remove(full)
+        done = run("sh", "-euc", script)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()
 
-        def line(item, metric, value):
-            return f"bench: experiment=machine item={item} metric={metric} {value}"
+    def line(item, metric, value):
+        return f"bench: experiment=machine item={item} metric={metric} {value}"
 
-        clock = [
-            line("msr", "aperf_per_mperf", "unit=percent value=124.9"),
-            line("msr", "mperf_per_tsc", "unit=percent value=50.0"),
-        ]
-        assert lines("native") == [line("msr", "smis", "unit=count value=2"), *clock]
-        assert lines("native", missing="52") == clock
-        assert lines("native", missing="231") == [line("msr", "smis", "unit=count value=2")]
-        assert lines("abl_lazy")[0] == line("ablation@lazy", "smis", "unit=count value=2")
+    clock = [
+        line("msr", "aperf_per_mperf", "unit=percent value=124.9"),
+        line("msr", "mperf_per_tsc", "unit=percent value=50.0"),
+    ]
+    assert lines("native") == [line("msr", "smis", "unit=count value=2"), *clock]
+    assert lines("native", missing="52") == clock
+    assert lines("native", missing="231") == [line("msr", "smis", "unit=count value=2")]
+    assert lines("abl_lazy")[0] == line("ablation@lazy", "smis", "unit=count value=2")
 
 
-def test_keeps_edits():
+def test_keeps_edits(tmp_path):
     """make install: refuses without an ESP; copies what the menu names; keeps the user's edits."""
-    files = (kernel(), made(initrd()))
-    expect_line(run(INSTALL, "", made(image_of())), "no ESP given")
-    expect_line(run(INSTALL, "/absent", made(image_of())), "/absent", "not a folder")
-    with tempfile.TemporaryDirectory(prefix="pmuvisor-esp.") as esp:
-        expect_line(run(INSTALL, esp, made(image_of()), *files), "no folder EFI")
-        os.mkdir(os.path.join(esp, "EFI"))
-        expect_line(run(INSTALL, esp, made(image_of()), "/absent"), "/absent", "KERNEL=")
-        folder = os.path.join(esp, "EFI", "pmuvisor")
-        for _ in range(2):
-            done = run(INSTALL, esp, made(image_of()), *files)
-            assert done.returncode == 0, done.stderr
-            assert sorted(os.listdir(folder)) == [
-                "columns.cfg",
-                "grub.cfg",
-                "initrd.img",
-                "local.cfg",
-                "pmuvisor.cfg",
-                "pmuvisor.efi",
-                "vmlinuz",
-            ]
-            # The second time finds what the user wrote.
-            with open(os.path.join(folder, "pmuvisor.cfg"), "a", encoding="ascii") as config:
-                config.write("# mine\n")
-        with open(os.path.join(folder, "pmuvisor.cfg"), encoding="ascii") as config:
-            assert config.read().count("# mine") == 2, "the user's pmuvisor.cfg was replaced"
-        with open(made(image_of()), "rb") as ours, open(
-            os.path.join(folder, "pmuvisor.efi"), "rb"
-        ) as copy:
-            assert ours.read() == copy.read()
+    image, files = made(image_of()), (kernel(), made(initrd()))
+    expect_line(run(INSTALL, "", image), "no ESP given")
+    expect_line(run(INSTALL, "/absent", image), "/absent", "not a folder")
+    expect_line(run(INSTALL, str(tmp_path), image, *files), "no folder EFI")
+    esp, folder = new_esp(tmp_path)
+    expect_line(run(INSTALL, esp, image, "/absent"), "/absent", "KERNEL=")
+    for _ in range(2):
+        done = run(INSTALL, esp, image, *files)
+        assert done.returncode == 0, done.stderr
+        assert sorted(os.listdir(folder)) == INSTALLED
+        # The second time finds what the user wrote.
+        append(os.path.join(folder, "pmuvisor.cfg"), b"# mine\n")
+    assert content(folder, "pmuvisor.cfg").count(b"# mine") == 2, "pmuvisor.cfg was replaced"
+    assert content(image) == content(folder, "pmuvisor.efi")

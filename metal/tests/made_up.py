@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# made_up.py: files of made-up systems, and commands that run on them.
+import os
+
+from machine import path
+from scripts import run
+
+INSTALLED = "columns.cfg grub.cfg initrd.img local.cfg pmuvisor.cfg pmuvisor.efi vmlinuz".split()
+PARTS = ("vmlinuz", "initrd.img", "kernel.bzImage", "build.txt")
+
+
+def put(folder, name, data=b"", mode=0o644):
+    """Writes a file, and the folders above it; returns its path."""
+    full = os.path.join(folder, name)
+    os.makedirs(os.path.dirname(full), exist_ok=True)
+    with open(full, "wb") as out:
+        out.write(data)
+    os.chmod(full, mode)
+    return full
+
+
+def append(name, data):
+    with open(name, "ab") as out:
+        out.write(data)
+
+
+def content(*names):
+    with open(os.path.join(*names), "rb") as source:
+        return source.read()
+
+
+def new_esp(work):
+    """(an empty EFI system partition, PMUvisor's folder there, which does not exist yet)."""
+    esp = os.path.join(work, "esp")
+    os.makedirs(os.path.join(esp, "EFI"))
+    return esp, os.path.join(esp, "EFI", "pmuvisor")
+
+
+def path_with(work, name, script):
+    """A PATH on which this command is a script."""
+    tools = os.path.join(work, "tools")
+    put(tools, name, b"#!/bin/sh\n" + script, 0o755)
+    return f"{tools}:{os.environ['PATH']}"
+
+
+def path_without(work, *prefixes):
+    """A PATH with all commands except those that begin with one of the prefixes."""
+    tools = os.path.join(work, "bin")
+    os.mkdir(tools)
+    for folder in f"{os.environ['PATH']}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin".split(":"):
+        for name in os.listdir(folder) if os.path.isdir(folder) else ():
+            if not name.startswith(prefixes) and not os.path.lexists(os.path.join(tools, name)):
+                os.symlink(os.path.join(folder, name), os.path.join(tools, name))
+    return tools
+
+
+def make(*words, **environment):
+    """Runs the project's make without the settings of a make above."""
+    clean = {key: "" for key in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "MAKEOVERRIDES")}
+    return run("make", "-C", path(), "--no-print-directory", *words, **clean, **environment)
+
+
+def complaints(done):
+    """What a command that failed said on stderr, without make's own lines."""
+    assert done.returncode != 0, done
+    return [line for line in done.stderr.splitlines() if not line.startswith("make: ***")]
