@@ -3,110 +3,54 @@
 # emulator, and what is on the disk then.
 import os
 import subprocess
+import tempfile
 
 from boots import initrd, kernel
 from machine import BACKSTOP_SECONDS, STATUS_TEXT, made, path, tool
+from made_up import append, content, make, mtools, put
 
 RESETS = 30
 LIMIT = 600_000  # millions of instructions
 MEMORY_MIB = 1024
 
 
-def clean_environment(**more):
-    """Of a make that this runs under, nothing."""
-    kept = {
-        key: value
-        for key, value in os.environ.items()
-        if key not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "MAKEOVERRIDES")
-    }
-    return {**kept, **more}
-
-
-def install(lab, esp, columns, words):
+def install(esp, columns, words):
     os.makedirs(os.path.join(esp, "EFI"))
-    done = subprocess.run(
-        [
-            "make",
-            "-C",
-            path(),
-            "--no-print-directory",
-            "install",
-            f"ESP={esp}",
-            "BENCH=auto",
-            "GUEST=cloud",
-            f"KERNEL={kernel()}",
-            f"INITRD={made(initrd())}",
-        ],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env=clean_environment(REAL="0"),
-        timeout=BACKSTOP_SECONDS,
-        check=False,
-    )
-    assert done.returncode == 0, f"make install: {done.stdout.strip().splitlines()[-1:]}"
+    files = (f"KERNEL={kernel()}", f"INITRD={made(initrd())}")
+    done = make("install", f"ESP={esp}", "BENCH=auto", "GUEST=cloud", *files, REAL="0")
+    assert done.returncode == 0, f"make install: {done.stderr.strip().splitlines()[-1:]}"
     assert "make collect" in done.stdout, "make install does not say how to see the results"
-    with open(os.path.join(esp, "EFI", "pmuvisor", "local.cfg"), "a", encoding="ascii") as local:
-        local.write(
-            f'set timeout=0\nset bench_end=poweroff\nset bench_columns="{columns}"\n'
-            f'set bench_words="{words}"\n'
-        )
+    append(
+        os.path.join(esp, "EFI", "pmuvisor", "local.cfg"),
+        f'set timeout=0\nset bench_end=poweroff\nset bench_columns="{columns}"\n'
+        f'set bench_words="{words}"\n'.encode(),
+    )
 
 
 def read_folder(disk, work, number):
     """{name: bytes} of EFI/pmuvisor/bench's results on the disk."""
     target = os.path.join(work, f"bench{number}")
     os.mkdir(target)
-    subprocess.run(
-        ["mcopy", "-s", "-n", "-i", disk, "::/EFI/pmuvisor/bench", target],
-        check=True,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, "MTOOLS_SKIP_CHECK": "1"},
-    )
-    found = {}
-    for folder, _, names in os.walk(target):
-        for name in names:
-            if name.endswith((".txt", ".ok")):
-                with open(os.path.join(folder, name), "rb") as source:
-                    found[os.path.relpath(os.path.join(folder, name), target)] = source.read()
-    return found
+    mtools("mcopy", disk, "-s", "-n", "::/EFI/pmuvisor/bench", target)
+    return {
+        os.path.relpath(os.path.join(folder, name), target): content(folder, name)
+        for folder, _, names in os.walk(target)
+        for name in names
+        if name.endswith((".txt", ".ok"))
+    }
 
 
-def put(disk, work, name, text):
+def put_on(disk, work, name, text):
     """Writes a file of EFI/pmuvisor on the disk."""
-    source = os.path.join(work, "put")
-    with open(source, "w", encoding="ascii") as out:
-        out.write(text)
-    subprocess.run(
-        ["mcopy", "-o", "-i", disk, source, f"::/EFI/pmuvisor/{name}"],
-        check=True,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env={**os.environ, "MTOOLS_SKIP_CHECK": "1"},
-    )
+    source = put(work, "put", text.encode())
+    mtools("mcopy", disk, "-o", source, f"::/EFI/pmuvisor/{name}")
 
 
 def run(disk, knobs, work, console_file, cut, cpus=1):
     """One run, to its end or to the cut; its exit status, None when it was cut."""
-    command = [
-        path("testbed", "run.sh"),
-        "--disk",
-        disk,
-        "--knobs",
-        knobs,
-        "--memory",
-        str(MEMORY_MIB),
-        "--cpus",
-        str(cpus),
-        "--timeout",
-        str(BACKSTOP_SECONDS),
-        "--limit",
-        str(LIMIT),
-    ]
+    command = [path("testbed", "run.sh"), "--disk", disk, "--knobs", knobs]
+    command += f"--memory {MEMORY_MIB} --cpus {cpus} --limit {LIMIT}".split()
+    command += ["--timeout", str(BACKSTOP_SECONDS)]
     if cut:
         command += ["--until", cut[0], "--after", str(cut[1])]
     with open(console_file, "wb") as console:
@@ -121,18 +65,26 @@ def run(disk, knobs, work, console_file, cut, cpus=1):
     return None if done.returncode == STATUS_TEXT else done.returncode
 
 
-def make_disk(lab, work, columns, words, knobs="", cpus=1):
+def make_disk(work, columns, words, knobs="", cpus=1):
     """(disk image, knobs file): what `make install` fills, on a disk that the emulator boots."""
     esp, acpi = os.path.join(work, "esp"), os.path.join(work, "acpi")
-    disk, knobs_file = os.path.join(work, "disk.img"), os.path.join(work, "knobs")
-    install(lab, esp, columns, words)
+    disk = os.path.join(work, "disk.img")
+    install(esp, columns, words)
     tool([path("testbed", "acpi", "build.sh"), acpi, str(cpus)])
     tool([path("testbed", "disk.sh"), "--out", disk, "--acpi", acpi, "--tree", esp])
-    with open(knobs_file, "w", encoding="ascii") as out:
-        out.write(f"allow_resets {RESETS}\n{knobs}")
-    return disk, knobs_file
+    return disk, put(work, "knobs", f"allow_resets {RESETS}\n{knobs}".encode())
 
 
 def read_console(name):
     with open(name, encoding="utf-8", errors="replace") as console:
         return console.read().replace("\r", "")
+
+
+def run_once(lab, name, columns, words, knobs="", cpus=1, change=lambda disk, work: None):
+    """Makes a disk, changes it, and runs it to its end: (status, {name: bytes}, console)."""
+    console_file = os.path.join(lab.keep, f"auto-{name}.console")
+    with tempfile.TemporaryDirectory(prefix="pmuvisor-auto.") as work:
+        disk, knobs_file = make_disk(work, columns, words, knobs, cpus)
+        change(disk, work)
+        status = run(disk, knobs_file, work, console_file, None, cpus)
+        return status, read_folder(disk, work, 0), read_console(console_file)

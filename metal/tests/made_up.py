@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # made_up.py: files of made-up systems, and commands that run on them.
 import os
+import subprocess
 
-from machine import path
+from machine import environment as machine_environment, path
 from scripts import run
 
 INSTALLED = "columns.cfg grub.cfg initrd.img local.cfg pmuvisor.cfg pmuvisor.efi vmlinuz".split()
@@ -60,7 +61,27 @@ def make(*words, **environment):
     return run("make", "-C", path(), "--no-print-directory", *words, **clean, **environment)
 
 
+def put_parts(folder, build=b"build.txt"):
+    """The files that `make build/auto/stock/build.txt` makes, but small."""
+    for name in PARTS:
+        put(folder, name, build if name == "build.txt" else name.encode())
+    return folder
+
+
 def complaints(done):
     """What a command that failed said on stderr, without make's own lines."""
     assert done.returncode != 0, done
     return [line for line in done.stderr.splitlines() if not line.startswith("make: ***")]
+
+
+def mtools(command, image, *words):
+    """Runs one of the mtools on an image of a FAT file system; returns its output, as bytes."""
+    done = subprocess.run(
+        [command, "-i", image, *words],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+        env={**machine_environment(), "MTOOLS_SKIP_CHECK": "1"},
+    )
+    assert done.returncode == 0, f"{command} {words}: {done.stderr.decode()}"
+    return done.stdout

@@ -6,16 +6,17 @@ import hashlib
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
 
 import pytest
 
-from auto_disk import clean_environment, make_disk, put, read_console, read_folder, run
+from auto_disk import make_disk, put_on, read_console, read_folder, run, run_once
 from boots import image, initrd, kernel
-from machine import BACKSTOP_SECONDS, STATUS_POWEROFF, TOP, made, path
+from machine import STATUS_POWEROFF, TOP, made, path
+from made_up import append, complaints, content, make, mtools, new_esp, put, put_parts
+from scripts import expect_line, run as command
 
 sys.path.append(path("bench"))
 import columns as table  # noqa: E402
@@ -55,30 +56,6 @@ class Chain:
         return "\n".join(self.consoles)
 
 
-def command(*arguments):
-    return subprocess.run(
-        arguments,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=clean_environment(),
-        timeout=BACKSTOP_SECONDS,
-        check=False,
-    )
-
-
-def expect_line(done, *fragments):
-    lines = [
-        line
-        for line in done.stderr.splitlines()
-        if not line.startswith("make") or line.startswith("make install:")
-    ]
-    assert done.returncode != 0 and len(lines) == 1, f"status {done.returncode}: {lines}"
-    for fragment in fragments:
-        assert fragment in lines[0], f"'{fragment}' is not in: {lines[0]}"
-
-
 def whole(data):
     """A file of results that is not torn has its own sum in its last line."""
     text, mark, found = data.rpartition(b"check: md5=")
@@ -86,10 +63,10 @@ def whole(data):
 
 
 def chain(lab):
-    def make():
+    def measure():
         found, started = Chain(), time.monotonic()
         with tempfile.TemporaryDirectory(prefix="pmuvisor-auto.") as work:
-            disk, knobs = make_disk(lab, work, " ".join(NAMES + PARTS), WORDS, SMI_COUNT)
+            disk, knobs = make_disk(work, " ".join(NAMES + PARTS), WORDS, SMI_COUNT)
             for number, cut in enumerate([*CUTS, None]):
                 console_file = os.path.join(lab.keep, f"auto{number}.console")
                 found.status = run(disk, knobs, work, console_file, cut)
@@ -99,7 +76,7 @@ def chain(lab):
                     break
                 if number == 0:
                     # As a cut in the middle of its writing would leave it.
-                    put(disk, work, TORN, "bench: experiment=exit item=empty ops=100 met")
+                    put_on(disk, work, TORN, "bench: experiment=exit item=empty ops=100 met")
             kept = os.path.join(lab.keep, "auto-esp")
             shutil.rmtree(kept, ignore_errors=True)
             os.makedirs(os.path.join(kept, "EFI", "pmuvisor"))
@@ -110,7 +87,7 @@ def chain(lab):
         found.esp, found.seconds = kept, time.monotonic() - started
         return found
 
-    return lab.once("auto", make, True)
+    return lab.once("auto", measure, True)
 
 
 @pytest.mark.full
@@ -174,25 +151,8 @@ def test_report(lab):
     """make collect: results.json with every column, and the report."""
     found = chain(lab)
     with tempfile.TemporaryDirectory(prefix="pmuvisor-auto.") as out:
-        done = subprocess.run(
-            [
-                "make",
-                "-C",
-                path(),
-                "--no-print-directory",
-                "collect",
-                f"ESP={found.esp}",
-                f"COLLECT_OUT={out}",
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env=clean_environment(),
-            timeout=BACKSTOP_SECONDS,
-            check=False,
-        )
-        assert done.returncode == 0, f"make collect: {done.stdout.strip().splitlines()[-3:]}"
+        done = make("collect", f"ESP={found.esp}", f"COLLECT_OUT={out}")
+        assert done.returncode == 0, f"make collect: {done.stderr.strip().splitlines()[-3:]}"
         results = results_file.load(os.path.join(out, "results.json"))
         with open(os.path.join(out, "report.html"), encoding="utf-8") as source:
             assert "Table 4.1" in source.read(), "the report has no tables"
@@ -304,20 +264,16 @@ def test_collect_a_part(lab):
 def test_trouble_does_not_stop_the_chain(lab):
     """A hypervisor that refuses to start and a job that took the machine down twice are left out,
     and said so; the others are measured, with what the processor did besides."""
-    console_file = os.path.join(lab.keep, "auto-refused.console")
-    with tempfile.TemporaryDirectory(prefix="pmuvisor-auto.") as work:
-        disk, knobs = make_disk(
-            lab,
-            work,
-            "intercept native",
-            "pmv.jobs=msr,exit,pmi pmv.runs=1 pmv.operations=10",
-            "hide_feature vmx\n" + SMI_COUNT,
-        )
-        put(disk, work, "bench/native/exit.1", "it did not end in 1000 s\n")
-        put(disk, work, "bench/native/exit.2", "")
-        status = run(disk, knobs, work, console_file, None)
-        kept = read_folder(disk, work, 0)
-    console = read_console(console_file)
+
+    def begun_twice(disk, work):
+        put_on(disk, work, "bench/native/exit.1", "it did not end in 1000 s\n")
+        put_on(disk, work, "bench/native/exit.2", "")
+
+    words = "pmv.jobs=msr,exit,pmi pmv.runs=1 pmv.operations=10"
+    knobs = "hide_feature vmx\n" + SMI_COUNT
+    status, kept, console = run_once(
+        lab, "refused", "intercept native", words, knobs, change=begun_twice
+    )
     assert status == STATUS_POWEROFF, f"exit status {status}"
     assert console.count("PMUvisor refuses to start") == 1, "PMUvisor was started again, or not"
     assert "Without results: intercept" in console, "the menu does not say what is missing"
@@ -341,24 +297,13 @@ def test_trouble_does_not_stop_the_chain(lab):
 def test_all_processors(lab):
     """bench_cpus=all: every processor is up, natively and under PMUvisor, and the jobs are on the
     first."""
-    console_file = os.path.join(lab.keep, "auto-cpus.console")
-    with tempfile.TemporaryDirectory(prefix="pmuvisor-auto.") as work:
-        disk, knobs = make_disk(
-            lab,
-            work,
-            "native msr+nmi",
-            "pmv.jobs=exit,a1 pmv.runs=3 pmv.operations=10 pmv.a1_runs=1 tsc_early_khz=50000",
-            cpus=2,
-        )
-        local = subprocess.run(
-            ["mtype", "-i", disk, "::/EFI/pmuvisor/local.cfg"],
-            check=True,
-            stdout=subprocess.PIPE,
-            text=True,
-        ).stdout
-        put(disk, work, "local.cfg", local + "set bench_cpus=all\n")
-        status = run(disk, knobs, work, console_file, None, cpus=2)
-        kept = read_folder(disk, work, 0)
+
+    def all_processors(disk, work):
+        local = mtools("mtype", disk, "::/EFI/pmuvisor/local.cfg").decode()
+        put_on(disk, work, "local.cfg", local + "set bench_cpus=all\n")
+
+    words = "pmv.jobs=exit,a1 pmv.runs=3 pmv.operations=10 pmv.a1_runs=1 tsc_early_khz=50000"
+    status, kept, _ = run_once(lab, "cpus", "native msr+nmi", words, cpus=2, change=all_processors)
     assert status == STATUS_POWEROFF, f"exit status {status}"
     for name in ("native", "msr+nmi"):
         text = kept[f"bench/{name}.txt"].decode()
@@ -366,63 +311,46 @@ def test_all_processors(lab):
         assert "experiment=exit item=cpuid " in text and "item=all skip=" not in text, text
 
 
-def test_install():
+def test_install(tmp_path):
     """install.sh --bench: what it refuses, in one line; a second time keeps edits and results."""
-    script = path("metal", "install.sh")
-    with tempfile.TemporaryDirectory(prefix="pmuvisor-esp.") as work:
-        parts, esp = os.path.join(work, "parts"), os.path.join(work, "esp")
-        files = (esp, made(image()), kernel(), made(initrd()))
-        os.mkdir(parts)
-        os.makedirs(os.path.join(esp, "EFI"))
-        expect_line(command(script, "--fast", *files), "--fast", "wanted --bench or --auto")
-        expect_line(command(script, "--auto", *files), "--auto wants --bench")
-        expect_line(
-            command(script, "--bench", parts, *files), "vmlinuz", "make build/auto/stock/build.txt"
-        )
-        expect_line(
-            command("make", "-s", "-C", path(), "install", f"ESP={esp}", "BENCH=all"),
-            "BENCH=all",
-            "wanted auto or none",
-        )
-        for name in ("vmlinuz", "initrd.img", "kernel.bzImage", "build.txt"):
-            with open(os.path.join(parts, name), "w", encoding="ascii") as out:
-                out.write(name)
-        folder = os.path.join(esp, "EFI", "pmuvisor")
-        for _ in range(2):
-            done = command(script, "--bench", parts, "--auto", *files)
-            assert done.returncode == 0, done.stderr
-            for name in ("local.cfg", os.path.join("bench", "native.txt")):
-                with open(os.path.join(folder, name), "a", encoding="ascii") as out:
-                    out.write("# mine\n")
-            with open(os.path.join(folder, "bench", "id"), "ab") as identity:
-                assert identity.tell() > 8, "no identity of this partition"
-        with open(os.path.join(folder, "local.cfg"), encoding="ascii") as local:
-            text = local.read()
-        assert text.count("# mine") == 2 and text.count("set bench=auto") == 1, text
-        assert os.path.getsize(os.path.join(folder, "bench", "native.txt")) == 2 * len("# mine\n")
-        for name in {*table.COLUMNS, *table.PARTS} - {*table.PEERS}:
-            with open(os.path.join(folder, "bench", f"{name}.env"), "rb") as block:
-                data = block.read()
-            assert len(data) == 1024 and data.startswith(
-                b"# GRUB Environment Block\ntries=0\n"
-            ), f"{name}.env is no environment block of GRUB's"
+    script, parts = path("metal", "install.sh"), tmp_path / "parts"
+    esp, folder = new_esp(tmp_path)
+    files = (esp, made(image()), kernel(), made(initrd()))
+    expect_line(command(script, "--fast", *files), "--fast", "wanted --bench or --auto")
+    expect_line(command(script, "--auto", *files), "--auto wants --bench")
+    parts.mkdir()
+    done = command(script, "--bench", parts, *files)
+    expect_line(done, "vmlinuz", "make build/auto/stock/build.txt")
+    said = complaints(make("-s", "install", f"ESP={esp}", "BENCH=all"))
+    assert len(said) == 1 and "BENCH=all, wanted auto or none" in said[0], said
+    put_parts(parts)
+    for _ in range(2):
+        done = command(script, "--bench", parts, "--auto", *files)
+        assert done.returncode == 0, done.stderr
+        for name in ("local.cfg", "bench/native.txt"):
+            append(os.path.join(folder, name), b"# mine\n")
+        assert len(content(folder, "bench", "id")) > 8, "no identity of this partition"
+    text = content(folder, "local.cfg")
+    assert text.count(b"# mine") == 2 and text.count(b"set bench=auto") == 1, text
+    assert content(folder, "bench", "native.txt") == b"# mine\n" * 2
+    for name in {*table.COLUMNS, *table.PARTS} - {*table.PEERS}:
+        data = content(folder, "bench", f"{name}.env")
+        begin = b"# GRUB Environment Block\ntries=0\n"
+        assert len(data) == 1024 and data.startswith(begin), f"{name}.env is no block of GRUB's"
 
 
-def test_failures_under_kvm():
+def test_failures_under_kvm(tmp_path):
     """The launcher ends well whatever its guest did: the guest's own words decide."""
 
     def complaint(job, output):
-        with tempfile.NamedTemporaryFile("w", prefix="pmuvisor-job.") as file:
-            file.write(output)
-            file.flush()
-            done = command(
-                "sh",
-                "-euc",
-                f'column=kvm measurements_top="{TOP}"; '
-                f'. "{path("bench", "measurements.sh")}"; '
-                f'. "{path("metal", "auto", "jobs.sh")}"; '
-                f'complaint {job} "{file.name}"',
-            )
+        done = command(
+            "sh",
+            "-euc",
+            f'column=kvm measurements_top="{TOP}"; '
+            f'. "{path("bench", "measurements.sh")}"; '
+            f'. "{path("metal", "auto", "jobs.sh")}"; '
+            f'complaint {job} "{put(tmp_path, "output", output.encode())}"',
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
@@ -437,44 +365,34 @@ def test_failures_under_kvm():
     assert "did not come to its end" in complaint("nginx", ended)
 
 
-def test_install_again():
+def test_install_again(tmp_path):
     """Results of another build are put aside; without --auto the next boots measure nothing."""
-    script = path("metal", "install.sh")
-    with tempfile.TemporaryDirectory(prefix="pmuvisor-esp.") as work:
-        parts, esp = os.path.join(work, "parts"), os.path.join(work, "esp")
-        folder = os.path.join(esp, "EFI", "pmuvisor")
-        files = (esp, made(image()), kernel(), made(initrd()))
-        os.mkdir(parts)
-        os.makedirs(os.path.dirname(folder))
+    esp, folder = new_esp(tmp_path)
+    files = (esp, made(image()), kernel(), made(initrd()))
 
-        def install_build(version, *words):
-            for name in ("vmlinuz", "initrd.img", "kernel.bzImage", "build.txt"):
-                with open(os.path.join(parts, name), "w", encoding="ascii") as out:
-                    out.write(version if name == "build.txt" else name)
-            done = command(script, "--bench", parts, *words, *files)
-            assert done.returncode == 0, done.stderr
-            with open(os.path.join(folder, "local.cfg"), encoding="ascii") as local:
-                return done.stdout, local.read()
+    def install_build(version, *words):
+        parts = put_parts(tmp_path / "parts", version.encode())
+        done = command(path("metal", "install.sh"), "--bench", parts, *words, *files)
+        assert done.returncode == 0, done.stderr
+        return done.stdout, content(folder, "local.cfg")
 
-        def put_results(text):
-            for name in ("native/msr.txt", "native.txt", "native.ok"):
-                with open(os.path.join(folder, "bench", name), "w", encoding="ascii") as out:
-                    out.write(text)
+    def put_results(text):
+        for name in ("native/msr.txt", "native.txt", "native.ok"):
+            put(os.path.join(folder, "bench"), name, text.encode())
 
-        _, without = install_build("one")
-        said, local = install_build("one", "--auto")
-        assert local.startswith(without) and "set bench=auto" in local
-        assert "another build" not in said, said
-        put_results("one")
-        for number, version in (("", "two"), ("2", "three")):
-            said, local = install_build(version)
-            assert local == without, f"local.cfg: {local}"
-            old = os.path.join(folder, f"bench.old{number}")
-            assert f"Results of another build are now in {old}" in said, said
-            assert sorted(os.listdir(old)) == ["build.txt", "native", "native.ok", "native.txt"]
-            left = [
-                name for name in os.listdir(os.path.join(folder, "bench")) if name.endswith(".ok")
-            ]
-            assert not left and not os.listdir(os.path.join(folder, "bench", "native")), left
-            put_results(version)
-        assert "Results of another build" not in install_build("three")[0]
+    _, without = install_build("one")
+    said, local = install_build("one", "--auto")
+    assert b"set bench=auto" not in without
+    assert local.startswith(without) and b"set bench=auto" in local
+    assert "another build" not in said, said
+    put_results("one")
+    for number, version in (("", "two"), ("2", "three")):
+        said, local = install_build(version)
+        assert local == without, f"local.cfg: {local}"
+        old = os.path.join(folder, f"bench.old{number}")
+        assert f"Results of another build are now in {old}" in said, said
+        assert sorted(os.listdir(old)) == ["build.txt", "native", "native.ok", "native.txt"]
+        left = [name for name in os.listdir(os.path.join(folder, "bench")) if name.endswith(".ok")]
+        assert not left and not os.listdir(os.path.join(folder, "bench", "native")), left
+        put_results(version)
+    assert "Results of another build" not in install_build("three")[0]

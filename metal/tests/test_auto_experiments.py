@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_auto_experiments.py: jobs that bare machines alone have (tables with `metal = true`): each
 # runs to its end from power-on, natively and under msr+nmi, and every item of theirs has a result.
-import os
 import re
-import tempfile
 
 import pytest
 
 import tables
-from auto_disk import make_disk, read_console, read_folder, run
+from auto_disk import run_once
 from machine import STATUS_POWEROFF
 from measurements import ALL
 
@@ -30,14 +28,8 @@ SHORT = "pmv.branchfuzz=1000"
 def test_jobs_of_bare_machines(lab):
     """Every item of every such job has a line of results in both columns; no job fails."""
     assert len(JOBS) >= 4, JOBS
-    console_file = os.path.join(lab.keep, "auto-experiments.console")
-    with tempfile.TemporaryDirectory(prefix="pmuvisor-auto.") as work:
-        disk, knobs = make_disk(
-            lab, work, " ".join(COLUMNS), f"pmv.jobs={','.join(JOBS)} pmv.runs=1 {SHORT}", KNOBS
-        )
-        status = run(disk, knobs, work, console_file, None)
-        kept = read_folder(disk, work, 0)
-    console = read_console(console_file)
+    words = f"pmv.jobs={','.join(JOBS)} pmv.runs=1 {SHORT}"
+    status, kept, console = run_once(lab, "experiments", " ".join(COLUMNS), words, KNOBS)
     assert (
         status == STATUS_POWEROFF
     ), f"exit status {status}, last line: {console.strip().splitlines()[-1:]}"

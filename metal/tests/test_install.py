@@ -3,7 +3,6 @@
 # by made-up roots of each distribution; what is in the measuring initramfs. No boot is made.
 import os
 import re
-import subprocess
 
 import pytest
 
