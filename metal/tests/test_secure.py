@@ -14,6 +14,7 @@ import pytest
 import emulated_pc
 from boots import image as image_of, kernel
 from machine import SCRATCH, Skip, made, path, tool
+from made_up import complaints, content, make, new_esp, path_with, path_without, put, put_parts
 from scripts import expect_line, run
 
 KEYS = "/usr/share/ovmf/PkKek-1-snakeoil"
@@ -51,50 +52,23 @@ def new_key(work, name="new"):
     """The same, a new one, as docs/metal.md has one made."""
     need_tools()
     key, certificate = (os.path.join(work, f"{name}.{end}") for end in ("key", "pem"))
-    tool(
-        [
-            "openssl",
-            "req",
-            "-x509",
-            "-newkey",
-            "rsa:2048",
-            "-sha256",
-            "-nodes",
-            "-days",
-            "3650",
-            "-subj",
-            "/CN=PMUvisor/",
-            "-keyout",
-            key,
-            "-out",
-            certificate,
-        ]
-    )
+    words = "req -x509 -newkey rsa:2048 -sha256 -nodes -days 3650 -subj /CN=PMUvisor/".split()
+    tool(["openssl", *words, "-keyout", key, "-out", certificate])
     return key, certificate
 
 
+def to_der(work, certificate):
+    der = os.path.join(work, "der")
+    tool(["openssl", "x509", "-in", certificate, "-outform", "DER", "-out", der])
+    return der
+
+
 def parts(work):
-    """What make build/auto/stock/build.txt makes, but small."""
-    folder = os.path.join(work, "parts")
-    os.makedirs(folder, exist_ok=True)
+    """The measurements' files; the kernel is one that starts."""
+    folder = put_parts(os.path.join(work, "parts"))
     for name in ("vmlinuz", "kernel.bzImage"):
         shutil.copy(made("build/kernel.bzImage"), os.path.join(folder, name))
-    for name in ("initrd.img", "build.txt"):
-        put(folder, name, b"not looked at\n")
     return folder
-
-
-def put(folder, name, content):
-    full = os.path.join(folder, name)
-    os.makedirs(os.path.dirname(full), exist_ok=True)
-    with open(full, "wb") as out:
-        out.write(content)
-    return full
-
-
-def read(*names):
-    with open(os.path.join(*names), "rb") as source:
-        return source.read()
 
 
 def stick(work, name, *options):
@@ -107,7 +81,7 @@ def stick(work, name, *options):
     put(
         folder,
         "local.cfg",
-        read(folder, "local.cfg") + b"set timeout=0\n"
+        content(folder, "local.cfg") + b"set timeout=0\n"
         b"set pmv_args=wait=0\nchainloader /EFI/pmuvisor/unsigned.efi\n"
         b"set fallback=0\nmenuentry 'reset the machine' --id failed { reboot }\n",
     )
@@ -143,13 +117,7 @@ def start(lab, name, work, disks, answers=()):
             f"virtio-blk-pci,drive=disk{number},bootindex={number + 1}",
         ]
     machine = emulated_pc.command(
-        "-cpu",
-        "Skylake-Server",
-        "-m",
-        "512",
-        "-nodefaults",
-        "-vga",
-        "std",
+        *"-cpu Skylake-Server -m 512 -nodefaults -vga std".split(),
         *drives,
         firmware=emulated_pc.secure_firmware(os.path.join(work, "variables")),
     )
@@ -172,7 +140,7 @@ NAMES = ("unsigned-stick", "unsigned-image", "signed-image", "signed-stick")
 def known_key(lab):
     """What is said while firmware tries each of NAMES, one after the other: one machine."""
 
-    def make():
+    def boot():
         with tempfile.TemporaryDirectory(prefix="pmuvisor-secure.", dir=SCRATCH) as work:
             key, certificate = snakeoil(work)
             signed = os.path.join(work, "signed.efi")
@@ -193,7 +161,7 @@ def known_key(lab):
         assert [piece[0] for piece in pieces] == ["1", "2", "3", "4"], said[-600:]
         return dict(zip(NAMES, pieces))
 
-    return lab.once("secure-known", make).wait()
+    return lab.once("secure-known", boot).wait()
 
 
 def expect_start(said):
@@ -247,7 +215,7 @@ def choose_certificate(listed):
 def enrolled(lab):
     """What is said by such a machine in its first start and in the next one."""
 
-    def make():
+    def boot():
         with tempfile.TemporaryDirectory(prefix="pmuvisor-secure.", dir=SCRATCH) as work:
             key, certificate = new_key(work)
             image = stick(work, "stick", "--key", key, "--cert", certificate)
@@ -274,7 +242,7 @@ def enrolled(lab):
                 start(lab, "enrolled", work, [image]),
             ]
 
-    return lab.once("secure-enrolled", make).wait()
+    return lab.once("secure-enrolled", boot).wait()
 
 
 def test_enrols(lab):
@@ -289,41 +257,36 @@ def test_enrols(lab):
 # ---- without a machine ----
 
 
-def test_install_signs():
+def test_install_signs(tmp_path):
     """The image, and nothing else of it is changed; the certificate for those who enrol it lies
     beside it. Installed again nothing is signed anew, so its results stay; without a key nothing
     takes its place unless somebody says so."""
-    with tempfile.TemporaryDirectory(prefix="pmuvisor-secure.") as work:
-        esp, tools = os.path.join(work, "esp"), os.path.join(work, "tools")
-        folder, image = os.path.join(esp, "EFI", "pmuvisor"), made(image_of())
-        os.makedirs(os.path.join(esp, "EFI"))
-        key, certificate = new_key(work)
-        signed = ("--key", key, "--cert", certificate)
-        files = ("--bench", parts(work), esp, image, kernel(), kernel())
-        done = run(INSTALL, *signed, *files)
-        assert done.returncode == 0 and "mokutil --import" in done.stdout, done
-        efi = os.path.join(folder, "pmuvisor.efi")
-        tool(["sbverify", "--cert", certificate, efi])
-        bare = put(work, "bare.efi", read(efi))
-        tool(["sbattach", "--remove", bare])
-        assert read(bare) == read(image), "more than a signature was added"
-        der = os.path.join(work, "der")
-        tool(["openssl", "x509", "-in", certificate, "-outform", "DER", "-out", der])
-        assert read(folder, "pmuvisor.cer") == read(der)
-        # Again.
-        was = read(efi)
-        put(folder, "bench/native.txt", b"results\n")
-        os.chmod(put(tools, "sbsign", b"#!/bin/sh\nexit 1\n"), 0o755)
-        done = run(INSTALL, *signed, *files, PATH=f"{tools}:{os.environ['PATH']}")
-        assert done.returncode == 0, done.stderr
-        assert read(efi) == was and read(folder, "bench/native.txt"), "its results are put aside"
-        # Without a key.
-        expect_line(run(INSTALL, *files), folder, "SIGN_KEY=", "remove pmuvisor.cer")
-        assert read(efi) == was
-        os.remove(os.path.join(folder, "pmuvisor.cer"))
-        done = run(INSTALL, *files)
-        assert done.returncode == 0 and read(efi) == read(image), done.stderr
-        assert "pmuvisor.cer" not in os.listdir(folder)
+    work, image = str(tmp_path), made(image_of())
+    esp, folder = new_esp(work)
+    key, certificate = new_key(work)
+    signed = ("--key", key, "--cert", certificate)
+    files = ("--bench", parts(work), esp, image, kernel(), kernel())
+    done = run(INSTALL, *signed, *files)
+    assert done.returncode == 0 and "mokutil --import" in done.stdout, done
+    efi = os.path.join(folder, "pmuvisor.efi")
+    tool(["sbverify", "--cert", certificate, efi])
+    bare = put(work, "bare.efi", content(efi))
+    tool(["sbattach", "--remove", bare])
+    assert content(bare) == content(image), "more than a signature was added"
+    assert content(folder, "pmuvisor.cer") == content(to_der(work, certificate))
+    # Again.
+    was = content(efi)
+    put(folder, "bench/native.txt", b"results\n")
+    done = run(INSTALL, *signed, *files, PATH=path_with(work, "sbsign", b"exit 1\n"))
+    assert done.returncode == 0, done.stderr
+    assert content(efi) == was and content(folder, "bench/native.txt"), "its results are put aside"
+    # Without a key.
+    expect_line(run(INSTALL, *files), folder, "SIGN_KEY=", "remove pmuvisor.cer")
+    assert content(efi) == was
+    os.remove(os.path.join(folder, "pmuvisor.cer"))
+    done = run(INSTALL, *files)
+    assert done.returncode == 0 and content(efi) == content(image), done.stderr
+    assert "pmuvisor.cer" not in os.listdir(folder)
 
 
 # Name: the key, the certificate, what the line has. The files are made by refused().
@@ -335,11 +298,7 @@ REFUSED = {
     "key-is-none": ("pem", "pem", ["SIGN_KEY", "no private key in PEM"]),
     "certificate-is-none": ("key", "der", ["SIGN_CERT", "no certificate in PEM", "openssl x509"]),
     "damaged-key": ("damaged", "pem", ["did not sign", "Can't load key", "wanted an RSA key"]),
-    "damaged-certificate": (
-        "key",
-        "torn",
-        ["did not sign", "Can't load cert", "wanted an RSA key"],
-    ),
+    "damaged-certificate": ("key", "torn", ["did not sign", "Can't load cert", "wanted an RSA"]),
     "other-key": ("other.key", "pem", ["did not sign", "its own certificate"]),
     "passphrase": ("locked", "pem", ["did not sign", "Can't load key"]),
     "no-sbsign": ("key", "pem", ["sbsign is missing", "testbed/deps.sh sign"]),
@@ -347,96 +306,46 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_refused(name):
+def test_refused(tmp_path, name):
     """One line, and nothing is installed or replaced."""
     key, certificate, fragments = REFUSED[name]
     need_shim()
-    with tempfile.TemporaryDirectory(prefix="pmuvisor-secure.") as work:
-        new_key(work, "other")
-        os.rename(new_key(work, "new")[0], os.path.join(work, "key"))
-        os.rename(os.path.join(work, "new.pem"), os.path.join(work, "pem"))
-        for damaged, what in (("damaged", "PRIVATE KEY"), ("torn", "CERTIFICATE")):
-            put(work, damaged, f"-----BEGIN {what}-----\nAAAA\n-----END {what}-----\n".encode())
-        tool(
-            [
-                "openssl",
-                "x509",
-                "-in",
-                os.path.join(work, "pem"),
-                "-outform",
-                "DER",
-                "-out",
-                os.path.join(work, "der"),
-            ]
-        )
-        shutil.copy(f"{KEYS}.key", os.path.join(work, "locked"))
-        sign = [
-            word
-            for option, file in (("--key", key), ("--cert", certificate))
-            if file
-            for word in (option, os.path.join(work, file))
-        ]
-        esp, tree = os.path.join(work, "esp"), os.path.join(work, "tree")
-        os.makedirs(os.path.join(esp, "EFI"))
-        put(tree, "EFI/pmuvisor/mine", b"mine")
-        environment = {"PATH": without_sbsign(work)} if name == "no-sbsign" else {}
-        # Nobody is there to type a passphrase: no terminal either.
-        for command in (
-            [INSTALL, *sign, esp, made(image_of()), kernel(), kernel()],
-            [
-                USB,
-                *sign,
-                "--bench",
-                parts(work),
-                "--tree",
-                tree,
-                "--out",
-                os.path.join(work, "out"),
-                made(image_of()),
-            ],
-        ):
-            expect_line(run("setsid", "--wait", *command, **environment), *fragments)
-        assert os.listdir(os.path.join(esp, "EFI")) == [], "something was installed"
-        assert read(tree, "EFI/pmuvisor/mine") == b"mine" and not os.path.exists(
-            os.path.join(work, "out")
-        ), "something was replaced"
-
-
-def without_sbsign(work):
-    """A PATH with all but sbsign."""
-    tools = os.path.join(work, "bin")
-    os.mkdir(tools)
-    for folder in os.environ["PATH"].split(":"):
-        for name in os.listdir(folder) if os.path.isdir(folder) else ():
-            if name != "sbsign" and not os.path.lexists(os.path.join(tools, name)):
-                os.symlink(os.path.join(folder, name), os.path.join(tools, name))
-    return tools
+    work = str(tmp_path)
+    new_key(work, "other")
+    os.rename(new_key(work, "new")[0], os.path.join(work, "key"))
+    os.rename(os.path.join(work, "new.pem"), os.path.join(work, "pem"))
+    for damaged, what in (("damaged", "PRIVATE KEY"), ("torn", "CERTIFICATE")):
+        put(work, damaged, f"-----BEGIN {what}-----\nAAAA\n-----END {what}-----\n".encode())
+    to_der(work, os.path.join(work, "pem"))
+    shutil.copy(f"{KEYS}.key", os.path.join(work, "locked"))
+    sign = []
+    for option, file in (("--key", key), ("--cert", certificate)):
+        sign += [option, os.path.join(work, file)] if file else []
+    esp, _ = new_esp(work)
+    tree, out = os.path.join(work, "tree"), os.path.join(work, "out")
+    put(tree, "EFI/pmuvisor/mine", b"mine")
+    environment = {"PATH": path_without(work, "sbsign")} if name == "no-sbsign" else {}
+    # Nobody is there to type a passphrase: no terminal either.
+    for command in (
+        [INSTALL, *sign, esp, made(image_of()), kernel(), kernel()],
+        [USB, *sign, "--bench", parts(work), "--tree", tree, "--out", out, made(image_of())],
+    ):
+        expect_line(run("setsid", "--wait", *command, **environment), *fragments)
+    assert os.listdir(os.path.join(esp, "EFI")) == [], "something was installed"
+    assert content(tree, "EFI/pmuvisor/mine") == b"mine" and not os.path.exists(out)
 
 
 @pytest.mark.parametrize("goal", ["install", "usb"])
 def test_make(goal, tmp_path):
     """make gives key and certificate to the script, and says at its start what is wrong with
     them."""
-
-    def make(*words):
-        return run(
-            "make",
-            *words,
-            "-C",
-            path(),
-            "--no-print-directory",
-            goal,
-            f"ESP={tmp_path}",
-            MAKEFLAGS="",
-            MAKELEVEL="",
-        )
-
+    words = (goal, f"ESP={tmp_path}")
     os.mkdir(tmp_path / "EFI")
-    done = make("-n", "SIGN_KEY=/a/key", "SIGN_CERT=/a/pem")
+    done = make("-n", "SIGN_KEY=/a/key", "SIGN_CERT=/a/pem", *words)
     assert '--key "/a/key" --cert "/a/pem"' in done.stdout, done
     assert "testbed/deps.sh build" in done.stdout and " sign\n" in done.stdout, done.stdout
-    assert "--key" not in make("-n").stdout, "a key that nobody named"
-    done = make("SIGN_KEY=/absent/key", "SIGN_CERT=/absent/pem")
-    lines = [line for line in done.stderr.splitlines() if not line.startswith("make: ***")]
+    assert "--key" not in make("-n", *words).stdout, "a key that nobody named"
+    done = make("SIGN_KEY=/absent/key", "SIGN_CERT=/absent/pem", *words)
+    lines = complaints(done)
     assert len(lines) == 1 and "SIGN_KEY: cannot read '/absent/key'" in lines[0], done
     assert done.stdout == "", done.stdout
