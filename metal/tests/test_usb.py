@@ -2,14 +2,14 @@
 # test_usb.py: the stick that `make usb` makes, under QEMU without VMX, as a disk and as a stick.
 # FULL=1: also in the emulator as a disk, with its own GRUB and menu as they are.
 import os
-import subprocess
 import tempfile
 
 import pytest
 
 import emulated_pc
 from boots import image as image_of
-from machine import BACKSTOP_SECONDS, SCRATCH, STATUS_TEXT, environment, made, path, tool
+from machine import BACKSTOP_SECONDS, SCRATCH, STATUS_TEXT, made, path, tool
+from made_up import complaints, content, make, mtools, put
 from scripts import expect_line, run
 
 VOLUME = "@@1M"  # where the image's partition begins, for mtools
@@ -22,42 +22,18 @@ def make_stick(lab, work, flavour="cloud", auto=False):
     """(image, tree)"""
     parts = os.path.dirname(made(f"build/auto/{flavour}/build.txt"))
     image, tree = os.path.join(work, "usb.img"), os.path.join(work, "tree")
-    tool(
-        [
-            path("metal", "usb.sh"),
-            *(["--auto"] if auto else []),
-            "--bench",
-            parts,
-            "--tree",
-            tree,
-            "--out",
-            image,
-            made(image_of()),
-        ]
-    )
+    more = ["--auto"] if auto else []
+    words = ["--bench", parts, "--tree", tree, "--out", image, made(image_of())]
+    tool([path("metal", "usb.sh"), *more, *words])
     return image, tree
 
 
-def mtools(command, image, *words):
-    done = subprocess.run(
-        [command, "-i", image + VOLUME, *words],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        check=False,
-        env={**environment(), "MTOOLS_SKIP_CHECK": "1"},
-    )
-    assert done.returncode == 0, f"{command} {words}: {done.stderr.decode()}"
-    return done.stdout
-
-
-def add_lines(image, work, lines):
+def add_lines(image, work, *lines):
     """Lines after those of the stick's local.cfg."""
-    name = os.path.join(work, "local.cfg")
-    with open(name, "wb") as out:
-        out.write(mtools("mtype", image, "::/EFI/pmuvisor/local.cfg"))
-        out.write("".join(line + "\n" for line in lines).encode())
-    mtools("mcopy", image, "-o", name, "::/EFI/pmuvisor/local.cfg")
+    on_stick = "::/EFI/pmuvisor/local.cfg"
+    text = mtools("mtype", image + VOLUME, on_stick)
+    text += "".join(line + "\n" for line in lines).encode()
+    mtools("mcopy", image + VOLUME, "-o", put(work, "local.cfg", text), on_stick)
 
 
 @pytest.mark.full
@@ -65,43 +41,24 @@ def test_in_the_emulator(lab):
     """As a disk: firmware finds the partition, the stick's GRUB its menu, and the default entry
     ends in a shell under PMUvisor, on the screen and on the serial line."""
 
-    def make():
+    def boot_stick():
         with tempfile.TemporaryDirectory(prefix="pmuvisor-usb.", dir=SCRATCH) as work:
             image, tree = make_stick(lab, work)
             acpi = os.path.join(work, "acpi")
             tool([path("testbed", "acpi", "build.sh"), acpi, "1"])
             # The emulator's firmware has no tables of its own: nothing else is changed.
             tables = sorted(name for name in os.listdir(acpi) if name.endswith(".aml"))
-            mtools("mcopy", image, "-s", acpi, "::/EFI/pmuvisor/acpi")
-            add_lines(
-                image,
-                work,
-                [
-                    "set timeout=0",
-                    "acpi --no-ebda " + " ".join(f"/EFI/pmuvisor/acpi/{name}" for name in tables),
-                ],
-            )
+            mtools("mcopy", image + VOLUME, "-s", acpi, "::/EFI/pmuvisor/acpi")
+            names = " ".join(f"/EFI/pmuvisor/acpi/{name}" for name in tables)
+            add_lines(image, work, "set timeout=0", f"acpi --no-ebda {names}")
             for name in ("vmlinuz", "initrd.img", "pmuvisor.efi", "grub.cfg"):
-                with open(os.path.join(tree, "EFI", "pmuvisor", name), "rb") as source:
-                    assert source.read() == mtools("mtype", image, f"::/EFI/pmuvisor/{name}"), name
-            return lab.watched(
-                "usb",
-                [
-                    path("testbed", "run.sh"),
-                    "--disk",
-                    image,
-                    "--memory",
-                    "1024",
-                    "--limit",
-                    str(LIMIT),
-                    "--until",
-                    PROMPT,
-                    "--timeout",
-                    str(BACKSTOP_SECONDS),
-                ],
-            )
+                copy = mtools("mtype", image + VOLUME, f"::/EFI/pmuvisor/{name}")
+                assert content(tree, "EFI", "pmuvisor", name) == copy, name
+            words = ["--until", PROMPT, "--timeout", str(BACKSTOP_SECONDS)]
+            words += f"--memory 1024 --limit {LIMIT}".split()
+            return lab.watched("usb", [path("testbed", "run.sh"), "--disk", image, *words])
 
-    boot = lab.once("usb-emulator", make, True)
+    boot = lab.once("usb-emulator", boot_stick, True)
     boot.expect_status(STATUS_TEXT)
     assert "running under PMUvisor, policy msr+nmi" in boot.console, boot.last_line()
     assert "M=100 expected=1000 pmis=1000" in boot.console, "A.1 was not run"
@@ -110,33 +67,15 @@ def test_in_the_emulator(lab):
 def qemu(lab, name, options, until):
     """The serial line of a machine without VMX, without its blanks: up to this text, or to its
     end."""
-    return emulated_pc.talk(
-        emulated_pc.command(
-            "-M",
-            "q35",
-            "-cpu",
-            "Skylake-Server",
-            "-m",
-            "1024",
-            "-nodefaults",
-            "-vga",
-            "std",
-            *options,
-        ),
-        [until],
-        os.path.join(lab.keep, f"usb-{name}.console"),
-    )
+    machine = "-M q35 -cpu Skylake-Server -m 1024 -nodefaults -vga std".split()
+    console = os.path.join(lab.keep, f"usb-{name}.console")
+    return emulated_pc.talk(emulated_pc.command(*machine, *options), [until], console)
 
 
 def stick_options(image):
-    return [
-        "-device",
-        "qemu-xhci,addr=5",
-        "-drive",
-        f"if=none,id=stick,format=raw,file={image}",
-        "-device",
-        "usb-storage,drive=stick,bootindex=1",
-    ]
+    drive = f"if=none,id=stick,format=raw,file={image}"
+    devices = "-device qemu-xhci,addr=5 -device usb-storage,drive=stick,bootindex=1".split()
+    return ["-drive", drive, *devices]
 
 
 def test_without_vmx(lab):
@@ -148,29 +87,17 @@ def test_without_vmx(lab):
 def without_vmx(lab):
     with tempfile.TemporaryDirectory(prefix="pmuvisor-usb.", dir=SCRATCH) as work:
         image, tree = make_stick(lab, work)
-        add_lines(image, work, ["set timeout=0", "echo stick-of-its-own"])
+        add_lines(image, work, "set timeout=0", "echo stick-of-its-own")
         # The machine's own disk. GRUB sorts by the kind of device path: SCSI comes before USB.
-        with open(os.path.join(tree, "EFI", "pmuvisor", "local.cfg"), "w", encoding="ascii") as out:
-            out.write("set timeout=0\necho the-machines-disk\n")
+        put(tree, "EFI/pmuvisor/local.cfg", b"set timeout=0\necho the-machines-disk\n")
         other = os.path.join(work, "other.img")
         tool([path("testbed", "disk.sh"), "--gpt", "--tree", tree, "--out", other])
         wanted = REFUSAL.replace(" ", "")
         disk = qemu(lab, "disk", ["-drive", f"file={image},format=raw,if=ide"], REFUSAL)
         assert disk.count(wanted) == 1, disk[-300:]
-        stick = qemu(
-            lab,
-            "stick",
-            [
-                "-drive",
-                f"if=none,id=own,format=raw,file={other}",
-                "-device",
-                "virtio-scsi-pci",
-                "-device",
-                "scsi-hd,drive=own,bootindex=2",
-                *stick_options(image),
-            ],
-            REFUSAL,
-        )
+        own = ["-drive", f"if=none,id=own,format=raw,file={other}", "-device", "virtio-scsi-pci"]
+        own += ["-device", "scsi-hd,drive=own,bootindex=2"]
+        stick = qemu(lab, "stick", [*own, *stick_options(image)], REFUSAL)
         assert stick.count(wanted) == 1, stick[-300:]
         assert (
             "stick-of-its-own" in stick and "the-machines-disk" not in stick
@@ -183,46 +110,28 @@ def test_measures_onto_the_stick(lab):
     there."""
     with tempfile.TemporaryDirectory(prefix="pmuvisor-usb.", dir=SCRATCH) as work:
         image, _ = make_stick(lab, work, "stock", auto=True)
-        add_lines(
-            image,
-            work,
-            [
-                "set timeout=0",
-                'set bench_columns="native"',
-                'set bench_words="pmv.jobs=exit pmv.runs=3 pmv.operations=10"',
-            ],
-        )
+        words = "pmv.jobs=exit pmv.runs=3 pmv.operations=10"
+        column = 'set bench_columns="native"'
+        add_lines(image, work, "set timeout=0", column, f'set bench_words="{words}"')
         said = qemu(lab, "measures", stick_options(image), "column=native done")
         assert "BENCHENDcolumn=native" in said, said[-300:]
-        kept = mtools("mtype", image, "::/EFI/pmuvisor/bench/native.txt").decode()
+        kept = mtools("mtype", image + VOLUME, "::/EFI/pmuvisor/bench/native.txt").decode()
     for line in ('env: kind="nested"', 'env: processors="1"', 'env: bios="', 'env: microcode="0x'):
         assert line in kept, f"no '{line}' in {kept}"
 
 
-def test_refusals():
+def test_refusals(tmp_path):
     """usb.sh and gpt.py: each in one line, and nothing that is not theirs is replaced."""
-    script = path("metal", "usb.sh")
-    with tempfile.TemporaryDirectory(prefix="pmuvisor-usb.") as work:
-        mine = os.path.join(work, "mine")
-        os.mkdir(mine)
-        out = os.path.join(work, "out.img")
-        expect_line(run(script, "--fast"), "--fast", "--help")
-        expect_line(run(script, "--bench", work, made(image_of())), "--tree")
-        expect_line(
-            run(script, "--bench", work, "--tree", mine, "--out", out, made(image_of()), "k"),
-            "found 2 files",
-            "INITRD=FILE",
-        )
-        expect_line(
-            run(script, "--bench", work, "--tree", mine, "--out", out, made(image_of())),
-            mine,
-            "EFI/pmuvisor",
-        )
-        assert os.path.isdir(mine) and not os.path.exists(out)
-        odd = os.path.join(work, "odd")
-        with open(odd, "wb") as file:
-            file.write(b"x" * 513)
-        expect_line(run(path("testbed", "gpt.py"), odd, out), "513 bytes", "multiple of 512")
-        expect_line(run(path("testbed", "gpt.py"), "/absent", out), "/absent")
-    done = run("make", "-s", "-C", path(), "usb", "BENCH=none", MAKEFLAGS="", MAKELEVEL="")
-    assert done.returncode != 0 and "BENCH=none, wanted auto" in done.stderr.splitlines()[0], done
+    script, gpt = path("metal", "usb.sh"), path("testbed", "gpt.py")
+    work, mine, out = (str(tmp_path / name) for name in ("", "mine", "out.img"))
+    os.mkdir(mine)
+    words = (script, "--bench", work, "--tree", mine, "--out", out, made(image_of()))
+    expect_line(run(script, "--fast"), "--fast", "--help")
+    expect_line(run(script, "--bench", work, made(image_of())), "--tree")
+    expect_line(run(*words, "k"), "found 2 files", "INITRD=FILE")
+    expect_line(run(*words), mine, "EFI/pmuvisor")
+    assert os.path.isdir(mine) and not os.path.exists(out)
+    expect_line(run(gpt, put(work, "odd", b"x" * 513), out), "513 bytes", "multiple of 512")
+    expect_line(run(gpt, "/absent", out), "/absent")
+    lines = complaints(make("-s", "usb", "BENCH=none"))
+    assert "BENCH=none, wanted auto" in lines[0], lines
