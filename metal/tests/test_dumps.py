@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_dumps.py: pmuvisor-check on dumps: of real machines, by public listings, each of which names
 # its source; of the emulator, whole and with one thing changed; damaged ones.
+import functools
 import glob
 import os
 import random
@@ -8,8 +9,10 @@ import re
 import struct
 import subprocess
 
+import made_up
 from machine import path
 import pytest
+import scripts
 
 BOOTS, BOOTS_WITHOUT, REFUSES, NOT_KNOWN, NOT_ASKED = range(5)
 LOCKED = "IA32_FEATURE_CONTROL: has firmware locked VMX off?"
@@ -47,13 +50,7 @@ def run(*arguments):
     """(status, stdout, stderr); a signal is a failure."""
     program = path("build", "pmuvisor-check")
     assert os.path.exists(program), "build/pmuvisor-check is missing; run: make pmuvisor-check"
-    done = subprocess.run(
-        [program, *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        check=False,
-    )
+    done = scripts.run(program, *arguments)
     assert done.returncode in range(NOT_ASKED + 1), f"status {done.returncode}: {done.stderr}"
     return done.returncode, done.stdout, done.stderr
 
@@ -62,9 +59,12 @@ def dump(name):
     return os.path.join(DUMPS, f"{name}.dump")
 
 
+def text_of(name):
+    return made_up.content(dump(name)).decode("ascii")
+
+
 def emulator():
-    with open(dump("emulator"), encoding="ascii") as source:
-        return source.read()
+    return text_of("emulator")
 
 
 def judge(tmp_path, text, *arguments):
@@ -119,14 +119,8 @@ def madt(text, apic_ids):
 
 def dmar(base):
     body = struct.pack("<BB10xHHBBHQ", 38, 0, 0, 16, 1, 0, 0, base)
-    return sealed(
-        bytearray(
-            struct.pack(
-                "<4sIBB6s8sI4sI", b"DMAR", 36 + len(body), 1, 0, b"PMUV", b"TESTBED", 1, b"INTL", 1
-            )
-            + body
-        )
-    )
+    header = (b"DMAR", 36 + len(body), 1, 0, b"PMUV", b"TESTBED", 1, b"INTL", 1)
+    return sealed(bytearray(struct.pack("<4sIBB6s8sI4sI", *header) + body))
 
 
 # ---- real machines ----
@@ -143,8 +137,7 @@ def test_machine(name):
     assert "the ACPI table DMAR: can DMA be contained?" in verdict, verdict
     assert (LOCKED in verdict) == (status == NOT_KNOWN), verdict
     assert "https://github.com/" in verdict, "the listing's source is not named"
-    with open(dump(name), encoding="ascii") as source:
-        count = len(re.findall(r"^cpu \d", source.read(), re.MULTILINE))
+    count = len(re.findall(r"^cpu \d", text_of(name), re.MULTILINE))
     assert count == 1 or f"pmuvisor: {count} of {count} processors are under VMX" in log, log
     return f"{count} processors"
 
@@ -157,8 +150,7 @@ def test_all_machines():
 
 def test_locked_known(tmp_path):
     """What a listing lacks is what keeps it from a verdict: with it there is one."""
-    with open(dump("sapphire-rapids"), encoding="ascii") as source:
-        text = source.read()
+    text = text_of("sapphire-rapids")
     status, said = judge(tmp_path, text.replace("cpu 0\n", "cpu 0\nmsr 0000003a 5\n", 1))
     assert status in (BOOTS, BOOTS_WITHOUT), said
     status, said = judge(tmp_path, text.replace("cpu 0\n", "cpu 0\nmsr 0000003a 1\n", 1))
@@ -167,198 +159,143 @@ def test_locked_known(tmp_path):
 
 # ---- one thing changed ----
 
-# Name: the change, the options, the status, what is said (! not).
+# Functions that return a change: a function from a dump to another one.
+
+
+def swap(old, new):
+    return lambda text: text.replace(old, new, 1)
+
+
+def lines(*added):
+    return lambda text: with_line(text, "\n".join(added))
+
+
+def sub(pattern, new=""):
+    return lambda text: re.sub(pattern, new, text, flags=re.MULTILINE)
+
+
+def msr(index, value):
+    return lambda text: with_msr(text, index, value)
+
+
+def acpi(signature, content):
+    """`content` is a function of the dump."""
+    return lambda text: with_table(text, signature, content(text))
+
+
+def unit(cap="00c0070c222f0406", ecap="f020df"):
+    """A VT-d unit with these capabilities."""
+    return both(lines(f"vtd {UNIT:x} {cap} {ecap}"), DMAR)
+
+
+def both(*changes):
+    return lambda text: functools.reduce(lambda changed, change: change(changed), changes, text)
+
+
+UNIT = 0xFED90000
+DMAR = acpi("DMAR", lambda _: dmar(UNIT))
+NO_VMX = sub(r"^(cpuid 00000001 00000000 \w+ \w+) \w+", r"\1 00000000")
+ONE_PROCESSOR = sub(r"^cpu 1\n(.+\n)*?(?=end)")
+SECURE = swap("secure_boot off", "secure_boot on")
+X2APIC = msr(0x1B, "00000000fee00d00")  # IA32_APIC_BASE
+REMAPPING = swap("remapping off", "remapping on")
+OPTIONS = {"bad-option": "policy=fast"}
+# Name: the change, the status, what is said (! not).
 CHANGES = {
-    "whole": (lambda t: t, "", BOOTS_WITHOUT, ["DMA is not contained: firmware reports no VT-d"]),
-    "no-vmx": (
-        lambda t: re.sub(
-            r"^(cpuid 00000001 00000000 \w+ \w+) \w+", r"\1 00000000", t, flags=re.MULTILINE
-        ),
-        "",
-        REFUSES,
-        ["this processor shows no VMX"],
-    ),
-    "bad-option": (lambda t: t, "policy=fast", REFUSES, ["found 'fast'"]),
-    "bad-config": (
-        lambda t: with_line(t, "config apic=often"),
-        "",
-        REFUSES,
-        ["pmuvisor.cfg: option apic: found 'often'"],
-    ),
-    "config": (
-        lambda t: with_line(t, "config tick=0\nconfig apic=trap"),
-        "",
-        BOOTS_WITHOUT,
-        ["local APIC trapped"],
-    ),
-    "secure-boot": (
-        lambda t: t.replace("secure_boot off", "secure_boot on"),
-        "",
-        REFUSES,
-        ["Secure Boot is on", "sign the image"],
-    ),
-    "unsigned": (
-        lambda t: with_line(t.replace("secure_boot off", "secure_boot on"), "image_signed off"),
-        "",
-        REFUSES,
-        ["Secure Boot is on"],
-    ),
+    "whole": (both(), BOOTS_WITHOUT, "DMA is not contained: firmware reports no VT-d"),
+    "no-vmx": (NO_VMX, REFUSES, "this processor shows no VMX"),
+    "bad-option": (both(), REFUSES, "found 'fast'"),
+    "bad-config": (lines("config apic=often"), REFUSES, "pmuvisor.cfg: option apic: found 'often'"),
+    "config": (lines("config tick=0", "config apic=trap"), BOOTS_WITHOUT, "local APIC trapped"),
+    "secure-boot": (SECURE, REFUSES, "Secure Boot is on", "sign the image"),
+    "unsigned": (both(SECURE, lines("image_signed off")), REFUSES, "Secure Boot is on"),
     "signed": (
-        lambda t: with_line(t.replace("secure_boot off", "secure_boot on"), "image_signed on"),
-        "",
+        both(SECURE, lines("image_signed on")),
         NOT_KNOWN,
-        ["does this machine know the key of the installed image?", "!turn it off"],
+        "does this machine know the key of the installed image?",
+        "!turn it off",
     ),
-    "signed-for-nothing": (
-        lambda t: with_line(t, "image_signed on"),
-        "",
-        BOOTS_WITHOUT,
-        ["!Secure Boot"],
-    ),
+    "signed-for-nothing": (lines("image_signed on"), BOOTS_WITHOUT, "!Secure Boot"),
     "little-memory": (
-        lambda t: re.sub(r"^memory \w+ \w+ System RAM\n", "", t, flags=re.MULTILINE),
-        "",
+        sub(r"^memory \w+ \w+ System RAM\n"),
         REFUSES,
-        ["memory for the hypervisor: found 0 KiB"],
+        "memory for the hypervisor: found 0 KiB",
     ),
     "dead-processor": (
-        lambda t: re.sub(r"^cpu 1\n(.+\n)*?end", "end", t, flags=re.MULTILINE),
-        "",
+        ONE_PROCESSOR,
         BOOTS_WITHOUT,
-        ["processor 1 did not start", "1 of 2 processors"],
+        "processor 1 did not start",
+        "1 of 2 processors",
     ),
     "offline": (
-        lambda t: re.sub(
-            r"^cpu 1\n(.+\n)*?end", "end", t.replace("offline 0", "offline 1"), flags=re.MULTILINE
-        ),
-        "",
+        both(swap("offline 0", "offline 1"), ONE_PROCESSOR),
         BOOTS_WITHOUT,
-        ["processors that are not online in Linux", "!did not start", "!1 of 2"],
+        "processors that are not online in Linux",
+        "!did not start",
+        "!1 of 2",
     ),
     "small-core": (
-        lambda t: t.replace("cpu 1\n", "cpu 1\nmsr 0000048c 0000000006114141\n", 1),
-        "",
+        swap("cpu 1\n", "cpu 1\nmsr 0000048c 0000000006114141\n"),
         BOOTS_WITHOUT,
-        ["processor 1 cannot be used and is hidden", "1 of 2"],
+        "processor 1 cannot be used and is hidden",
+        "1 of 2",
     ),
     "no-wait-for-sipi": (
-        lambda t: with_msr(t, 0x485, "00000000600400e0"),
-        "",
+        msr(0x485, "00000000600400e0"),
         REFUSES,
-        ["the wait-for-SIPI activity state is missing"],
+        "the wait-for-SIPI activity state is missing",
     ),
     "no-monitor-trap-flag": (
-        lambda t: with_msr(t, 0x48E, "d7f9fbfe04006172"),
-        "",
+        msr(0x48E, "d7f9fbfe04006172"),
         REFUSES,
-        ['"monitor trap flag" is missing'],
+        '"monitor trap flag" is missing',
     ),
     "madt-damaged": (
-        lambda t: with_table(t, "APIC", table(t, "APIC")[:-1] + b"\x55"),
-        "",
+        acpi("APIC", lambda text: table(text, "APIC")[:-1] + b"\x55"),
         BOOTS_WITHOUT,
-        ["DMA is not contained"],
+        "DMA is not contained",
     ),
     "no-way-to-hide": (
-        lambda t: with_table(t, "APIC", madt(t, (2, 3))),
-        "",
+        acpi("APIC", lambda text: madt(text, (2, 3))),
         REFUSES,
-        ["stops after it has left firmware: guest: found"],
+        "stops after it has left firmware: guest: found",
     ),
-    "no-dsdt": (lambda t: with_table(t, "DSDT", b""), "", BOOTS_WITHOUT, ["define no \\_S5"]),
-    "unit": (
-        lambda t: with_table(
-            with_line(t, "vtd 00000000fed90000 00c0070c222f0406 0000000000f020df"),
-            "DMAR",
-            dmar(0xFED90000),
-        ),
-        "",
-        BOOTS,
-        ["DMA contained by 1 VT-d units, 4 levels, the EPT's tables"],
-    ),
+    "no-dsdt": (acpi("DSDT", lambda _: b""), BOOTS_WITHOUT, "define no \\_S5"),
+    "unit": (unit(), BOOTS, "DMA contained by 1 VT-d units, 4 levels, the EPT's tables"),
     "unit-3-levels": (
-        lambda t: with_table(
-            with_line(t, "vtd 00000000fed90000 00c0070c22260206 0000000000f020df"),
-            "DMAR",
-            dmar(0xFED90000),
-        ),
-        "",
+        unit(cap="00c0070c22260206"),
         BOOTS,
-        ["DMA contained by 1 VT-d units, 3 levels"],
+        "DMA contained by 1 VT-d units, 3 levels",
     ),
     "unit-no-queue": (
-        lambda t: with_table(
-            with_line(t, "vtd 00000000fed90000 00c0070c222f0406 0000000000f020dd"),
-            "DMAR",
-            dmar(0xFED90000),
-        ),
-        "",
+        unit(ecap="f020dd"),
         BOOTS_WITHOUT,
-        ["wanted tables of 3 or 4 levels and queued invalidation"],
+        "wanted tables of 3 or 4 levels and queued invalidation",
     ),
     "unit-remapping": (
-        lambda t: with_table(
-            with_line(
-                with_msr(t, 0x1B, "00000000fee00d00")
-                .replace("x2apic off", "x2apic on")
-                .replace("remapping off", "remapping on"),
-                "vtd 00000000fed90000 00c0070c222f0406 0000000000f020df",
-            ),
-            "DMAR",
-            dmar(0xFED90000),
-        ),
-        "",
+        both(X2APIC, swap("x2apic off", "x2apic on"), REMAPPING, unit()),
         BOOTS_WITHOUT,
-        ["the guest itself needs VT-d"],
+        "the guest itself needs VT-d",
     ),
-    "linux-x2apic": (
-        lambda t: with_table(
-            with_line(
-                with_msr(t, 0x1B, "00000000fee00d00").replace("remapping off", "remapping on"),
-                "vtd 00000000fed90000 00c0070c222f0406 0000000000f020df",
-            ),
-            "DMAR",
-            dmar(0xFED90000),
-        ),
-        "",
-        BOOTS,
-        ["DMA contained by 1"],
-    ),
+    "linux-x2apic": (both(X2APIC, REMAPPING, unit()), BOOTS, "DMA contained by 1"),
     "log-lost": (
-        lambda t: with_table(
-            with_line(
-                with_msr(t, 0x1B, "00000000fee00d00").replace("x2apic off", "x2apic unknown"),
-                "vtd 00000000fed90000 00c0070c222f0406 0000000000f020df",
-            ),
-            "DMAR",
-            dmar(0xFED90000),
-        ),
-        "",
+        both(X2APIC, swap("x2apic off", "x2apic unknown"), unit()),
         BOOTS,
-        ["did firmware turn them on, or Linux?", "!DMA contained"],
+        "did firmware turn them on, or Linux?",
+        "!DMA contained",
     ),
-    "unit-not-told": (
-        lambda t: with_table(t, "DMAR", dmar(0xFED90000)),
-        "",
-        BOOTS,
-        ["the capabilities of the VT-d units"],
-    ),
-    "msr-fault": (
-        lambda t: with_msr(t, 0x480, "fault"),
-        "",
-        NOT_KNOWN,
-        ["MSR 0x480, which cannot be read"],
-    ),
+    "unit-not-told": (DMAR, BOOTS, "the capabilities of the VT-d units"),
+    "msr-fault": (msr(0x480, "fault"), NOT_KNOWN, "MSR 0x480, which cannot be read"),
 }
 
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_change(tmp_path, name):
     """The image's own sentence for it."""
-    change, options, wanted, words = CHANGES[name]
+    change, wanted, *words = CHANGES[name]
     text = change(emulator())
     assert name in ("whole", "bad-option") or text != emulator(), "nothing was changed"
-    arguments = ["--options", options] if options else []
+    arguments = ["--options", OPTIONS[name]] if name in OPTIONS else []
     status, verdict = judge(tmp_path, text, *arguments)
     assert status == wanted, verdict
     log = judge(tmp_path, text, "--log", *arguments)[1]
@@ -416,35 +353,36 @@ def expect_line(status, said):
 
 DAMAGES = {
     "empty": lambda t: "",
-    "other-version": lambda t: t.replace("dump 1", "dump 2", 1),
-    "no-end": lambda t: t.replace("end\n", ""),
+    "other-version": swap("dump 1", "dump 2"),
+    "no-end": swap("end\n", ""),
     "after-end": lambda t: t + "cpu 7\n",
-    "cpu-twice": lambda t: t.replace("cpu 1\n", "cpu 0\n"),
-    "no-cpu-line": lambda t: t.replace("cpu 0\n", "", 1),
-    "bad-cpu": lambda t: t.replace("cpu 0\n", "cpu -1\n", 1),
+    "cpu-twice": swap("cpu 1\n", "cpu 0\n"),
+    "no-cpu-line": swap("cpu 0\n", ""),
+    "bad-cpu": swap("cpu 0\n", "cpu -1\n"),
     "no-cpu": lambda t: "pmuvisor-check dump 1\nend\n",
-    "bad-digit": lambda t: t.replace("msr 00000480 ", "msr 00000480 z", 1),
-    "long-number": lambda t: t.replace("msr 00000480 ", "msr 00000480 1", 1),
-    "no-index": lambda t: t.replace("msr 00000480 ", "msr ", 1),
-    "odd-digits": lambda t: t.replace("+ ", "+ 0", 1),
-    "bad-byte": lambda t: t.replace("+ ", "+ gg", 1),
+    "bad-digit": swap("msr 00000480 ", "msr 00000480 z"),
+    "long-number": swap("msr 00000480 ", "msr 00000480 1"),
+    "no-index": swap("msr 00000480 ", "msr "),
+    "odd-digits": swap("+ ", "+ 0"),
+    "bad-byte": swap("+ ", "+ gg"),
     "bytes-missing": lambda t: re.sub(r"\+ .*\n", "", t, count=1),
-    "table-longer": lambda t: t.replace("table APIC ", "table APIC 9", 1),
-    "bytes-too-many": lambda t: t.replace("+ ", "+ 00", 1),
-    "bad-signature": lambda t: t.replace("table APIC ", "table API ", 1),
-    "bytes-alone": lambda t: with_line(t, "+ 00"),
-    "memory-backwards": lambda t: with_line(t, "memory 2 1 Reserved"),
-    "memory-kind": lambda t: with_line(t, "memory 1 2"),
-    "unit-short": lambda t: with_line(t, "vtd 1 2"),
-    "framebuffer-short": lambda t: with_line(t, "framebuffer 80000000 1000 20"),
-    "tsc-text": lambda t: t.replace("tsc_khz 50000", "tsc_khz fast"),
-    "offline-text": lambda t: with_line(t, "offline some"),
-    "x2apic-text": lambda t: with_line(t, "x2apic maybe"),
-    "unknown-word": lambda t: with_line(t, "colour blue"),
-    "long-line": lambda t: with_line(t, "fact " + "x" * 5000),
-    "zero-byte": lambda t: with_line(t, "fact \0"),
-    "escape": lambda t: with_line(t, "fact \033[2J"),
-    "tables-text": lambda t: t.replace("tables complete", "tables some"),
+    "table-longer": swap("table APIC ", "table APIC 9"),
+    "bytes-too-many": swap("+ ", "+ 00"),
+    "bad-signature": swap("table APIC ", "table API "),
+    "table-empty": lines("table ABCD 0"),
+    "bytes-alone": lines("+ 00"),
+    "memory-backwards": lines("memory 2 1 Reserved"),
+    "memory-kind": lines("memory 1 2"),
+    "unit-short": lines("vtd 1 2"),
+    "framebuffer-short": lines("framebuffer 80000000 1000 20"),
+    "tsc-text": swap("tsc_khz 50000", "tsc_khz fast"),
+    "offline-text": lines("offline some"),
+    "x2apic-text": lines("x2apic maybe"),
+    "unknown-word": lines("colour blue"),
+    "long-line": lines("fact " + "x" * 5000),
+    "zero-byte": lines("fact \0"),
+    "escape": lines("fact \033[2J"),
+    "tables-text": swap("tables complete", "tables some"),
 }
 
 
