@@ -11,24 +11,8 @@ import sys
 
 # What the image reads.
 LEAVES = {0, 1, 7, 0xA, 0xB, 0xD, 0x14, 0x15, 0x16, 0x1A, 0x23} | set(range(0x80000000, 0x80000009))
-MSRS = [
-    0x1B,
-    0x3A,
-    0x8B,
-    0xBD,
-    0xE2,
-    0xE4,
-    0xFE,
-    0x10A,
-    0x1A0,
-    *range(0x200, 0x270),
-    0x277,
-    0x2FF,
-    0x345,
-    0x3F1,
-    *range(0x480, 0x494),
-    0x982,
-]
+MSRS = {int(word, 16) for word in "1b 3a 8b bd e2 e4 fe 10a 1a0 277 2ff 345 3f1 982".split()}
+MSRS |= {*range(0x200, 0x270), *range(0x480, 0x494)}
 CPU = re.compile(r"^------\[ (CPUID|MSR) Registers(?: / Logical CPU #(\d+))? \]")
 LEAF = re.compile(
     r"^CPUID ([0-9A-F]{8}): ([0-9A-F]{8})-([0-9A-F]{8})-([0-9A-F]{8})-([0-9A-F]{8})"

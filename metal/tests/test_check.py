@@ -3,13 +3,13 @@
 # boots Debian's kernel once natively, which writes a dump, and then the image under each set of
 # options; all lines of both have to agree. An image that refuses goes back to GRUB, and the same
 # boot goes on natively.
-import os
 import re
-import subprocess
 
 import boots
-from machine import PAYLOAD_APPEND, STATUS_POWEROFF, STATUS_RESET, made, path
+from machine import PAYLOAD_APPEND, STATUS_POWEROFF, STATUS_RESET, TOP, made, path
+from made_up import content, put
 import pytest
+from scripts import run
 from test_refusals import IMAGE, REFUSAL, menu_of, segment, squeeze
 from test_vtd import contained
 
@@ -132,29 +132,17 @@ def initrd():
     )
 
 
+def said_there(boot, words, status=r"\d"):
+    """What the job `check` printed for these words of the program."""
+    pattern = rf"^check: begin {words}\n(.*?)^check: end {words} status={status}$"
+    found = re.search(pattern, boot.console, re.DOTALL | re.MULTILINE)
+    assert found, f"no end of {words}; last line: {boot.last_line()}"
+    return found[1]
+
+
 def dumped(lab, boot, name):
     """The dump that is on the console, as a file."""
-    found = re.search(
-        r"^check: begin --dump\n(.*?)^check: end --dump status=0$",
-        boot.console,
-        re.DOTALL | re.MULTILINE,
-    )
-    assert found, f"{name}: no dump; last line: {boot.last_line()}"
-    file = os.path.join(lab.keep, f"check-{name}.dump")
-    with open(file, "w", encoding="ascii") as out:
-        out.write(found[1])
-    return file
-
-
-def native_says(boot):
-    """What the program said there, with the defaults."""
-    found = re.search(
-        r"^check: begin --log\n(.*?)^check: end --log status=(\d)$",
-        boot.console,
-        re.DOTALL | re.MULTILINE,
-    )
-    assert found, f"nothing said; last line: {boot.last_line()}"
-    return found[1].splitlines()
+    return put(lab.keep, f"check-{name}.dump", said_there(boot, "--dump", 0).encode("ascii"))
 
 
 def native(lab, machine):
@@ -168,7 +156,8 @@ def native(lab, machine):
     )
     boot.expect_status(STATUS_POWEROFF)
     file = dumped(lab, boot, machine)
-    assert native_says(boot) == says(file, None)[0], "the dump is another machine than this one"
+    said = said_there(boot, "--log").splitlines()
+    assert said == says(file, None)[0], "the dump is another machine than this one"
     return file
 
 
@@ -177,9 +166,7 @@ def says(file, options, *more):
     arguments = [made(PROGRAM), "--from", file, "--log", *more]
     if options is not None:
         arguments += ["--options", options]
-    done = subprocess.run(
-        arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False
-    )
+    done = run(*arguments)
     assert done.returncode in (0, 1, 2, 3), done.stderr
     return done.stdout.splitlines(), done.returncode
 
@@ -205,6 +192,19 @@ def agree(lines, text):
     return others.split()
 
 
+def started(lab, machine, options):
+    """The image's boot on one of MACHINES, up to the guest's entry."""
+    return lab.emulator(
+        re.sub(r"\W+", "-", f"check-{machine}-{options}").strip("-"),
+        entry="tests",
+        menu=menu_of([("start", IMAGE, options)], last=["reboot"]),
+        config="tick=100 mitigations=auto",
+        initrd=initrd(),
+        until=STARTED,
+        **MACHINES[machine],
+    )
+
+
 @pytest.mark.parametrize(
     "machine, options",
     [
@@ -219,17 +219,7 @@ def agree(lines, text):
 def test_starts(lab, machine, options):
     """The image's log up to the guest's entry, or its refusal, is what the program says."""
     file = native(lab, machine)
-    menu = menu_of([("start", IMAGE, options)], last=["reboot"])
-    name = re.sub(r"\W+", "-", f"check-{machine}-{options}").strip("-")
-    boot = lab.emulator(
-        name,
-        entry="tests",
-        menu=menu,
-        config="tick=100 mitigations=auto",
-        initrd=initrd(),
-        until=STARTED,
-        **MACHINES[machine],
-    )
+    boot = started(lab, machine, options)
     lines, _ = says(file, f"tick=100 mitigations=auto {options}")
     refused = [line for line in lines if line.startswith(REFUSAL)]
     if refused:
@@ -274,78 +264,35 @@ def test_refuses(lab, machine):
 def test_qemu(lab):
     """Without VMX, with a VT-d unit: the refusal is the image's, the unit's registers are read."""
     words = f"{PAYLOAD_APPEND} pmv.run=check pmv.end=poweroff"
-    image = path("build", "check-qemu-initrd.img")
-    with open(image, "wb") as out:
-        out.write(boots.bytes_of(initrd()))
-    boot = lab.watch(
-        "check-qemu",
-        [
-            "qemu-system-x86_64",
-            "-machine",
-            "q35,accel=tcg,kernel-irqchip=split",
-            "-cpu",
-            "Skylake-Server",
-            "-smp",
-            "2",
-            "-m",
-            "512",
-            "-device",
-            "intel-iommu,aw-bits=48",
-            "-nic",
-            "none",
-            "-display",
-            "none",
-            "-serial",
-            "stdio",
-            "-no-reboot",
-            "-kernel",
-            lab.kernel(),
-            "-initrd",
-            image,
-            "-append",
-            words,
-        ],
-    )
+    image = put(path("build"), "check-qemu-initrd.img", boots.bytes_of(initrd()))
+    machine = (
+        "qemu-system-x86_64 -machine q35,accel=tcg,kernel-irqchip=split -cpu Skylake-Server -smp 2 "
+        "-m 512 -device intel-iommu,aw-bits=48 -nic none -display none -serial stdio -no-reboot"
+    ).split()
+    files = ["-kernel", lab.kernel(), "-initrd", image]
+    boot = lab.watch("check-qemu", [*machine, *files, "-append", words])
     boot.expect_status(0)
     file = dumped(lab, boot, "qemu")
     lines, status = says(file, None)
     assert status == 2 and len(lines) == 1, lines
     assert squeeze(lines[0]) in lab.qemu_without_vmx("qemu-no-vmx").squeezed(), lines
     # The unit on a machine with VMX: the line is what tests/vtd has of the same unit.
-    with open(file, encoding="ascii") as source:
-        units = re.findall(
-            r"^(?:vtd 00000000fed90000 .*\n|table DMAR \d+\n(?:\+ .*\n)+)",
-            source.read(),
-            re.MULTILINE,
-        )
+    pattern = r"^(?:vtd 00000000fed90000 .*\n|table DMAR \d+\n(?:\+ .*\n)+)"
+    units = re.findall(pattern, content(file).decode(), re.MULTILINE)
     assert len(units) == 2, units
-    with open(path("metal", "tests", "dumps", "emulator.dump"), encoding="ascii") as source:
-        text = source.read().replace("cpu 0\n", "".join(units) + "cpu 0\n", 1)
-    file = os.path.join(lab.keep, "check-qemu-unit.dump")
-    with open(file, "w", encoding="ascii") as out:
-        out.write(text)
+    text = content(TOP, "metal", "tests", "dumps", "emulator.dump").decode()
+    text = text.replace("cpu 0\n", "".join(units) + "cpu 0\n", 1)
+    file = put(lab.keep, "check-qemu-unit.dump", text.encode())
     lines, status = says(file, None)
     assert status == 0 and contained(4, "the EPT's tables") in lines, lines
 
 
 def test_sees_difference(lab):
     """Another machine's lines are not taken for this one's."""
-    with open(native(lab, "skylake"), encoding="ascii") as source:
-        changed = re.sub(
-            r"^(msr 0000048c ........)........", r"\g<1>06114141", source.read(), flags=re.MULTILINE
-        )
-    file = os.path.join(lab.keep, "check-changed.dump")
-    with open(file, "w", encoding="ascii") as out:
-        out.write(changed)
-    boot = lab.emulator(
-        "check-skylake-tick-100",
-        entry="tests",
-        menu=menu_of([("start", IMAGE, "tick=100")], last=["reboot"]),
-        config="tick=100 mitigations=auto",
-        initrd=initrd(),
-        until=STARTED,
-        **MACHINES["skylake"],
-    )
+    text = content(native(lab, "skylake")).decode()
+    changed = re.sub(r"^(msr 0000048c .{8}).{8}", r"\g<1>06114141", text, flags=re.MULTILINE)
+    file = put(lab.keep, "check-changed.dump", changed.encode())
+    boot = started(lab, "skylake", "tick=100")
     with pytest.raises(AssertionError, match="the image does not say"):
         agree(
             says(file, "tick=100 mitigations=auto")[0],
