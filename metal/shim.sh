@@ -34,26 +34,6 @@ grub=usr/lib/grub/x86_64-efi-signed/grubx64.efi.signed
 there() {
     [ -r "$1/$shim" ] && [ -r "$1/$manager" ] && [ -r "$1/$grub" ]
 }
-download() {
-    (cd "$work" && apt-get -o APT::Sandbox::User=root -q download "${packages[@]}" >&2)
-}
-fetch() {
-    local archive
-    echo "shim.sh: fetching ${packages[*]}" >&2
-    # Refreshed where the lists know no such package, or name a version that is gone by now.
-    if ! download 2> /dev/null; then
-        refresh_lists || true
-        download || fail "cannot download ${packages[*]}; check the network, or as root run:" \
-            "apt-get update"
-    fi
-    mkdir "$work/root"
-    for archive in "$work"/*.deb; do
-        dpkg-deb -x "$archive" "$work/root"
-        rm "$archive"
-    done
-    rm -rf "$cache/root"
-    mv "$work/root" "$cache/root"
-}
 
 # The SBAT of the GRUB below $1, and the version of its source in it.
 sbat_of() {
@@ -77,7 +57,7 @@ root=$cache/root
 if is_right ''; then
     root=''
 elif ! is_right "$root"; then
-    fetch
+    fetch_packages "$work" "$root" "${packages[@]}"
     there "$root" || fail "${packages[*]}: wanted $shim, $manager and $grub in them"
     is_right "$root" || fail "found GRUB's modules of $version and a signed GRUB of" \
         "$(version_of "$root"), wanted one version; run: apt-get update && apt-get install" \

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # shellcheck shell=bash
-# Packages of another of Debian's suites than this machine's; sourced. Gives `suite`, the machine's
-# own, and `apt`, words for apt-get and apt-cache, none for the machine's own lists. Wants fail().
+# Packages of this machine's or another one of Debian's suites; sourced. Gives `suite`, the
+# machine's own, and `apt`, words for apt-get and apt-cache, none for the machine's own lists.
+# Wants fail().
 
 suite=unknown
 if [ -r /etc/os-release ]; then
@@ -49,4 +50,29 @@ refresh_lists() {
     elif command -v sudo > /dev/null && sudo -n true 2> /dev/null; then
         sudo -n apt-get update >&2
     fi
+}
+
+download_packages() { # download_packages FOLDER PACKAGE...
+    # As root, apt would warn that its own user cannot write into this folder.
+    (cd "$1" && apt-get "${apt[@]}" -o APT::Sandbox::User=root -q download "${@:2}" >&2)
+}
+
+# Downloads packages, and unpacks them into a folder, which they replace.
+fetch_packages() { # fetch_packages WORK FOLDER PACKAGE...
+    local work=$1 folder=$2 archive
+    shift 2
+    echo "${0##*/}: fetching $*" >&2
+    # Refresh the lists if they know no such package, or name a version that is gone by now.
+    if ! download_packages "$work" "$@" 2> /dev/null; then
+        refresh_lists || true
+        download_packages "$work" "$@" ||
+            fail "cannot download $*; check the network, or as root run: apt-get update"
+    fi
+    mkdir "$work/root"
+    for archive in "$work"/*.deb; do
+        dpkg-deb -x "$archive" "$work/root"
+        rm "$archive"
+    done
+    rm -rf "$folder"
+    mv "$work/root" "$folder"
 }

@@ -39,32 +39,13 @@ there() {
     [ -r "$1/usr/share/OVMF/OVMF_CODE$part.fd" ] && [ -r "$1/usr/share/OVMF/OVMF_VARS$part.fd" ] &&
         [ -r "$1/usr/lib/grub/x86_64-efi/kernel.img" ]
 }
-download() {
-    (cd "$work" && apt-get "${apt[@]}" -o APT::Sandbox::User=root -q download "${packages[@]}" >&2)
-}
-fetch() {
-    local archive
-    use_suite "$wanted" "$cache/apt"
-    echo "firmware.sh: fetching ${packages[*]} of $wanted" >&2
-    # Refreshed where the lists know no such package, or name a version that is gone by now.
-    if ! download 2> /dev/null; then
-        refresh_lists || true
-        download || fail "cannot download ${packages[*]} of $wanted; check the network, or as" \
-            "root run: apt-get update"
-    fi
-    mkdir "$work/root"
-    for archive in "$work"/*.deb; do
-        dpkg-deb -x "$archive" "$work/root"
-    done
-    rm -rf "$cache/root"
-    mv "$work/root" "$cache/root"
-}
 
 root=$cache/root
 if [ "$wanted" = "$suite" ] && there ''; then
     root=''
 elif [ ${#update[@]} -gt 0 ] || ! there "$root"; then
-    fetch
+    use_suite "$wanted" "$cache/apt"
+    fetch_packages "$work" "$root" "${packages[@]}"
     there "$root" || fail "${packages[*]} of $wanted: found $(ls -m "$root/usr/share/OVMF")," \
         "wanted OVMF_CODE$part.fd, OVMF_VARS$part.fd and GRUB's kernel.img"
 fi
