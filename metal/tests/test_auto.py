@@ -146,27 +146,31 @@ def test_power_cut_loses_nothing(lab):
     return f"{finished} finished files before {len(CUTS)} cuts, all as they were"
 
 
+def collected(done, out):
+    """(results, report) that a collecting command left in this folder."""
+    assert done.returncode == 0, f"{done.stdout} {done.stderr}"
+    return (
+        results_file.load(os.path.join(out, "results.json")),
+        content(out, "report.html").decode(),
+    )
+
+
 @pytest.mark.full
-def test_report(lab):
+def test_report(lab, tmp_path):
     """make collect: results.json with every column, and the report."""
-    found = chain(lab)
-    with tempfile.TemporaryDirectory(prefix="pmuvisor-auto.") as out:
-        done = make("collect", f"ESP={found.esp}", f"COLLECT_OUT={out}")
-        assert done.returncode == 0, f"make collect: {done.stderr.strip().splitlines()[-3:]}"
-        results = results_file.load(os.path.join(out, "results.json"))
-        with open(os.path.join(out, "report.html"), encoding="utf-8") as source:
-            assert "Table 4.1" in source.read(), "the report has no tables"
-        # The serial lines alone give the same, but for the ablation, which is no column.
-        logs = [
-            os.path.join(lab.keep, f"auto{number}.console")
-            for number, text in enumerate(found.consoles)
-            if "BENCH END column=" in text
-        ]
-        done = command(
-            path("bench", "run.py"), "--out", os.path.join(out, "serial"), "--import", *logs
-        )
-        assert done.returncode == 0, f"import of the serial lines: {done.stdout} {done.stderr}"
-        serial = results_file.load(os.path.join(out, "serial", "results.json"))
+    found, out = chain(lab), str(tmp_path)
+    results, report = collected(make("collect", f"ESP={found.esp}", f"COLLECT_OUT={out}"), out)
+    assert "Table 4.1" in report, "the report has no tables"
+    # The serial lines alone give the same, but for the ablation, which is no column.
+    logs = [
+        os.path.join(lab.keep, f"auto{number}.console")
+        for number, text in enumerate(found.consoles)
+        if "BENCH END column=" in text
+    ]
+    serial_out = os.path.join(out, "serial")
+    done = command(path("bench", "run.py"), "--out", serial_out, "--import", *logs)
+    assert done.returncode == 0, f"import of the serial lines: {done.stdout} {done.stderr}"
+    serial = results_file.load(os.path.join(serial_out, "results.json"))
     mine = [
         m for m in results["measurements"] if m["experiment"] != "ablation" and "@" not in m["item"]
     ]
@@ -197,16 +201,12 @@ def test_report(lab):
 
 
 @pytest.mark.full
-def test_environment_of_each_column(lab):
+def test_environment_of_each_column(lab, tmp_path):
     """Where columns are not alike the report says so first: under KVM Linux is in x2APIC mode. SMIs
     and frequencies are those of each job; microcode is the same, for none is loaded."""
-    found = chain(lab)
-    with tempfile.TemporaryDirectory(prefix="pmuvisor-auto.") as out:
-        done = command(path("metal", "collect.sh"), found.esp, out)
-        assert done.returncode == 0, done.stderr
-        results = results_file.load(os.path.join(out, "results.json"))
-        with open(os.path.join(out, "report.html"), encoding="utf-8") as source:
-            top = source.read().partition("<nav")[0]
+    done = command(path("metal", "collect.sh"), chain(lab).esp, tmp_path)
+    results, report = collected(done, tmp_path)
+    top = report.partition("<nav")[0]
     environment = results["environment"]
     others = ", ".join(name for name in NAMES if name != "kvm")
     assert environment["apic"] == f"{others}: xAPIC; kvm: x2APIC", environment["apic"]
@@ -228,36 +228,32 @@ def test_environment_of_each_column(lab):
 
 
 @pytest.mark.full
-def test_collect_a_part(lab):
+def test_collect_a_part(lab, tmp_path):
     """Of a column that was not finished, or whose file is torn, the whole jobs count; what OUT has
     stays when nothing comes of it."""
-    found = chain(lab)
-    with tempfile.TemporaryDirectory(prefix="pmuvisor-auto.") as work:
-        esp, out = os.path.join(work, "esp"), os.path.join(work, "out")
-        shutil.copytree(found.esp, esp)
-        folder = os.path.join(esp, "EFI", "pmuvisor", "bench")
-        for name in ("kvm.txt", "kvm.ok", "kvm/exit.txt"):
-            os.remove(os.path.join(folder, name))
-        for name in ("native.txt", "native/exit.txt"):
-            with open(os.path.join(folder, name), "r+b") as file:
-                file.write(b"b0nch")
-        done = command(path("metal", "collect.sh"), esp, out)
-        assert done.returncode == 0, f"{done.stdout} {done.stderr}"
-        assert "not all jobs are done yet of: native kvm\n" in done.stderr, done.stderr
-        assert "ablation's parts: " in done.stderr and done.stderr.count("\n") == 2, done.stderr
-        assert work not in done.stdout.replace(out, ""), done.stdout
-        results = results_file.load(os.path.join(out, "results.json"))
-        for column in ("native", "kvm"):
-            mine = {m["experiment"] for m in results["measurements"] if m["column"] == column}
-            assert mine == set(JOBS.split(",")) - {"exit"} | {"machine"}, f"{column}: {mine}"
-            assert any(
-                entry["column"] == column and entry["experiment"] == "exit"
-                for entry in results["skipped"]
-            ), f"{column}: nothing says what is missing"
-        shutil.rmtree(folder)
-        os.mkdir(folder)
-        expect_line(command(path("metal", "collect.sh"), esp, out), "no column in", "results yet")
-        assert sorted(os.listdir(out)) == ["report.html", "results.json"], os.listdir(out)
+    esp, out = str(tmp_path / "esp"), str(tmp_path / "out")
+    collect = (path("metal", "collect.sh"), esp, out)
+    shutil.copytree(chain(lab).esp, esp)
+    folder = os.path.join(esp, "EFI", "pmuvisor", "bench")
+    for name in ("kvm.txt", "kvm.ok", "kvm/exit.txt"):
+        os.remove(os.path.join(folder, name))
+    for name in ("native.txt", "native/exit.txt"):
+        with open(os.path.join(folder, name), "r+b") as file:
+            file.write(b"b0nch")
+    done = command(*collect)
+    results, _ = collected(done, out)
+    assert "not all jobs are done yet of: native kvm\n" in done.stderr, done.stderr
+    assert "ablation's parts: " in done.stderr and done.stderr.count("\n") == 2, done.stderr
+    assert str(tmp_path) not in done.stdout.replace(out, ""), done.stdout
+    for column in ("native", "kvm"):
+        mine = {m["experiment"] for m in results["measurements"] if m["column"] == column}
+        assert mine == set(JOBS.split(",")) - {"exit"} | {"machine"}, f"{column}: {mine}"
+        skipped = [(entry["column"], entry["experiment"]) for entry in results["skipped"]]
+        assert (column, "exit") in skipped, f"{column}: nothing says what is missing"
+    shutil.rmtree(folder)
+    os.mkdir(folder)
+    expect_line(command(*collect), "no column in", "results yet")
+    assert sorted(os.listdir(out)) == ["report.html", "results.json"], os.listdir(out)
 
 
 @pytest.mark.full
