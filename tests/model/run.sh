@@ -54,7 +54,8 @@ search() { # SWITCHES FOLDER OUT
 }
 
 # check NAME EXPECTED SWITCHES [FILE SED]: EXPECTED is "holds", or part of the assertion that must
-# be violated, here in FILE as SED changes it.
+# be violated, here in FILE as SED changes it. "A or B": FILE violates both, and the compiler's code
+# decides which one the search meets first.
 check() {
     local name=$1 wanted=$2 switches=$3 file=${4:-} change=${5:-} output verdict=FAIL reason states
     local dir objects=() model=$here
@@ -96,7 +97,7 @@ check() {
     if [ "$wanted" = holds ]; then
         [ -n "$reason" ] || verdict=PASS
     else
-        [[ $reason != *"$wanted"* ]] || verdict=PASS
+        [[ $reason != *"${wanted% or *}"* && $reason != *"${wanted#* or }"* ]] || verdict=PASS
     fi
     echo "$verdict model: $name (${states:-?} states; ${reason:-holds})"
     rm -rf "$dir"
@@ -261,7 +262,8 @@ changed 'the handler of a late PMI starts the counter again after its end' count
     '-DWORK -DNO_HOST' \
     $f 's/return work->counting;/return true;/'
 f=nmi/host_work.c
-changed 'a late PMI of the guest'"'"'s comes before host work is noted' '!(unclaimed)' \
+changed 'a late PMI of the guest'"'"'s comes before host work is noted' \
+    '!(unclaimed) or pending_why)&4' \
     '-DWORK -DNO_HOST -DGUEST_IPI -DKNOWN_ONLY' $f \
     '/^    cpu->pmu.host_work = work;/d
     s/^    count_branches(work);/    cpu->pmu.host_work = work;\n&/'
