@@ -14,7 +14,8 @@ CC = gcc
 NASM = nasm
 LD = ld
 OBJCOPY = objcopy
-PYTEST = PYTHONPYCACHEPREFIX=$(abspath $(BUILD))/python /usr/bin/python3 -m pytest
+# As many workers as there are processors that may be used.
+PYTEST = PYTHONPYCACHEPREFIX=$(abspath $(BUILD))/python /usr/bin/python3 -m pytest -n $$(nproc)
 BUILD = build
 TEST = 0
 V = 0

@@ -27,7 +27,6 @@ import results  # noqa: E402
 import schedule  # noqa: E402
 from cells import Machine  # noqa: E402
 from columns import PEERS, is_pmuvisor  # noqa: E402
-from lab import Lab  # noqa: E402
 
 RESULTS = "results.json"
 PART = "part.json"  # instead of it, where a whole run's is there
@@ -245,11 +244,7 @@ def measure(arguments):
     failed = []
     if measured and not interrupted:
         found["tables"], failed, interrupted = kept.gather(
-            Lab(launcher.lab.keep, jobs),
-            measured,
-            Machine(found),
-            arguments.quick and not only,
-            say,
+            launcher.lab, jobs, measured, Machine(found), arguments.quick and not only, say
         )
     # From here on it is a matter of moments, and nothing of it shall be lost.
     ignore()
