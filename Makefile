@@ -14,8 +14,9 @@ CC = gcc
 NASM = nasm
 LD = ld
 OBJCOPY = objcopy
+PYTHON = PYTHONPYCACHEPREFIX=$(abspath $(BUILD))/python /usr/bin/python3
 # As many workers as there are processors that may be used.
-PYTEST = PYTHONPYCACHEPREFIX=$(abspath $(BUILD))/python /usr/bin/python3 -m pytest -n $$(nproc)
+PYTEST = $(PYTHON) -m pytest -n $$(nproc)
 BUILD = build
 TEST = 0
 V = 0

@@ -2,21 +2,14 @@
 # conftest.py: what the project's tests have beside pytest's own: the fixture `lab`, which gets boots
 # (testbed/lab.py), markers of tests that only run if they are asked for, and the plugins of
 # testbed/outcomes.py.
-import glob
 import os
 import signal
-import sys
 
 import pytest
 
 TOP = os.path.dirname(os.path.abspath(__file__))
-# What pytest.ini cannot name: the folders of each experiment's helpers and analysis.
-for part in ("tests", "analysis"):
-    sys.path += sorted(glob.glob(os.path.join(TOP, "experiments", "*", part)))
 # Helpers of the e2e tests that assert.
-pytest.register_assert_rewrite(
-    "guest", "host", "inner", "kernel", "kernels", "native", "policies", "scripts"
-)
+pytest.register_assert_rewrite("tests", "experiments", "metal")
 
 LAB = pytest.StashKey()
 KEEP = os.path.join(TOP, "build", "e2e")
@@ -29,9 +22,9 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     """A worker of pytest-xdist gets from the first process what that knows (outcomes.py)."""
-    import outcomes
-    from lab import Lab
-    from store import Store
+    from testbed import outcomes
+    from testbed.lab import Lab
+    from testbed.store import Store
 
     keep, worker = config.option.keep, hasattr(config, "workerinput")
     if worker:

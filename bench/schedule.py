@@ -4,8 +4,8 @@ import functools
 import threading
 import time
 
-import judge
-from machine import call_all
+from bench import judge
+from testbed.machine import call_all
 
 
 def clock(seconds):

@@ -6,11 +6,7 @@ import tempfile
 import unittest
 from types import SimpleNamespace
 
-import environment
-import judge
-import plan
-import results
-import schedule
+from bench import environment, judge, plan, results, schedule
 
 EMPTY = "bench: experiment=exit item=empty metric=time unit=tsc n=1 min=2 median=2 p95=2\n"
 

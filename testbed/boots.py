@@ -10,12 +10,9 @@ import os
 import re
 import tempfile
 
-import gpt
-import initramfs
-import machine
-import servers
-from machine import SCRATCH, path, tool
-from store import digest, digest_any, digest_below, digest_of
+from testbed import gpt, initramfs, machine, servers
+from testbed.machine import SCRATCH, path, tool
+from testbed.store import digest, digest_any, digest_below, digest_of
 
 # What a disk and its run are made with, besides the boot's own files.
 BED = [

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # emulated.py: describes a boot in the emulator (boots.py) by the words that differ from what most
 # boots have.
-import boots
-import machine
-from machine import PAYLOAD_APPEND
+from testbed import boots, machine
+from testbed.machine import PAYLOAD_APPEND
 
 WORDS_MAX = 2047  # run.sh's
 

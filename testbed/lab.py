@@ -6,13 +6,11 @@ import functools
 import os
 import time
 
-import boots
-import emulated
-import machine
-from boots import Boot
-from machine import path
-from minutes import BUILDS, LOCKS, Minutes
-from store import Store, digest, digest_any, key_of
+from testbed import boots, emulated, machine
+from testbed.boots import Boot
+from testbed.machine import path
+from testbed.minutes import BUILDS, LOCKS, Minutes
+from testbed.store import Store, digest, digest_any, key_of
 
 FORMAT = 2  # of what is kept
 REFUSAL = b"PMUvisor refuses to start"

@@ -11,9 +11,9 @@ import platform
 
 import pytest
 
-from machine import TOP, Skip, path, tree_files
-from minutes import FUNCTIONS, Minutes
-from store import digest, key_of
+from testbed.machine import TOP, Skip, path, tree_files
+from testbed.minutes import FUNCTIONS, Minutes
+from testbed.store import digest, key_of
 
 PACKAGES = "/var/lib/dpkg/status"
 # Of the environment: what says who calls, from where, and which tests.
@@ -144,7 +144,7 @@ class Outcomes:
             passed[name] = properties.get("said", "")
 
     def pytest_terminal_summary(self, terminalreporter):
-        for line in self.minutes.lines():
+        for line in self.minutes.lines() if self.minutes.seconds else ():
             terminalreporter.write_line(line)
 
     def pytest_sessionfinish(self, session, exitstatus):

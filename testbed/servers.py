@@ -10,8 +10,8 @@ import re
 import socket
 import subprocess
 
-from machine import TOP, environment, path
-from store import key_of
+from testbed.machine import TOP, environment, path
+from testbed.store import key_of
 
 # Knobs that nothing asks for before the machine first reads its disk (instrument/knobs.cc).
 LATE_KNOBS = {

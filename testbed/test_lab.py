@@ -10,13 +10,13 @@ import sys
 import tempfile
 import time
 
-import machine
 import pytest
-import servers
-from lab import Lab
-from machine import path
-from minutes import LOCKS, Minutes
-from store import Store
+
+from testbed import machine, servers
+from testbed.lab import Lab
+from testbed.machine import path
+from testbed.minutes import LOCKS, Minutes
+from testbed.store import Store
 
 
 @dataclasses.dataclass

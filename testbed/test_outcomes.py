@@ -8,7 +8,7 @@ import tempfile
 
 import pytest
 
-from machine import path
+from testbed.machine import path
 
 QUICK = """import unittest
 import pytest

@@ -7,12 +7,13 @@ import subprocess
 import sys
 import threading
 
-import boots
 import pytest
-from boots import Emulated, Machine, Volume
-from machine import path
-from outcomes import Outcomes
-from store import ENTRY, PART, Store, key_of
+
+from testbed import boots
+from testbed.boots import Emulated, Machine, Volume
+from testbed.machine import path
+from testbed.outcomes import Outcomes
+from testbed.store import ENTRY, PART, Store, key_of
 
 KEY = "0" * 40
 TEST = "conftest.py::test"
@@ -176,8 +177,7 @@ def test_damaged(tmp_path, damage):
 
 HALF = """
 import os, sys
-sys.path[:0] = [{bed!r}]
-from store import Store
+from testbed.store import Store
 store = Store({folder!r})
 with store.making({key!r}) as folder:
     with open(os.path.join(folder, "console"), "wb") as out:
@@ -248,7 +248,7 @@ def test_fresh(tmp_path):
 def test_oldest_goes(tmp_path, monkeypatch):
     store = Store(str(tmp_path / "boots"))
     kept(store)
-    monkeypatch.setattr("store.BYTES_MAX", 1)
+    monkeypatch.setattr("testbed.store.BYTES_MAX", 1)
     assert Store(store.folder).find(KEY) is None
 
 
@@ -258,9 +258,9 @@ def test_outcomes(tmp_path, monkeypatch):
     store, file, packages = Store(str(tmp_path / "boots")), tmp_path / "file", tmp_path / "status"
     file.write_bytes(b"a")
     packages.write_bytes(b"p")
-    monkeypatch.setattr("outcomes.TOP", str(tmp_path))
-    monkeypatch.setattr("outcomes.PACKAGES", str(packages))
-    monkeypatch.setattr("outcomes.tree", lambda: ["file"])
+    monkeypatch.setattr("testbed.outcomes.TOP", str(tmp_path))
+    monkeypatch.setattr("testbed.outcomes.PACKAGES", str(packages))
+    monkeypatch.setattr("testbed.outcomes.tree", lambda: ["file"])
 
     def known(names=("file",)):
         return Outcomes(store, list(names)).known["passed"]
@@ -270,7 +270,7 @@ def test_outcomes(tmp_path, monkeypatch):
         outcomes.known["passed"][TEST] = "said"
         return outcomes
 
-    monkeypatch.setattr("outcomes.SECONDS", str(tmp_path / "seconds"))
+    monkeypatch.setattr("testbed.outcomes.SECONDS", str(tmp_path / "seconds"))
     passes().keep()
     assert known() == {TEST: "said"} and known(()) == {}
     for change in (

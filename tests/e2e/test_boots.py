@@ -9,12 +9,9 @@ import tempfile
 
 import pytest
 
-import compare
-import kernel
-from kernel import Plan
-from boots import Boot, Machine, run_disk, server_of, write_tables
-from emulated import volume
-from machine import (
+from testbed.boots import Boot, Machine, run_disk, server_of, write_tables
+from testbed.emulated import volume
+from testbed.machine import (
     BACKSTOP_SECONDS,
     SCRATCH,
     STATUS_LIMIT,
@@ -25,8 +22,10 @@ from machine import (
     path,
     tool,
 )
-from scripts import expect_line, run
-from store import digest
+from testbed.store import digest
+from tests.e2e import compare, kernel
+from tests.e2e.kernel import Plan
+from tests.e2e.scripts import expect_line, run
 
 MILLION = 1_000_000
 LIMIT_ALL = 20_000
