@@ -7,8 +7,8 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
-import unittest
+
+import pytest
 
 from bench.measurements import TOP
 
@@ -59,42 +59,32 @@ for boot in plan.make("emulator", ("first", "between", "last"), only=("kernel-",
 """
 
 
-class Column(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory(prefix="pmuvisor-columns.")
-        cls.addClassCleanup(folder.cleanup)
-        cls.top = os.path.join(folder.name, "copy")
-        with_columns(cls.top)
-
-    def test_each_has_boots_with_its_image(self):
-        said = run(self.top, "-c", IMAGES).stdout
-        images = {"first": "pmuvisor.efi", "between": "pmuvisor.efi", "last": "pmuvisor-lab.efi"}
-        self.assertEqual(
-            said.splitlines(),
-            [
-                f"{boot}-{column} {image}"
-                for boot in ("kernel", "a1")
-                for column, image in images.items()
-            ],
-        )
-
-    def test_all_that_knows_of_columns_passes(self):
-        tables = glob.glob("experiments/*/measurements.ini", root_dir=self.top)
-        analyses = [os.path.join(os.path.dirname(name), "analysis") for name in tables]
-        done = run(
-            self.top,
-            "-m",
-            "pytest",
-            "-q",
-            "--tb=no",
-            "-rf",
-            "bench",
-            f"--ignore=bench/{os.path.basename(__file__)}",
-            *(name for name in analyses if os.path.isdir(os.path.join(self.top, name))),
-        )
-        self.assertEqual(done.returncode, 0, done.stdout.partition("= short")[2])
+@pytest.fixture(name="top", scope="module")
+def fixture_top(tmp_path_factory):
+    top = tmp_path_factory.mktemp("columns") / "copy"
+    with_columns(top)
+    return top
 
 
-if __name__ == "__main__":
-    unittest.main()
+def test_each_has_boots_with_its_image(top):
+    images = {"first": "pmuvisor.efi", "between": "pmuvisor.efi", "last": "pmuvisor-lab.efi"}
+    assert run(top, "-c", IMAGES).stdout.splitlines() == [
+        f"{boot}-{column} {image}" for boot in ("kernel", "a1") for column, image in images.items()
+    ]
+
+
+def test_all_that_knows_of_columns_passes(top):
+    tables = glob.glob("experiments/*/measurements.ini", root_dir=top)
+    analyses = [os.path.join(os.path.dirname(name), "analysis") for name in tables]
+    done = run(
+        top,
+        "-m",
+        "pytest",
+        "-q",
+        "--tb=no",
+        "-rf",
+        "bench",
+        f"--ignore=bench/{os.path.basename(__file__)}",
+        *(name for name in analyses if os.path.isdir(os.path.join(top, name))),
+    )
+    assert done.returncode == 0, done.stdout.partition("= short")[2]
