@@ -29,7 +29,6 @@ CALLERS = (
     "MORE",
     "OLDPWD",
     "PWD",
-    "PYTEST_CURRENT_TEST",
     "SHLVL",
     "TERM",
 )
@@ -52,7 +51,11 @@ def tree_key(names):
             digest(PACKAGES),
             platform.release(),
             TOP,
-            {name: value for name, value in os.environ.items() if name not in CALLERS},
+            {
+                name: value
+                for name, value in os.environ.items()
+                if name not in CALLERS and not name.startswith("PYTEST")
+            },
         ]
     )
 

@@ -23,8 +23,8 @@ kill_after=10
 # Linux's own limit of a command line on x86, and the room that the guest's init has.
 words_max=2047
 million=000000
-# Seconds between two looks at a server's socket.
-look_every=5
+# Seconds between two looks at a server's socket, and until there is one.
+look_every=5 start_max=3600
 # What the clock says at power-on, always: a run repeats exactly. 2024-01-01 00:00:00.
 power_on=1704067200
 export TZ=UTC0
@@ -206,7 +206,7 @@ panic_line() {
 until_idle() {
     local touched
     until [ -e "$serve" ]; do
-        kill -0 $$ || return 0
+        kill -0 $$ && [ "$SECONDS" -lt "$start_max" ] || return 0
         sleep "$look_every"
     done
     while touched=$(stat --format=%Y "$serve") && [ $(($(date +%s) - touched)) -lt "$idle" ]; do

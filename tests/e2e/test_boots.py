@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import time
 
 import pytest
 
@@ -35,6 +36,7 @@ SECTOR = 512
 INIT_KNOBS = "pmi_skid 3\ntsc_hz 50000000\n"
 INIT_WORDS = "pmv.run=a1,report pmv.end=poweroff"
 WORDS_MAX = 2047  # run.sh's words_max
+LOOK_EVERY = 5  # run.sh's look_every
 
 
 def short(lab, name, **more):
@@ -173,6 +175,31 @@ def test_server_refuses():
             assert (
                 done.returncode == 2 and len(lines) == 1 and word in lines[0]
             ), f"{arguments}: exit status {done.returncode}, {lines}"
+
+
+def test_idle(tmp_path):
+    """A server that nobody asks ends, and one whose socket is removed."""
+    disk = tmp_path / "disk"
+    disk.touch()
+    os.truncate(disk, 64 * 63 * 16 * SECTOR)
+    servers = {
+        idle: subprocess.Popen(
+            [path("testbed", "run.sh"), "--serve", tmp_path / idle, "--idle", idle, "--disk", disk],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment(),
+        )
+        for idle in ("1", "100000")
+    }
+    for server in servers.values():
+        assert server.stdout.readline() == "ready\n"
+    time.sleep(LOOK_EVERY + 1)  # until run.sh has seen the socket
+    os.remove(tmp_path / "100000")
+    for server in servers.values():
+        with server:
+            assert server.wait(BACKSTOP_SECONDS) == 0
+    expect_line(run(path("testbed", "run.sh"), "--idle", "1", "--disk", disk), "--idle", "--serve")
 
 
 def init_disk(lab, work, entry, cpus):
