@@ -39,7 +39,7 @@ def fixture_folder():
 def run(folder, workers=0, **variables):
     """How each test ended, by its name, in this order; what was said; the exit status."""
     done = subprocess.run(
-        [sys.executable, "-B", "-m", "pytest", f"-n{workers}", folder],
+        [sys.executable, "-B", "-m", "pytest", "-v", f"-n{workers}", folder],
         cwd=path(),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
