@@ -12,7 +12,9 @@ MAX_CPUID_VMCS_ACCESSES = 6
 
 def guest(lab):
     return lab.emulator(
-        "guest", jobs="a1,cpuid,report,cpuinfo,efivars,badmsr,watchdog,interrupts,touch"
+        "guest",
+        jobs="a1,cpuid,report,cpuinfo,efivars,badmsr,watchdog,interrupts,touch",
+        whole_init=True,
     )
 
 

@@ -12,6 +12,7 @@ def native(lab):
         "native",
         entry="native",
         jobs="a1,cpuid,report,cpuinfo,efivars,badmsr,touch,watchdog,interrupts",
+        whole_init=True,
     )
 
 
