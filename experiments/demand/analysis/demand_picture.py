@@ -19,7 +19,7 @@ import plots  # noqa: E402
 PICTURE = os.path.join(TOP, "experiments", "demand", "demand.svg")
 FREQUENCY, SESSIONS, TICKS = 1000, 0.1, 10  # a session each 10 s; tick=100, the default
 SWITCHES = 1000  # of the left panel
-SHARES = [n / 250 for n in range(1, 250)]
+SHARES = [n / 100 for n in range(1, 100)]
 COLOURS = {
     "trap": plots.COLUMN_COLOURS["intercept"],
     "pass": plots.COLUMN_COLOURS["msr+nmi"],
@@ -88,6 +88,7 @@ def crossovers(axes, u):
             )
     axes.set_yscale("log")
     axes.set_ylim(LEAST, MOST)
+    axes.minorticks_off()
     axes.set_title("Which costs least (emulator)", loc="left")
     axes.set_ylabel("switches between virtual machines a second")
     axes.text(0.5, 60, "on demand", ha="center", color=COLOURS["demand"])

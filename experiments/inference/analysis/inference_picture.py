@@ -81,9 +81,14 @@ def apart(line, cost):
 
 
 def draw(axes, heading, rows, cost):
-    for one in rows:
+    for loads, colour in COLOURS.items():
+        seen = [one for one in rows if one["loads"] == loads]
         axes.plot(
-            [max(cost(one), LEAST)], [right(one)], "o", markersize=4.5, color=COLOURS[one["loads"]]
+            [max(cost(one), LEAST) for one in seen],
+            [right(one) for one in seen],
+            "o",
+            markersize=4.5,
+            color=colour,
         )
     line = inference.front([one for one in rows if one["loads"] != sights.PIP], cost, right)
     axes.plot(
