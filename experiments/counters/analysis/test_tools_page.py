@@ -19,13 +19,11 @@ title = Some
 image = tool-some
 version = some 1
 what = Counts.
-case a = some -a
-case b = some -b
+run some -{} = a b
 differs time = \\d+ s\\b
     Time is another each time.
 leave place = ^at 0x
     An address.
-never kvm = It has no PMU.
 expect msr = Fewer lines.
 expect kvm = None.
 [tool more]
@@ -69,12 +67,10 @@ def fixture_rows(tmp_path):
 
 def test_rows(rows):
     some, more = rows["some"], rows["more"]
-    assert some.cases == {"a": "some -a", "b": "some -b"} and some.never == {
-        "kvm": "It has no PMU."
-    }
+    assert some.cases == {"a": "some -a", "b": "some -b"}
     assert rows["less"].cases == {"a": "some -a"}
     assert more.cases == {"b": "some -b"} and more.rules == some.rules and more.said_by == "some"
-    assert "kvm" not in tools.columns_of(some) and "msr" in tools.columns_of(more)
+    assert "msr" in tools.columns_of(more)
     guest = rows["guest"]
     assert guest.host == "some" and guest.get("image") == "tool-some" and guest.said_by == "guest"
     assert tools.columns_of(guest) == ["native", "msr"] and tools_table.in_boot(rows, "some") == [
@@ -84,7 +80,7 @@ def test_rows(rows):
 
 
 def test_chosen(rows, monkeypatch):
-    """What a boot is told to run: all, but for a row that never runs in that column."""
+    """What a boot is told to run: all, but for a row that does not run in that column."""
     monkeypatch.setattr(tools_table, "read", lambda: rows)
     some, more, guest = (rows[name] for name in ("some", "more", "guest"))
     assert tools.chosen(some, "native", ()) == [] and tools.chosen(some, "msr+nmi", ()) == [
@@ -106,7 +102,7 @@ def test_chosen(rows, monkeypatch):
     [
         ("what =", "where ="),
         ("    Time is another each time.\n", ""),
-        ("case a", "case A b"),
+        ("run some", "walk some"),
         ("with = some", "with = some\nimage = other"),
     ],
     ids=["key", "reason", "name", "boot"],
@@ -203,11 +199,7 @@ def complaints(text, rows):
         part = found.get(tool.get("title"), "")
         wanted = [
             f"| {titles[name]} |" for name in tools.columns_of(tool) if titles[name] in shown
-        ] + [
-            *tool.never.values(),
-            *(rule.reason for rule in tool.rules),
-            *(f"`{case}`" for case in tool.cases),
-        ]
+        ] + [*(rule.reason for rule in tool.rules), *(f"`{case}`" for case in tool.cases)]
         wrong += [f"{tool.name}: no {text}" for text in wanted if text not in part]
     return wrong + [
         f"section {title} is of no row"

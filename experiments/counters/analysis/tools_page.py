@@ -81,8 +81,6 @@ def anchor(tool):
 
 
 def cell_text(tool, column, one):
-    if column in tool.never:
-        return "cannot run, see below"
     if one is None:
         return NOT_RUN if column in tools.columns_of(tool) else "-"
     if column == tools.NATIVE:
@@ -128,8 +126,6 @@ def section(tool, cells, titles):
         ],
         [[titles[name], *figures(tool, name, cells.get(name))] for name in tools.columns_of(tool)],
     )
-    for name, sentence in tool.never.items():
-        text += f"{titles.get(name, name)}: cannot run. {sentence}\n\n"
     if tool.rules:
         text += "Not compared:\n\n" + table(
             ["what", "expression", "why"],

@@ -76,8 +76,7 @@ def titles():
 
 def columns_of(tool):
     """Those that a row is run in."""
-    names = tool.words_of("columns") or [*columns.COLUMNS, *tool.words_of("also")]
-    return [name for name in names if name not in tool.never]
+    return tool.words_of("columns") or [*columns.COLUMNS, *tool.words_of("also")]
 
 
 def cases_in(tool, column):
@@ -113,7 +112,6 @@ def options_of(tool, column, cases=(), config="", **more):
     """lab.emulator()'s for a row's boot in a column."""
     extra = extras().get(column)
     base = extra.column if extra else column
-    job = tool.get("job", "tool")
     cases = chosen(tool, column, cases)
     words = " ".join(
         [
@@ -125,7 +123,7 @@ def options_of(tool, column, cases=(), config="", **more):
     knobs = "".join(f"{knob.strip()}\n" for knob in tool.get("knobs").split("/") if knob.strip())
     found = {
         "entry": base if columns.is_pmuvisor(base) else NATIVE,
-        "jobs": f"{job},nmilog",
+        "jobs": "tool,nmilog",
         "append": words,
         "knobs": knobs or None,
         "memory": tool.number("memory", MEMORY),
@@ -147,7 +145,7 @@ def options_of(tool, column, cases=(), config="", **more):
             kernel=boots.kernel("cloud", host),
             memory=found["memory"] + KVM_MEMORY,
             limit=KVM_SLOWER * found["limit"],
-            append=f"{words} {KVM_WORDS} pmv.kvm={job},nmilog pmv.kvm_cpus={found['cpus']} "
+            append=f"{words} {KVM_WORDS} pmv.kvm=tool,nmilog pmv.kvm_cpus={found['cpus']} "
             f"pmv.mediated={columns.option(base, 'mediated') or 0}".strip(),
         )
     if files:
