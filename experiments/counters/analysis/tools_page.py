@@ -7,7 +7,6 @@
 import argparse
 import functools
 import glob
-import html
 import os
 import signal
 import sys
@@ -30,17 +29,18 @@ from lab import Lab  # noqa: E402
 
 PAGE = os.path.join(EXPERIMENT, "TOOLS.md")
 NOT_RUN = "not run"
-SHOWN = 6  # differences of one column that the page shows
+SHOWN = 6  # differences of one column that the results have
 HEAD = """<!-- SPDX-License-Identifier: BSD-2-Clause -->
 # Tools that people use, in every column
 
 Debian's packages, unchanged, in the emulator: each tool's cases natively and in each column, and
-their output beside native's. `make tools` runs them and writes this page
-([the rows](guest/tools/tools.ini)).
+their output beside native's. `make tools` runs them and writes this page.
+[The rows](guest/tools/tools.ini) have the versions and the cases. `build/tools/results.json` has
+all exits, the PMIs and the first lines that differ.
 
-"Same": every line that a case prints is native's, but for what the tool's section lists. "Exits":
-those for work on the PMU, while the cases ran: accesses to its registers, RDPMC, PMIs that exited.
-What a case waits for, and what it reads otherwise, exits as ever. A tool that fails natively as
+"Same": every line that a case prints is native's, but for what the tool's row names with a reason.
+"Exits": those for work on the PMU, while the cases ran: accesses to its registers, RDPMC, PMIs that
+exited. What a case waits for, and what it reads otherwise, exits as ever. A tool that fails natively as
 well is the same. Columns that are neither native nor PMUvisor's default run fewer cases, where all
 would take hours. KVM's guest has what this project's small launcher gives it (programs/kvm): a
 processor, memory and a console, no platform of QEMU's. What a tool misses there that is no counter
@@ -54,7 +54,7 @@ def row_of(texts):
 
 
 def table(heads, rows):
-    return row_of(heads) + "|" + "---|" * len(heads) + "\n" + "".join(map(row_of, rows)) + "\n"
+    return row_of(heads) + "|" + "---|" * len(heads) + "\n" + "".join(map(row_of, rows))
 
 
 def overview(rows, found, titles):
@@ -66,17 +66,11 @@ def overview(rows, found, titles):
         ["tool", *(titles[name] for name in used)],
         [
             [
-                f"[{tool.get('title')}](#{anchor(tool)})",
+                tool.get("title"),
                 *(cell_text(tool, name, found.get(row, {}).get(name)) for name in used),
             ]
             for row, tool in rows.items()
         ],
-    )
-
-
-def anchor(tool):
-    return "".join(
-        one for one in tool.get("title").lower().replace(" ", "-") if one.isalnum() or one in "-_"
     )
 
 
@@ -89,70 +83,22 @@ def cell_text(tool, column, one):
     return part + tools_results.short(one)
 
 
-def quoted(text):
-    """A tool's own line in a table's cell."""
-    text = html.escape(text.strip()[: tools.SAID_MAX], quote=False)
-    return f"<code>{text}</code>" if text else "no line"
-
-
-def figures(tool, column, one):
-    """A row of a tool's own table, after the column's title."""
-    if one is None:
-        return [NOT_RUN, "", "", "", "", ""]
-    native = column == tools.NATIVE
-    left = len(tools.cases_in(tool, column)) - one["cases"]
-    return [
-        tools_results.ran(one) + (f" ({left} {NOT_RUN})" if left > 0 else ""),
-        "" if native else tools_results.compared(one),
-        f"{one['pmu']:,}",
-        f"{one['exits']:,}",
-        f"{one['pmis']:,}",
-        "" if native else tools_results.noticed(tool, column, one),
-    ]
-
-
-def section(tool, cells, titles):
-    """What one tool did."""
-    text = f"## {tool.get('title')}\n\n{tool.get('version')}. {tool.get('what')}\n\n"
-    text += table(
-        [
-            "column",
-            "cases as natively",
-            "lines and counts",
-            "exits for the PMU",
-            "all exits",
-            "PMIs",
-            "its user notices",
-        ],
-        [[titles[name], *figures(tool, name, cells.get(name))] for name in tools.columns_of(tool)],
+def notices(rows, found, titles):
+    """What the user of a tool notices, where tools.ini has a sentence."""
+    seen = {}
+    for row, tool in rows.items():
+        for name, one in found.get(row, {}).items():
+            if said := tools_results.noticed(tool, name, one):
+                seen.setdefault((tool.get("title"), said), []).append(titles[name])
+    return table(
+        ["tool", "columns", "what its user notices"],
+        [[tool, "; ".join(names), said] for (tool, said), names in seen.items()],
     )
-    if tool.rules:
-        text += "Not compared:\n\n" + table(
-            ["what", "expression", "why"],
-            [[rule.name, quoted(rule.expression.pattern), rule.reason] for rule in tool.rules],
-        )
-    shown = [
-        [titles[name], case, quoted(native), quoted(other)]
-        for name in titles
-        if name in cells
-        for case, native, other in cells[name]["shown"]
-    ]
-    if shown:
-        text += "Lines that differ, the first of each column:\n\n" + table(
-            ["column", "case", "natively", "here"], shown
-        )
-    if tool.cases:
-        text += "Cases: " + "; ".join(f"`{case}`" for case in tool.cases) + ".\n\n"
-    return text
 
 
 def page(rows, found):
     titles = tools.titles()
-    return (
-        HEAD
-        + overview(rows, found, titles)
-        + "".join(section(tool, found.get(row, {}), titles) for row, tool in rows.items())
-    ).rstrip("\n") + "\n"
+    return f"{HEAD}{overview(rows, found, titles)}\n{notices(rows, found, titles)}"
 
 
 def cell(tool, column, native, boot):
