@@ -168,6 +168,13 @@ def small(text):
     return ElementTree.tostring(root, encoding="unicode")
 
 
+def is_kept(file, svg):
+    """Whether the file of a picture shows what this one does."""
+    with open(file, encoding="utf-8") as source:
+        kept = mark_of(source.read())
+    return kept != "" and kept == mark_of(svg)
+
+
 def svg_of(key, title, desc, figure, pyplot, alone=False):
     """The figure as an element of a page: no prologue, no fixed size, ids of its own. `alone`: as a
     small file, with a mark of what it shows, because matplotlib's versions write it differently."""

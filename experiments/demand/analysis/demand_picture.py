@@ -29,14 +29,6 @@ LINES = {"counting": "-", "whole": "--"}
 LEAST, MOST = 0.01, 100_000  # switches a second, of the right panel
 
 
-def read():
-    return answers.kept("demand")
-
-
-def below(axes):
-    axes.legend(fontsize=7.5, ncol=2, loc="upper left", bbox_to_anchor=(-0.05, -0.14))
-
-
 def costs(axes, u):
     axes.plot(
         SHARES,
@@ -61,7 +53,6 @@ def costs(axes, u):
         )
     axes.set_title(f"Cost at {SWITCHES:,} switches a second (emulator)", loc="left")
     axes.set_ylabel("root-mode instructions a second, thousands")
-    below(axes)
 
 
 def crossovers(axes, u):
@@ -94,7 +85,6 @@ def crossovers(axes, u):
     axes.text(0.5, 60, "on demand", ha="center", color=COLOURS["demand"])
     axes.text(0.5, 12_000, "trap", ha="center", color=COLOURS["trap"])
     axes.text(0.5, 0.03, "pass", ha="center", color=COLOURS["pass"])
-    below(axes)
 
 
 def picture(data):
@@ -107,6 +97,7 @@ def picture(data):
         axes.set_xlabel("share of time that the guest profiles")
         axes.grid(True)
         axes.set_xlim(0, 1)
+        axes.legend(fontsize=7.5, ncol=2, loc="upper left", bbox_to_anchor=(-0.05, -0.14))
     figure.subplots_adjust(wspace=0.32)
     return (
         plots.svg_of(
@@ -124,8 +115,8 @@ def picture(data):
 
 def main():
     with open(PICTURE, "w", encoding="utf-8") as target:
-        target.write(picture(read()))
-    print("\n".join(demand_tables.page(read()["cases"])))
+        target.write(picture(answers.kept("demand")))
+    print("\n".join(demand_tables.page(answers.kept("demand")["cases"])))
 
 
 if __name__ == "__main__":

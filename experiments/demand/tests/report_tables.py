@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # report_tables.py: the tables of this experiment's tables.toml that are made of the boots of its
 # tests (bench/added.py).
+import answers
 import demand_boots
-import demand_picture
 import demand_tables
 
 
@@ -11,4 +11,4 @@ def of_answer(lab, _machine):
 
 
 def kept_answer():
-    return demand_tables.answer(demand_picture.read()["cases"])
+    return demand_tables.answer(answers.kept("demand")["cases"])

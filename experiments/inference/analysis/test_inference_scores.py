@@ -165,10 +165,7 @@ def test_kept():
     """The picture and the page's table are those of the data that is kept."""
     answer = inference_picture.read()
     assert answer["environment"].startswith("emulator")
-    kept = plots.mark_of(inference_picture.CURVE.read_text(encoding="utf-8"))
-    assert kept and kept == plots.mark_of(
-        inference_picture.curve(answer).svg
-    ), "experiments/inference/analysis/inference_picture.py --write draws it anew"
+    assert plots.is_kept(inference_picture.CURVE, inference_picture.curve(answer).svg)
     page = (inference_picture.CURVE.parent / "README.md").read_text(encoding="utf-8")
     assert (
         "\n".join(inference_picture.table(answer)) in page
@@ -177,4 +174,4 @@ def test_kept():
         one["invented"] += 1
         one["wrong"] *= 2
     assert "\n".join(inference_picture.table(answer)) not in page
-    assert kept != plots.mark_of(inference_picture.curve(answer).svg)
+    assert not plots.is_kept(inference_picture.CURVE, inference_picture.curve(answer).svg)
