@@ -5,14 +5,11 @@ import textwrap
 
 from cells import NONE, Cell, Table, signed
 
+import answers
 import counted
 import counted_reasons as reasons
 
 WIDTH = 118  # of the page's lines
-PLACES = {
-    name: (f"<!-- made by counted_kept.py: {name} -->", f"<!-- the end of {name} -->")
-    for name in ("the answer", "the table", "the reasons")
-}
 SHOWN = counted.COLUMNS[1:]
 
 
@@ -137,8 +134,5 @@ def reason_list():
 
 def put(page, cells):
     """The page with what is made in its places."""
-    for made, (begin, end) in zip((answer(cells), markdown(cells), reason_list()), PLACES.values()):
-        before, _, rest = page.partition(begin)
-        _, _, after = rest.partition(end)
-        page = f"{before}{begin}\n{made}\n{end}{after}"
-    return page
+    made = {"the answer": answer(cells), "the table": markdown(cells), "the reasons": reason_list()}
+    return answers.put(page, "counted_kept.py", made)

@@ -16,7 +16,7 @@ import sights
 import test_paper_method
 import truth
 from identity import Identity
-from machine import STATUS_POWEROFF, path, tool
+from machine import STATUS_POWEROFF, path
 
 TICK_MS, TICK_HZ = 1, 1000
 BEFORE_TICKS = handed_over.TSC_HZ // 10  # of the run before what is scored
@@ -97,12 +97,7 @@ def read(lab, make):
     )
 
 
-def environment(lab):
-    """A line of where the counts are from."""
+def machine(lab):
+    """Where the counts are from."""
     kernel = os.path.basename(os.path.realpath(lab.kernel()))
-    commit = tool(["git", "-C", path(), "log", "-1", "--format=%h"]).strip()
-    return (
-        f"emulator, one processor, a TSC of {handed_over.TSC_HZ:,} Hz; Debian's {kernel} as host "
-        f"and guest; "
-        f"built at commit {commit}"
-    )
+    return f"one processor, a TSC of {handed_over.TSC_HZ:,} Hz; Debian's {kernel} as host and guest"
