@@ -12,6 +12,7 @@ import counted_kept as kept
 import counted_picture
 import counted_reasons as reasons
 import counted_table
+import plots
 
 LINE = {
     "row": "cpuid",
@@ -186,8 +187,9 @@ def test_page_and_picture(columns):
     with open(kept.PAGE, encoding="utf-8") as source:
         page = source.read()
     assert page == counted_table.put(page, cells)
-    with open(kept.PICTURE, encoding="utf-8") as source:
-        assert source.read() == counted_picture.picture(cells)
+    assert plots.is_kept(kept.PICTURE, counted_picture.picture(cells))
+    cells["cpuid", "kvm"].retired += 1
+    assert not plots.is_kept(kept.PICTURE, counted_picture.picture(cells))
 
 
 def test_report_table(columns):
