@@ -8,12 +8,12 @@ import answers
 import counted
 import counted_picture
 import counted_table
+from counted_reasons import PAGE
 import rowfile
 from machine import path
 
 FILE = answers.file_of("counted")
 PICTURE = path("experiments", "counted", "counted.svg")
-PAGE = path("experiments", "counted", "README.md")
 
 
 def columns(file=FILE):
@@ -53,10 +53,7 @@ def draw():
     cells = counted.cells(columns())
     with open(PICTURE, "w", encoding="utf-8") as out:
         out.write(counted_picture.picture(cells))
-    with open(PAGE, encoding="utf-8") as source:
-        page = source.read()
-    with open(PAGE, "w", encoding="utf-8") as out:
-        out.write(counted_table.put(page, cells))
+    PAGE.write_text(counted_table.put(PAGE.read_text(encoding="utf-8"), cells), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -184,8 +184,7 @@ def test_missing_row(columns):
 def test_page_and_picture(columns):
     """Both are what the file gives (make counted)."""
     cells = counted.cells(columns)
-    with open(kept.PAGE, encoding="utf-8") as source:
-        page = source.read()
+    page = kept.PAGE.read_text(encoding="utf-8")
     assert page == counted_table.put(page, cells)
     assert plots.is_kept(kept.PICTURE, counted_picture.picture(cells))
     cells["cpuid", "kvm"].retired += 1
