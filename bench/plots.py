@@ -5,6 +5,7 @@ import hashlib
 import io
 import itertools
 import re
+import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass
 
 from bench.cells import number
@@ -139,9 +140,44 @@ def mark_of(svg):
     return found[0] if found else ""
 
 
+SVG = "{http://www.w3.org/2000/svg}"
+ElementTree.register_namespace("", SVG[1:-1])
+ElementTree.register_namespace("xlink", "http://www.w3.org/1999/xlink")
+
+
+def unwrap(element):
+    """Replace groups that only nest by their contents, and remove curves that draw nothing."""
+    children = []
+    for child in element:
+        unwrap(child)
+        if child.tag == SVG + "g" and set(child.attrib) <= {"id"}:
+            children += child
+        elif child.get("style") != "fill: none":
+            children.append(child)
+    element[:] = children
+
+
+def small(text):
+    """The SVG with one element on each line and five digits for each coordinate."""
+    root = ElementTree.fromstring(text)
+    unwrap(root)
+    for path in root.iter(SVG + "path"):
+        shape = re.sub(r"-?[0-9.]+", lambda found: f"{float(found[0]):.5g}", path.get("d"))
+        path.set("d", " ".join(shape.split()))
+    ElementTree.indent(root, "")
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def is_kept(file, svg):
+    """Whether the file of a picture shows what this one does."""
+    with open(file, encoding="utf-8") as source:
+        kept = mark_of(source.read())
+    return kept != "" and kept == mark_of(svg)
+
+
 def svg_of(key, title, desc, figure, pyplot, alone=False):
     """The figure as an element of a page: no prologue, no fixed size, ids of its own. `alone`: as a
-    file, with a mark of what it shows, because matplotlib's versions write it differently."""
+    small file, with a mark of what it shows, because matplotlib's versions write it differently."""
     made_from = hashlib.sha256("\n".join(drawn(title, desc, figure)).encode()).hexdigest()
     pyplot.rcParams["svg.hashsalt"] = key
     out = io.StringIO()
@@ -164,8 +200,10 @@ def svg_of(key, title, desc, figure, pyplot, alone=False):
         f'<title id="{key}-title">{escape(title)}</title>'
         f'<desc id="{key}-desc">{escape(desc)}</desc>' + (ALONE if alone else "")
     )
-    mark = f"\n<!-- made from sha256:{made_from} -->" if alone else ""
-    return Figure(key, title, desc, opening + text[len(head) :].strip() + mark)
+    text = opening + text[len(head) :].strip()
+    if alone:
+        text = f"{small(text)}\n<!-- made from sha256:{made_from} -->"
+    return Figure(key, title, desc, text)
 
 
 def escape(text):
