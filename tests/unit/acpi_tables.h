@@ -5,9 +5,11 @@
  */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
+#define SETUP setup
+#define TEARDOWN teardown
+
+#include "unit.h"
+
 #include <sys/mman.h>
 
 #include "boot/acpi.h"
@@ -15,7 +17,6 @@
 
 #define DOORBELL 0x12345000ULL
 #define AREA_SIZE 4096
-#define CASE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 static struct tables {
     struct acpi_rsdp rsdp;

@@ -3,24 +3,20 @@
  * Unit tests of damaged ACPI tables: what Linux takes is taken, what it would find is not missed.
  */
 #define _GNU_SOURCE /* MAP_32BIT: an RSDT holds 32-bit addresses */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-
-#include <cmocka.h>
-
 #include "acpi_tables.h"
 #include "console/log.h"
 
 static char said[4096];
 
-static void catch (const char *text, size_t length) { strncat(said, text, length); }
-
-static void test_damaged_lengths(void **state)
+static void keep_text(const char *text, size_t length) { strncat(said, text, length); }
+static void listen(void)
 {
-    (void)state;
+    said[0] = '\0';
+    log_set_sink(LOG_SCREEN, keep_text);
+}
+
+TEST(test_damaged_lengths)
+{
     struct acpi_facts f;
     static const uint32_t lengths[] = {0, 1, 35, 36, ACPI_TABLE_MAX + 1, 0xffffffff};
     for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
@@ -37,11 +33,10 @@ static void test_damaged_lengths(void **state)
 }
 
 /* Linux takes a table with a wrong checksum, and starts the processors in it. */
-static void test_wrong_checksums(void **state)
+TEST(test_wrong_checksums)
 {
-    (void)state;
     struct acpi_facts f;
-    said[0] = '\0';
+    listen();
     t->facp.fadt.dsdt = (uint32_t)(uintptr_t)&t->dsdt;
     seal_all();
     acpi_warn_of_damage(rsdp());
@@ -75,7 +70,7 @@ static void test_wrong_checksums(void **state)
     assert_ptr_not_equal(madt, &t->madt);
     assert_int_equal(acpi_checksum(madt, madt->length), 0);
     assert_int_equal(acpi_checksum(&t->xsdt, sizeof(t->xsdt)), 0);
-    said[0] = '\0';
+    listen();
     t->madt.header.length = 35;
     t->xsdt.entries[2] = (uintptr_t)&t->madt;
     acpi_warn_of_damage(rsdp());
@@ -83,9 +78,8 @@ static void test_wrong_checksums(void **state)
 }
 
 /* Real tables have 3 MiB. */
-static void test_long_tables(void **state)
+TEST(test_long_tables)
 {
-    (void)state;
     static const uint8_t s5[] = {0x08, '_', 'S', '5', '_', 0x12, 0x06, 4, 0x0a, 5, 0x0a, 5, 0, 0};
     const uint32_t length = 3 << 20;
     struct acpi_facts f;
@@ -96,7 +90,7 @@ static void test_long_tables(void **state)
     fill_header(dsdt, "DSDT", length);
     t->facp.fadt.dsdt = (uint32_t)(uintptr_t)dsdt;
     seal_all();
-    said[0] = '\0';
+    listen();
     acpi_facts_read(rsdp(), &f);
     acpi_warn_of_damage(rsdp());
     assert_int_equal(f.s5_type[0], 5);
@@ -104,9 +98,8 @@ static void test_long_tables(void **state)
     assert_int_equal(munmap(dsdt, length), 0);
 }
 
-static void test_damaged_entries(void **state)
+TEST(test_damaged_entries)
 {
-    (void)state;
     struct acpi_facts f;
     t->madt.io_apic.length = 0; /* would never end */
     seal_all();
@@ -129,9 +122,8 @@ static void test_damaged_entries(void **state)
 }
 
 /* Linux goes on where an entry's length leads past the end, and would start what is in it. */
-static void test_edit_ends_at_damage(void **state)
+TEST(test_edit_ends_at_damage)
 {
-    (void)state;
     t->madt.x2apic[1] = (struct acpi_madt_local_x2apic){
         {ACPI_MADT_LOCAL_X2APIC, 17}, 0, 0x101, ACPI_MADT_ENABLED, 10};
     seal_all();
@@ -139,15 +131,4 @@ static void test_edit_ends_at_damage(void **state)
     const struct acpi_header *madt = acpi_find_table(rsdp(), "APIC", 0);
     assert_int_equal(madt->length, sizeof(t->madt) - sizeof(t->madt.x2apic[1]));
     assert_int_equal(acpi_checksum(madt, madt->length), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        CASE(test_damaged_lengths), CASE(test_damaged_entries),     CASE(test_wrong_checksums),
-        CASE(test_long_tables),     CASE(test_edit_ends_at_damage),
-    };
-
-    log_set_sink(LOG_SCREEN, catch);
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,14 +2,7 @@
  *
  * The decoder: every form that it knows, what it must refuse, no byte read past the end.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "unit.h"
 
 #include "random.h"
 #include "vmx/cpu.h"
@@ -126,9 +119,8 @@ static enum result decode_exactly(const uint8_t *bytes, unsigned count, struct i
     return known_and_whole ? DONE : out->length > count ? SHORT : UNKNOWN;
 }
 
-static void test_known_forms(void **state)
+TEST(test_known_forms)
 {
-    (void)state;
     for (unsigned k = 0; k < KNOWN; k++) {
         struct instruction i;
         if (decode_exactly(known[k].bytes, known[k].length, &i) != DONE)
@@ -142,9 +134,8 @@ static void test_known_forms(void **state)
     }
 }
 
-static void test_every_cut_is_short(void **state)
+TEST(test_every_cut_is_short)
 {
-    (void)state;
     for (unsigned k = 0; k < KNOWN; k++)
         for (unsigned count = 0; count < known[k].length; count++) {
             struct instruction i;
@@ -153,7 +144,7 @@ static void test_every_cut_is_short(void **state)
         }
 }
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
     static const struct {
         const char *text;
@@ -187,7 +178,6 @@ static void test_refused(void **state)
         {"movups [rbx], xmm0", 3, {0x0f, 0x11, 0x03}},
     };
 
-    (void)state;
     for (unsigned k = 0; k < sizeof(refused) / sizeof(refused[0]); k++) {
         struct instruction i;
         if (decode_exactly(refused[k].bytes, refused[k].length, &i) != UNKNOWN)
@@ -196,23 +186,21 @@ static void test_refused(void **state)
 }
 
 /* More prefixes than an instruction may have bytes. */
-static void test_too_long(void **state)
+TEST(test_too_long)
 {
     uint8_t bytes[INSTRUCTION_BYTES_MAX];
     struct instruction i;
 
-    (void)state;
     memset(bytes, 0x2e, sizeof(bytes));
     assert_int_equal(decode_exactly(bytes, sizeof(bytes), &i), SHORT);
 }
 
 /* Whatever the bytes: nothing is read past the end, what follows an instruction does not matter,
  * and a cut one is short. */
-static void test_random_bytes(void **state)
+TEST(test_random_bytes)
 {
     unsigned done = 0;
 
-    (void)state;
     random_seed(3);
     for (unsigned n = 0; n < 200000; n++) {
         uint8_t bytes[INSTRUCTION_BYTES_MAX];
@@ -232,15 +220,4 @@ static void test_random_bytes(void **state)
         assert_int_equal(decode_exactly(bytes, i.length - 1u, &again), SHORT);
     }
     assert_in_range(done, 1000, 200000);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_known_forms),  cmocka_unit_test(test_every_cut_is_short),
-        cmocka_unit_test(test_refused),      cmocka_unit_test(test_too_long),
-        cmocka_unit_test(test_random_bytes),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,15 +3,11 @@
  * Unit tests of the launcher's parts that need no KVM: which KVM it refuses, where it puts a
  * kernel and its initrd, the ACPI tables, and its COM1.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#define SETUP setup
+#define TEARDOWN teardown
+#include "unit.h"
 
 #include <asm/bootparam.h>
-#include <cmocka.h>
 #include <errno.h>
 
 #include "../../programs/kvm/acpi.h"
@@ -22,12 +18,14 @@
 
 /* ---- host.c ---- */
 
-static void test_cpuinfo(void **state)
+static int setup(void **state);
+static int teardown(void **state);
+
+TEST(test_cpuinfo)
 {
     static const char intel[] = "processor\t: 0\nflags\t\t: fpu vme vmx smx\nbugs\t\t: svm\n\n";
     static const char other[] = "processor\t: 0\nflags\t\t: fpu vmxe svm\nvmx flags\t: vnmi ept\n";
 
-    (void)state;
     assert_true(cpuinfo_has(intel, "vmx"));
     assert_true(cpuinfo_has(intel, "fpu"));
     assert_true(cpuinfo_has(intel, "smx"));
@@ -59,12 +57,11 @@ static void expect_host(struct kvm_host host, const char *said)
     assert_null(strchr(r.line, '\n'));
 }
 
-static void test_host(void **state)
+TEST(test_host)
 {
     const struct kvm_host good = {.vmx = true, .kvm_intel = true};
     struct kvm_host h;
 
-    (void)state;
     expect_host(good, NULL);
     expect_host((struct kvm_host){.kvm_pvm = true}, "kvm_pvm");
     expect_host((struct kvm_host){.kvm_pvm = true, .svm = true}, "kvm_pvm");
@@ -143,9 +140,8 @@ static bool place(uint64_t size, const char *line)
     return image_place(memory, size, &kernel, &none, line, &entry, &r);
 }
 
-static void test_placed(void **state)
+TEST(test_placed)
 {
-    (void)state;
     assert_true(place(MEMORY, "tests=cpuid"));
     assert_int_equal(entry.eip, PREFERRED);
     assert_memory_equal(memory + PREFERRED, file + SETUP_SIZE, KERNEL_SIZE);
@@ -169,21 +165,19 @@ static void test_placed(void **state)
     assert_int_equal(gdt[3], 0x00cf93000000ffff);
 }
 
-static void test_aligned(void **state)
+TEST(test_aligned)
 {
-    (void)state;
     header()->pref_address = 0x1000;
     header()->kernel_alignment = 0x400000;
     assert_true(place(MEMORY, ""));
     assert_int_equal(entry.eip, 0x400000);
 }
 
-static void test_initrd(void **state)
+TEST(test_initrd)
 {
     static const char text[] = "an initrd";
     const struct image_file kernel = {file, FILE_SIZE, "k"}, initrd = {text, sizeof(text), "i"};
 
-    (void)state;
     header()->initrd_addr_max = 0x7fffffff;
     assert_true(image_place(memory, MEMORY, &kernel, &initrd, "", &entry, &r));
     const struct boot_params *bp = (const void *)(memory + entry.esi);
@@ -211,9 +205,8 @@ static void expect_refused(bool done, const char *said)
     assert_non_null(strstr(r.line, "wanted"));
 }
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
-    (void)state;
     expect_refused(place(PREFERRED + 0xfffff, ""), "wanted at least 17");
     assert_true(place(PREFERRED + 0x100000, ""));
     expect_refused(place(MEMORY, "a line of more than twenty"), "found a command line of 26");
@@ -290,9 +283,8 @@ static void expect_tables(unsigned cpus)
     assert_int_equal(local_apics, cpus);
 }
 
-static void test_acpi(void **state)
+TEST(test_acpi)
 {
-    (void)state;
     expect_tables(1);
     expect_tables(2);
     expect_tables(ACPI_CPUS_MAX);
@@ -300,11 +292,10 @@ static void test_acpi(void **state)
 
 /* ---- uart.c ---- */
 
-static void test_uart(void **state)
+TEST(test_uart)
 {
     struct uart u = {0};
 
-    (void)state;
     assert_true(uart_write(&u, 0, 'x'));
     assert_int_equal(uart_read(&u, 5) & 0x60, 0x60);
     assert_int_equal(uart_read(&u, 2), 1);
@@ -329,11 +320,10 @@ static void test_uart(void **state)
 }
 
 /* What Linux's driver 8250 asks it in autoconfig() and serial8250_do_startup(). */
-static void test_uart_found(void **state)
+TEST(test_uart_found)
 {
     struct uart u = {0};
 
-    (void)state;
     uart_write(&u, 1, 0xff);
     assert_int_equal(uart_read(&u, 1), 0x0f);
     uart_write(&u, 1, 0);
@@ -349,11 +339,10 @@ static void test_uart_found(void **state)
     assert_int_equal(uart_read(&u, 2), 0xc1);
 }
 
-static void test_uart_interrupt(void **state)
+TEST(test_uart_interrupt)
 {
     struct uart u = {0};
 
-    (void)state;
     assert_false(uart_interrupt(&u));
     assert_true(uart_write(&u, 0, 'x'));
     assert_false(uart_interrupt(&u));
@@ -381,22 +370,4 @@ static void test_uart_interrupt(void **state)
     uart_write(&u, 3, 0x80);
     uart_write(&u, 1, 2);
     assert_false(uart_interrupt(&u));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cpuinfo),
-        cmocka_unit_test(test_host),
-        cmocka_unit_test_setup_teardown(test_placed, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_aligned, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_initrd, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_acpi, setup, teardown),
-        cmocka_unit_test(test_uart),
-        cmocka_unit_test(test_uart_found),
-        cmocka_unit_test(test_uart_interrupt),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

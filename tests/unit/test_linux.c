@@ -3,15 +3,11 @@
  * Unit tests of the bzImage checks, on files made here: each fault alone is refused, and the rest
  * is not.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#define SETUP setup
+#define TEARDOWN teardown
+#include "unit.h"
 
 #include <asm/bootparam.h>
-#include <cmocka.h>
 
 #include "guest/linux.h"
 #include "lib/refusal.h"
@@ -87,9 +83,8 @@ static void accept(struct linux_image *image)
         fail_msg("refused: %s", r.line);
 }
 
-static void test_good(void **state)
+TEST(test_good)
 {
-    (void)state;
     struct linux_image image;
     accept(&image);
     assert_int_equal(image.setup_size, SETUP_SIZE);
@@ -102,9 +97,8 @@ static void test_good(void **state)
     assert_true(image.initrd_max == UINT64_MAX);
 }
 
-static void test_initrd_below_its_limit(void **state)
+TEST(test_initrd_below_its_limit)
 {
-    (void)state;
     struct linux_image image;
     h.xloadflags = XLF_KERNEL_64;
     accept(&image);
@@ -114,9 +108,8 @@ static void test_initrd_below_its_limit(void **state)
     assert_int_equal(image.initrd_max, 0x37ffffff);
 }
 
-static void test_default_setup_sectors(void **state)
+TEST(test_default_setup_sectors)
 {
-    (void)state;
     struct linux_image image;
     h.setup_sects = 0; /* means 4 */
     h.syssize = (FILE_SIZE - 5 * 512) / 16;
@@ -125,9 +118,8 @@ static void test_default_setup_sectors(void **state)
     assert_int_equal(image.setup_size, 5 * 512);
 }
 
-static void test_sizes(void **state)
+TEST(test_sizes)
 {
-    (void)state;
     reject_size(0, "found 0 bytes, wanted a bzImage");
     reject_size(1, "setup header");
     reject_size(0x1f1, "setup header");
@@ -137,9 +129,8 @@ static void test_sizes(void **state)
     reject_size(FILE_SIZE - 1, "truncated");
 }
 
-static void test_kind(void **state)
+TEST(test_kind)
 {
-    (void)state;
     h.header = 0x464c457f;
     reject("bzImage");
     h.header = 0x53726448;
@@ -147,9 +138,8 @@ static void test_kind(void **state)
     reject("bzImage");
 }
 
-static void test_protocol(void **state)
+TEST(test_protocol)
 {
-    (void)state;
     struct linux_image image;
     h.version = 0x020b;
     reject("found boot protocol 2.11, wanted 2.12");
@@ -157,9 +147,8 @@ static void test_protocol(void **state)
     accept(&image);
 }
 
-static void test_short_header(void **state)
+TEST(test_short_header)
 {
-    (void)state;
     struct linux_image image;
     h.jump = 0x65eb;
     reject("found a header of 0x65 bytes behind 0x202, wanted 0x66");
@@ -167,23 +156,20 @@ static void test_short_header(void **state)
     accept(&image);
 }
 
-static void test_not_64_bit(void **state)
+TEST(test_not_64_bit)
 {
-    (void)state;
     h.xloadflags = XLF_CAN_BE_LOADED_ABOVE_4G;
     reject("64-bit");
 }
 
-static void test_not_relocatable(void **state)
+TEST(test_not_relocatable)
 {
-    (void)state;
     h.relocatable_kernel = 0;
     reject("not relocatable");
 }
 
-static void test_bad_numbers(void **state)
+TEST(test_bad_numbers)
 {
-    (void)state;
     static const uint32_t alignments[] = {0, 1, 0x800, 0x3000, 0x80000000};
     for (size_t i = 0; i < sizeof(alignments) / sizeof(alignments[0]); i++) {
         h.kernel_alignment = alignments[i];
@@ -203,23 +189,4 @@ static void test_bad_numbers(void **state)
     h.syssize = KERNEL_SIZE / 16;
     h.payload_offset = h.payload_length = 0xffffffff;
     reject("truncated");
-}
-
-#define CASE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        CASE(test_good),
-        CASE(test_initrd_below_its_limit),
-        CASE(test_default_setup_sectors),
-        CASE(test_sizes),
-        CASE(test_kind),
-        CASE(test_protocol),
-        CASE(test_short_header),
-        CASE(test_not_64_bit),
-        CASE(test_not_relocatable),
-        CASE(test_bad_numbers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,15 +3,10 @@
  * Unit tests of loading Linux: what the kernel is told, with few and with many memory map entries,
  * and the state that the processor is to have at its entry.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#define TEARDOWN teardown
+#include "unit.h"
 
 #include <asm/bootparam.h>
-#include <cmocka.h>
 
 #include "guest/e820.h"
 #include "guest/linux.h"
@@ -116,9 +111,8 @@ static const struct boot_params *load(struct guest_entry *entry)
     return (const struct boot_params *)(uintptr_t)entry->rsi;
 }
 
-static void test_told(void **state)
+TEST(test_told)
 {
-    (void)state;
     struct guest_entry entry;
     prepare(4);
     const struct boot_params *bp = load(&entry);
@@ -161,9 +155,8 @@ static void test_told(void **state)
     assert_int_equal(s->rsvd_pos, 24);
 }
 
-static void test_hidden(void **state)
+TEST(test_hidden)
 {
-    (void)state;
     struct guest_entry entry;
     prepare(6);
     descriptors[4].type = LOADER_DATA;
@@ -186,9 +179,8 @@ static void test_hidden(void **state)
     assert_int_equal(descriptors[4].type, 0);
 }
 
-static void test_many_entries(void **state)
+TEST(test_many_entries)
 {
-    (void)state;
     struct guest_entry entry;
     prepare(DESCRIPTORS_MAX);
     const struct boot_params *bp = load(&entry);
@@ -211,9 +203,8 @@ static void test_many_entries(void **state)
                      FIRST_ADDRESS + DESCRIPTORS_MAX * 0x10000ULL);
 }
 
-static void test_entry_state(void **state)
+TEST(test_entry_state)
 {
-    (void)state;
     struct guest_entry entry;
     prepare(4);
     load(&entry);
@@ -242,9 +233,8 @@ static void test_entry_state(void **state)
     }
 }
 
-static void test_area_too_small(void **state)
+TEST(test_area_too_small)
 {
-    (void)state;
     struct guest_entry entry;
     struct refusal r = {0};
     prepare(DESCRIPTORS_MAX);
@@ -254,9 +244,8 @@ static void test_area_too_small(void **state)
 }
 
 /* Without ACPI tables nothing can be disabled: no harm with one processor, a refusal with two. */
-static void test_other_processors(void **state)
+TEST(test_other_processors)
 {
-    (void)state;
     struct guest_entry entry;
     struct refusal r = {0};
     prepare(4);
@@ -266,15 +255,4 @@ static void test_other_processors(void **state)
     assert_false(linux_load(&bi, &processors, &entry, &r));
     assert_int_equal(r.kind, REFUSE_UNSUPPORTED);
     assert_non_null(strstr(r.line, "found 2 processors"));
-}
-
-#define CASE(test) cmocka_unit_test_teardown(test, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        CASE(test_told),        CASE(test_hidden),         CASE(test_many_entries),
-        CASE(test_entry_state), CASE(test_area_too_small), CASE(test_other_processors),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

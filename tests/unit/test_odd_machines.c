@@ -4,14 +4,6 @@
  * holes, memory maps of 1,500 entries, MADTs of 300 and 600 processors with sparse x2APIC IDs.
  */
 #define _GNU_SOURCE /* MAP_32BIT: an RSDT holds 32-bit addresses */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "acpi_tables.h"
 #include "guest/e820.h"
 #include "mm/mm.h"
@@ -148,9 +140,8 @@ static void check_map(const struct mtrr_state *m, bool page_1g, uint64_t top, st
     assert_int_equal(ept_lookup(root, 0xfed90000, &bytes), 0);
 }
 
-static void test_firmwares(void **state)
+TEST(test_firmwares)
 {
-    (void)state;
     static const uint64_t tops[] = {4 * GIB, 16 * GIB + 512 * (GIB >> 10), 64 * GIB, TIB, 6 * TIB};
     struct range pool = pool_new(POOL_PAGES);
 
@@ -169,9 +160,8 @@ static void test_firmwares(void **state)
 #define ENTRIES 1500
 
 /* Blocks with holes between them, in no order, up to 1 TiB. */
-static void test_1500_entries(void **state)
+TEST(test_1500_entries)
 {
-    (void)state;
     static struct {
         uint32_t type, padding;
         uint64_t base, virtual_base, pages, attribute;
@@ -249,31 +239,8 @@ static void check_processors(uint32_t listed, uint32_t kept_count)
     free(madt);
 }
 
-static void test_300_processors(void **state)
-{
-    (void)state;
-    check_processors(300, 300);
-}
+TEST(test_300_processors) { check_processors(300, 300); }
 
-static void test_600_processors(void **state)
-{
-    (void)state;
-    check_processors(600, PROCESSORS_MAX);
-}
+TEST(test_600_processors) { check_processors(600, PROCESSORS_MAX); }
 
-static void test_300_processors_one_kept(void **state)
-{
-    (void)state;
-    check_processors(300, 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_firmwares),   cmocka_unit_test(test_1500_entries),
-        CASE(test_300_processors),          CASE(test_600_processors),
-        CASE(test_300_processors_one_kept),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST(test_300_processors_one_kept) { check_processors(300, 1); }

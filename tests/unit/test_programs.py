@@ -12,8 +12,8 @@ from store import digest, digest_any
 
 # A line of the output is a test's result. cmocka lists failed tests once more at its end.
 RESULT = re.compile(r"\[\s*(OK|FAILED|SKIPPED)\s*\] (\w+)\s*$|(ok|FAIL|SKIP)\s+(\w+)(?:: (.*))?")
-# As cmocka has it, and by a macro of the program's.
-CMOCKA_NAME = r"\b(?:cmocka_unit_test\w*|CASE)\(\s*(?!test\b)(\w+)"
+# TEST() of tests/unit/unit.h and of tests/unit/testbed/check.h, and cmocka's own table.
+NAME = r"^ *(?:TEST|cmocka_unit_test\w*)\((\w+)"
 GOOD, SKIPPED = ("OK", "ok"), ("SKIPPED", "SKIP")
 BED, SELFTEST = path("testbed", "test.sh"), path("testbed", "selftest.sh")
 
@@ -26,14 +26,14 @@ def programs():
         return list(dict.fromkeys(re.findall(pattern, text, re.MULTILINE)))
 
     found = {
-        path("build", "unit", os.path.basename(file)[:-2]): names(CMOCKA_NAME, file)
+        path("build", "unit", os.path.basename(file)[:-2]): names(NAME, file)
         for file in sorted(
             glob.glob(path("tests", "unit", "test_*.c"))
             + glob.glob(path("experiments", "*", "tests", "unit", "test_*.c"))
         )
     }
     found[BED] = names(
-        r"^TEST\((\w+)\)",
+        NAME,
         *sorted(
             glob.glob(path("tests", "unit", "testbed", "*.cc"))
             + glob.glob(path("experiments", "*", "tests", "emulator", "*.cc"))

@@ -2,18 +2,12 @@
  *
  * What holds on a machine, from what was asked for.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "unit.h"
 
 #include "vmx/settings.h"
 
-static void test_processors(void **state)
+TEST(test_processors)
 {
-    (void)state;
     static const struct {
         uint32_t asked, listed, most;
     } cases[] = {{0, 0, 1}, {0, 1, 1}, {0, 4, 4}, {0, 512, 512}, {0, 4000, 512},
@@ -25,9 +19,8 @@ static void test_processors(void **state)
     }
 }
 
-static void test_monitor_hidden(void **state)
+TEST(test_monitor_hidden)
 {
-    (void)state;
     static const struct {
         uint32_t tick_ms;
         bool hidden;
@@ -37,13 +30,4 @@ static void test_monitor_hidden(void **state)
         const struct options options = {.tick_ms = cases[i].tick_ms};
         assert_int_equal(settings_derive(&options, 1).monitor_hidden, cases[i].hidden);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_processors),
-        cmocka_unit_test(test_monitor_hidden),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
