@@ -126,9 +126,8 @@ static void load_32(uint32_t *ecx, uint64_t *flags)
     uint32_t loaded = 0;
 
     (void)flags;
-    if (pages == MAP_FAILED) {
+    if (pages == MAP_FAILED)
         return;
-    }
     memcpy(pages, code, sizeof(code));
     /* In 64-bit programs DS is null, which 32-bit code cannot use. */
     __asm__ volatile("mov %[data], %%ds\n\t"
@@ -295,9 +294,8 @@ int job_apic(void)
     struct sigaction stepped = {.sa_sigaction = note_step, .sa_flags = SA_SIGINFO};
     uint32_t saved;
 
-    if (!map_window("apic")) {
+    if (!map_window("apic"))
         return 1;
-    }
     saved = *lvt;
     for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
         uint32_t ecx = REGISTER_BEFORE;
@@ -324,9 +322,8 @@ int job_apicbad(void)
     struct sigaction action = {.sa_sigaction = note_fault, .sa_flags = SA_SIGINFO};
     volatile int failed = 0;
 
-    if (!map_window("apicbad")) {
+    if (!map_window("apicbad"))
         return 1;
-    }
     sigaction(SIGSEGV, &action, NULL);
     for (volatile size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
         uint32_t ecx = REGISTER_BEFORE;

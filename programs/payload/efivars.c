@@ -40,12 +40,10 @@ static int count_variables(void)
     struct dirent *entry;
     int count = 0;
 
-    if (folder == NULL) {
+    if (folder == NULL)
         return -1;
-    }
-    while ((entry = readdir(folder)) != NULL) {
+    while ((entry = readdir(folder)) != NULL)
         count += entry->d_name[0] != '.';
-    }
     closedir(folder);
     return count;
 }
@@ -79,27 +77,22 @@ int job_efivars(void)
         return 1;
     }
     load_module("efivarfs");
-    if (mount("efivarfs", EFIVARS, "efivarfs", 0, NULL) != 0 && errno != EBUSY) {
+    if (mount("efivarfs", EFIVARS, "efivarfs", 0, NULL) != 0 && errno != EBUSY)
         return fail("mount");
-    }
     before = count_variables();
     fd = open(TEST_VARIABLE, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-    if (fd < 0) {
+    if (fd < 0)
         return fail("create");
-    }
-    if (write(fd, &written, sizeof(written)) != sizeof(written)) {
+    if (write(fd, &written, sizeof(written)) != sizeof(written))
         return fail("write");
-    }
     close(fd);
     fd = open(TEST_VARIABLE, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || read(fd, &found, sizeof(found)) != sizeof(found)) {
+    if (fd < 0 || read(fd, &found, sizeof(found)) != sizeof(found))
         return fail("read");
-    }
     close(fd);
     make_mutable(TEST_VARIABLE);
-    if (unlink(TEST_VARIABLE) != 0) {
+    if (unlink(TEST_VARIABLE) != 0)
         return fail("delete");
-    }
     printf("efivars: variables=%d same=%d after=%d\n", before,
            memcmp(&written, &found, sizeof(found)) == 0, count_variables());
     return before <= 0 || memcmp(&written, &found, sizeof(found)) != 0 ||

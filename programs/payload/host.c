@@ -57,16 +57,14 @@ int job_hostwork(void)
         long pmis = host_work(runs[i].branches, runs[i].period, 0, &counted);
         guest_loop();
         ioctl(fd, PERF_EVENT_IOC_DISABLE, 0);
-        if (read(fd, &own, sizeof(own)) != sizeof(own)) {
+        if (read(fd, &own, sizeof(own)) != sizeof(own))
             own = -1;
-        }
         printf("hostwork: branches=%lu period=%lu expected=%lu pmis=%ld counted=%lu guest=%lld\n",
                (unsigned long)runs[i].branches, (unsigned long)runs[i].period,
                (unsigned long)(runs[i].branches / runs[i].period), pmis, (unsigned long)counted,
                own);
-        if (pmis != (long)(runs[i].branches / runs[i].period)) {
+        if (pmis != (long)(runs[i].branches / runs[i].period))
             failed = 1;
-        }
     }
     close(fd);
     return failed;

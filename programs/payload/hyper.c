@@ -27,9 +27,8 @@ const char *hyper_policy(void)
     };
     uint32_t policy = cpuid(CPUID_HV_FEATURES, 0).ebx;
 
-    if (policy >= sizeof(names) / sizeof(names[0]) || names[policy] == NULL) {
+    if (policy >= sizeof(names) / sizeof(names[0]) || names[policy] == NULL)
         return "unknown";
-    }
     return names[policy];
 }
 

@@ -99,15 +99,12 @@ static void open_console(void)
 {
     int fd = open("/dev/console", O_RDWR);
 
-    if (fd < 0) {
+    if (fd < 0)
         return;
-    }
-    for (int i = 0; i <= STDERR_FILENO; i++) {
+    for (int i = 0; i <= STDERR_FILENO; i++)
         dup2(fd, i);
-    }
-    if (fd > STDERR_FILENO) {
+    if (fd > STDERR_FILENO)
         close(fd);
-    }
     setvbuf(stdout, NULL, _IOLBF, 0);
 }
 
@@ -120,13 +117,11 @@ static void take_words(void)
     char source[WORD_MAX];
 
     command_line_word("pmv.words", "", source, sizeof(source));
-    if (strcmp(source, "emulator") != 0) {
+    if (strcmp(source, "emulator") != 0)
         return;
-    }
     __asm__ volatile("xchg %%bx, %%bx" : "+a"(length) : "c"(MARKER_WORDS), "d"(words) : "memory");
-    if (length > 0 && length < sizeof(words)) {
+    if (length > 0 && length < sizeof(words))
         setenv(COMMAND_LINE_WORDS, words, 1);
-    }
 }
 
 /* A job that is a program of the image's. -1: there is none. */
@@ -137,18 +132,16 @@ static int run_program(const char *name)
     pid_t child;
 
     snprintf(path, sizeof(path), JOBS_FOLDER "%s", name);
-    if (access(path, X_OK) != 0) {
+    if (access(path, X_OK) != 0)
         return -1;
-    }
     fflush(stdout);
     child = fork();
     if (child == 0) {
         execl(path, path, (char *)NULL);
         _exit(127);
     }
-    if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status)) {
+    if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status))
         return 1;
-    }
     return WEXITSTATUS(status);
 }
 
@@ -158,9 +151,8 @@ static int run_job(const char *name)
     int status;
 
     for (size_t i = 0; i < sizeof(jobs) / sizeof(jobs[0]); i++) {
-        if (strcmp(jobs[i].name, name) != 0) {
+        if (strcmp(jobs[i].name, name) != 0)
             continue;
-        }
         status = jobs[i].run();
         printf("job: name=%s status=%d\n", name, status);
         return status;
@@ -173,9 +165,8 @@ static int run_job(const char *name)
     printf("job: name=%s status=127 error=\"no such job; wanted a program in " JOBS_FOLDER
            " or one of",
            name);
-    for (size_t i = 0; i < sizeof(jobs) / sizeof(jobs[0]); i++) {
+    for (size_t i = 0; i < sizeof(jobs) / sizeof(jobs[0]); i++)
         printf(" %s", jobs[i].name);
-    }
     printf("\"\n");
     return 1;
 }
@@ -187,11 +178,9 @@ static void end_machine(const char *how)
     tcdrain(STDOUT_FILENO);
     usleep(20000);
     sync();
-    if (strcmp(how, "stay") == 0) {
-        for (;;) {
+    if (strcmp(how, "stay") == 0)
+        for (;;)
             pause();
-        }
-    }
     reboot(strcmp(how, "reboot") == 0 ? RB_AUTOBOOT : RB_POWER_OFF);
 }
 
@@ -203,9 +192,8 @@ int main(int argc, char *argv[])
 
     if (getpid() != 1) {
         setvbuf(stdout, NULL, _IOLBF, 0);
-        for (int i = 1; i < argc; i++) {
+        for (int i = 1; i < argc; i++)
             failed |= run_job(argv[i]);
-        }
         return failed != 0;
     }
     region_begin(REGION_USER);
@@ -215,14 +203,12 @@ int main(int argc, char *argv[])
     take_words();
     command_line_word("pmv.run", DEFAULT_JOBS, run, sizeof(run));
     command_line_word("pmv.end", DEFAULT_END, how, sizeof(how));
-    for (char *name = strtok_r(run, ",", &rest); name != NULL; name = strtok_r(NULL, ",", &rest)) {
+    for (char *name = strtok_r(run, ",", &rest); name != NULL; name = strtok_r(NULL, ",", &rest))
         failed |= run_job(name);
-    }
     printf("init: done failed=%d end=%s\n", failed, how);
     end_machine(how);
     /* Linux panics when PID 1 returns; a power-off that did not happen must not look like that. */
     printf("init: error=\"the machine did not %s: %s\"\n", how, strerror(errno));
-    for (;;) {
+    for (;;)
         pause();
-    }
 }

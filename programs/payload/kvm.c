@@ -71,9 +71,8 @@ static int load(const char *file, const char *parameters)
         /* Built in, where the kernel has it so: the launcher looks for KVM itself. */
         return 0;
     }
-    if (syscall(SYS_finit_module, fd, parameters, 0) != 0 && errno != EEXIST) {
+    if (syscall(SYS_finit_module, fd, parameters, 0) != 0 && errno != EEXIST)
         error = errno;
-    }
     close(fd);
     return error;
 }
@@ -114,9 +113,8 @@ static int run(char *const arguments[])
         execv(arguments[0], arguments);
         _exit(EXIT_NO_EXEC);
     }
-    if (child < 0 || waitpid(child, &status, 0) != child) {
+    if (child < 0 || waitpid(child, &status, 0) != child)
         return EXIT_NO_EXEC;
-    }
     return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_FAILURE;
 }
 
@@ -157,9 +155,8 @@ static int launch_linux(const char *jobs, char *cpus, char *seconds)
     unsigned mib = LINUX_MEMORY;
     const char *deeper = NULL;
 
-    for (const char *at = jobs; (at = strstr(at, ITSELF "+")) != NULL; at++) {
+    for (const char *at = jobs; (at = strstr(at, ITSELF "+")) != NULL; at++)
         mib *= 2;
-    }
     snprintf(memory, sizeof(memory), "%u", mib);
     if (strcmp(jobs, ITSELF) == 0 || strncmp(jobs, ITSELF "+", strlen(ITSELF "+")) == 0) {
         deeper = jobs + strlen(ITSELF);
@@ -210,15 +207,13 @@ int job_kvm(void)
     for (size_t i = 0; i < count; i++) {
         int error = load(modules[i], i == count - 1 ? parameters : "");
 
-        if (error != 0) {
+        if (error != 0)
             printf("kvm: module=%s load=\"%s\"\n", modules[i], strerror(error));
-        }
     }
     perf_lift_limits();
     print_settings();
-    if (run_around("begin") != 0) {
+    if (run_around("begin") != 0)
         return 1;
-    }
     status = *jobs != '\0' ? launch_linux(jobs, cpus, seconds) : launch_test_kernel(cpus, seconds);
     run_around("end");
     printf("kvm: launcher_status=%d\n", status);

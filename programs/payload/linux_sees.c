@@ -19,14 +19,11 @@ static void print_pmus(void)
     DIR *folder = opendir(PMUS);
     struct dirent *entry;
 
-    while (folder != NULL && (entry = readdir(folder)) != NULL) {
-        if (entry->d_name[0] != '.') {
+    while (folder != NULL && (entry = readdir(folder)) != NULL)
+        if (entry->d_name[0] != '.')
             printf("sees: pmu %s\n", entry->d_name);
-        }
-    }
-    if (folder != NULL) {
+    if (folder != NULL)
         closedir(folder);
-    }
 }
 
 /* Of the first processor. */

@@ -62,18 +62,16 @@ static int run(long number, bool host_work, struct sums *sums)
     int fd = open_user_branches(0);
 
     memset(sums, 0, sizeof(*sums));
-    if (fd < 0) {
+    if (fd < 0)
         return -errno;
-    }
     ioctl(fd, PERF_EVENT_IOC_ENABLE, 0);
     guest_branches(GUEST_BRANCHES);
     for (unsigned i = 0; i < SLICES; i++) {
         uint64_t counted;
 
         /* The kernel has unmasked it when it started the counter. */
-        if (i >= SLICES / 2) {
+        if (i >= SLICES / 2)
             *lvtpc |= LVT_MASKED;
-        }
         uint32_t before = *lvtpc;
         long pmis = vmcall(number, host_work ? SLICE_BRANCHES : ~0ul, PERIOD, &counted);
         sums->pmis += pmis;
@@ -83,9 +81,8 @@ static int run(long number, bool host_work, struct sums *sums)
     guest_branches(GUEST_BRANCHES);
     ioctl(fd, PERF_EVENT_IOC_DISABLE, 0);
     *lvtpc &= ~LVT_MASKED;
-    if (read(fd, &sums->guest, sizeof(sums->guest)) != sizeof(sums->guest)) {
+    if (read(fd, &sums->guest, sizeof(sums->guest)) != sizeof(sums->guest))
         sums->guest = -1;
-    }
     close(fd);
     return 0;
 }
@@ -132,12 +129,10 @@ int job_masking(void)
     perf_lift_limits();
     /* The first run is for first uses (page faults), and belongs to no result. */
     error = run(HYPERCALL_STATISTICS, false, &idle);
-    if (error == 0) {
+    if (error == 0)
         error = run(HYPERCALL_STATISTICS, false, &idle);
-    }
-    if (error == 0) {
+    if (error == 0)
         error = run(HYPERCALL_HOST_WORK, true, &work);
-    }
     run_with_others();
     if (error != 0) {
         printf("masking: error=\"perf_event_open: %s\"\n", strerror(-error));

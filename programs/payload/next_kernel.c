@@ -27,9 +27,8 @@ void next_command_line(const char *fallback, char *line, size_t size)
             used += (size_t)snprintf(line + used, size - used, "%s ", w);
         }
     }
-    if (used < size) {
+    if (used < size)
         snprintf(line + used, size - used, "pmv.run=%s", jobs);
-    }
 }
 
 int load_crash_kernel(const char *fallback)

@@ -148,8 +148,7 @@ int job_perf(void)
         return 1;
     }
     failed = exact_instructions();
-    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
         failed |= generalized(known[i]);
-    }
     return failed;
 }

@@ -25,12 +25,10 @@ int job_loops(void)
     struct counted c[PROCESSORS_MAX];
     int count = processors_online(), failed = 0;
 
-    for (int cpu = 0; cpu < count; cpu++) {
+    for (int cpu = 0; cpu < count; cpu++)
         failed |= counted_make(&c[cpu], cpu) != 0;
-    }
-    for (int cpu = 0; !failed && cpu < count; cpu++) {
+    for (int cpu = 0; !failed && cpu < count; cpu++)
         failed |= counted_start(&c[cpu]) != 0;
-    }
     for (int cpu = 0; !failed && cpu < count; cpu++) {
         failed |= counted_finish(&c[cpu], false) != 0;
         printf("loops: cpu=%d instructions=%lld expected=%lld branches=%lld\n", cpu,
@@ -94,18 +92,16 @@ int job_recordall(void)
     int status = run("/tmp/record.out", record);
     char *text, *rest = NULL;
 
-    if (status == 0) {
+    if (status == 0)
         status = run(SCRIPT, script);
-    }
     text = read_text(SCRIPT);
     for (char *line = text == NULL ? NULL : strtok_r(text, "\n", &rest); line != NULL;
          line = strtok_r(NULL, "\n", &rest)) {
         char *at = strchr(line, '[');
         int cpu = at == NULL ? -1 : atoi(at + 1);
 
-        if (cpu >= 0 && cpu < PROCESSORS_MAX) {
+        if (cpu >= 0 && cpu < PROCESSORS_MAX)
             samples[cpu]++;
-        }
     }
     printf("recordall: status=%d wanted=%lld", status, wanted);
     print_growth("samples", none, samples, count);
@@ -142,9 +138,8 @@ int job_recordbranches(void)
     int failed = perf_lift_limits() != 0, status = run("/tmp/record.out", record);
     char *text, *rest = NULL, *inner = NULL;
 
-    if (status == 0) {
+    if (status == 0)
         status = run(SCRIPT, script);
-    }
     text = read_text(SCRIPT);
     for (char *line = text == NULL ? NULL : strtok_r(text, "\n", &rest); line != NULL;
          line = strtok_r(NULL, "\n", &rest)) {

@@ -86,9 +86,8 @@ static int run(const char *name, uint32_t region, uint64_t period, unsigned long
     masked = lvtpc != NULL && (*lvtpc & LVT_MASKED) != 0;
     ioctl(fd, PERF_EVENT_IOC_DISABLE, 0);
     region_end(region);
-    if (read(fd, &count, sizeof(count)) != sizeof(count)) {
+    if (read(fd, &count, sizeof(count)) != sizeof(count))
         count = -1;
-    }
     close(fd);
     pmis = interrupt_count("PMI") - pmis;
     nmis = interrupt_count("NMI") - nmis;

@@ -49,9 +49,8 @@ static int run_command(char *const words[])
         fflush(stdout);
         _exit(127);
     }
-    if (child < 0 || waitpid(child, &status, 0) != child) {
+    if (child < 0 || waitpid(child, &status, 0) != child)
         return 1;
-    }
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
@@ -66,12 +65,10 @@ static int run_commands(char *text)
     for (char *line = text; line != NULL && status == 0;) {
         char *end = strchr(line, '\n');
 
-        if (end != NULL) {
+        if (end != NULL)
             *end++ = '\0';
-        }
-        if (line[0] != '\0' && count < WORDS_MAX) {
+        if (line[0] != '\0' && count < WORDS_MAX)
             words[count++] = line;
-        }
         if ((line[0] == '\0' || end == NULL) && count > 0) {
             count = first ? add_arguments(words, count) : count;
             first = false;
@@ -79,9 +76,8 @@ static int run_commands(char *text)
             count = 0;
             status = run_command(words);
             printf("program: status=%d command=", status);
-            for (char **word = words; *word != NULL; word++) {
+            for (char **word = words; *word != NULL; word++)
                 printf("%s%s", *word, word[1] != NULL ? " " : "\n");
-            }
         }
         line = end;
     }
@@ -94,9 +90,8 @@ static bool hand_over(const char *name)
     FILE *file = fopen(name, "re");
     size_t got;
 
-    if (file == NULL) {
+    if (file == NULL)
         return false;
-    }
     do {
         got = fread(piece, 1, sizeof(piece), file);
         guest_file(name, piece, got);
@@ -118,9 +113,8 @@ static void hand_over_all(void)
             printf("program: file=%s error=\"no file, so it stays in the guest\"\n", entry->d_name);
         }
     }
-    if (folder != NULL) {
+    if (folder != NULL)
         closedir(folder);
-    }
 }
 
 int job_program(void)

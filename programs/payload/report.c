@@ -32,9 +32,8 @@ int job_report(void)
     } else {
         printf("running natively\n");
     }
-    if (!a1_print_table()) {
+    if (!a1_print_table())
         printf("A.1: not run\n");
-    }
     printf("-- end of report --\n\n");
     return 0;
 }
@@ -51,13 +50,11 @@ void print_mitigations(void)
 
         snprintf(path, sizeof(path), VULNERABILITIES "/%s", entry->d_name);
         text = entry->d_name[0] == '.' ? NULL : read_text(path);
-        if (text != NULL) {
+        if (text != NULL)
             printf("mitigation: %s: %s", entry->d_name, text);
-        }
     }
-    if (folder != NULL) {
+    if (folder != NULL)
         closedir(folder);
-    }
 }
 
 int job_cpuinfo(void)
@@ -101,9 +98,8 @@ int job_cpuinfo(void)
 int job_cpuid(void)
 {
     region_begin(REGION_CPUID);
-    for (int i = 0; i < CPUID_ROUNDS; i++) {
+    for (int i = 0; i < CPUID_ROUNDS; i++)
         cpuid(0, 0);
-    }
     region_end(REGION_CPUID);
     printf("cpuid: region=%d rounds=%d\n", REGION_CPUID, CPUID_ROUNDS);
     return 0;

@@ -39,9 +39,8 @@ static void print_msrs(const char *when)
     for (size_t i = 0; i < sizeof(indices) / sizeof(indices[0]); i++) {
         unsigned long long value = ~0ull;
 
-        if (pread(fd, &value, sizeof(value), indices[i]) != sizeof(value)) {
+        if (pread(fd, &value, sizeof(value), indices[i]) != sizeof(value))
             value = ~0ull;
-        }
         printf(" msr_%x=%llx", indices[i], value);
     }
     printf("\n");
@@ -61,16 +60,13 @@ int job_resctrl(void)
 {
     int error;
 
-    if ((error = load_module("msr")) != 0 || (error = pin(0, 0)) != 0) {
+    if ((error = load_module("msr")) != 0 || (error = pin(0, 0)) != 0)
         return fail("msr", -error);
-    }
-    if (mount("resctrl", ROOT, "resctrl", 0, NULL) != 0) {
+    if (mount("resctrl", ROOT, "resctrl", 0, NULL) != 0)
         return fail("mount", errno);
-    }
     print_file("first", ROOT "/schemata");
-    if (mkdir(GROUP, 0755) != 0) {
+    if (mkdir(GROUP, 0755) != 0)
         return fail(GROUP, errno);
-    }
     if ((error = write_text(GROUP "/schemata", "L3:0=3\n")) != 0 ||
         (error = write_text(GROUP "/tasks", "1\n")) != 0) {
         return fail("group", -error);
@@ -78,9 +74,8 @@ int job_resctrl(void)
     print_file("group", GROUP "/schemata");
     print_file("occupancy", GROUP "/mon_data/mon_L3_00/llc_occupancy");
     print_msrs("inside");
-    if (rmdir(GROUP) != 0) {
+    if (rmdir(GROUP) != 0)
         return fail("rmdir", errno);
-    }
     print_msrs("outside");
     return umount(ROOT) != 0;
 }

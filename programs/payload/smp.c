@@ -66,9 +66,8 @@ int job_a1smp(void)
         struct a1_result r;
 
         error = pin(0, cpu);
-        if (error == 0) {
+        if (error == 0)
             error = a1_run(&plan, &r);
-        }
         for (unsigned i = 0; error == 0 && i < A1_RUNS; i++) {
             plan.period = a1_periods[i];
             plan.region = REGION_A1_SMP + 10 * (unsigned)cpu + i;
@@ -79,9 +78,8 @@ int job_a1smp(void)
             failed |= r.pmis != r.expected || r.nmis != r.expected;
         }
     }
-    if (error != 0) {
+    if (error != 0)
         printf("a1smp: error=\"%s\"\n", strerror(-error));
-    }
     return failed || error != 0;
 }
 
@@ -97,9 +95,8 @@ static void sample_on(int cpu, int go, int switches, long long *count)
     char byte;
     int fd;
 
-    if (pin(0, cpu) != 0 || (fd = open_user_branches(ALL_PERIOD)) < 0 || read(go, &byte, 1) != 1) {
+    if (pin(0, cpu) != 0 || (fd = open_user_branches(ALL_PERIOD)) < 0 || read(go, &byte, 1) != 1)
         _exit(1);
-    }
     ioctl(fd, PERF_EVENT_IOC_ENABLE, 0);
     branches(ALL_BRANCHES / ((unsigned)switches + 1));
     for (int i = 0; i < switches; i++) {
@@ -127,32 +124,26 @@ static int sample_all(const char *job, int switches)
     interrupt_counts("PMI", pmis[0]);
     interrupt_counts("NMI", nmis[0]);
     fflush(stdout);
-    for (int cpu = 0; cpu < count; cpu++) {
-        if (fork() == 0) {
+    for (int cpu = 0; cpu < count; cpu++)
+        if (fork() == 0)
             sample_on(cpu, go[0], switches, &counted[cpu]);
-        }
-    }
-    for (int cpu = 0; cpu < count; cpu++) {
+    for (int cpu = 0; cpu < count; cpu++)
         failed |= write(go[1], "", 1) != 1;
-    }
-    for (int status; wait(&status) > 0;) {
+    for (int status; wait(&status) > 0;)
         failed |= status != 0;
-    }
     interrupt_counts("PMI", pmis[1]);
     interrupt_counts("NMI", nmis[1]);
     close(go[0]);
     close(go[1]);
-    for (int cpu = 0; cpu < count; cpu++) {
+    for (int cpu = 0; cpu < count; cpu++)
         counted[cpu] /= ALL_PERIOD;
-    }
     printf("%s: switches=%d", job, switches);
     print_growth("expected", none, counted, count);
     print_growth("pmis", pmis[0], pmis[1], count);
     print_growth("nmis", nmis[0], nmis[1], count);
     printf(" failed=%d\n", failed);
-    for (int cpu = 0; cpu < count; cpu++) {
+    for (int cpu = 0; cpu < count; cpu++)
         failed |= pmis[1][cpu] - pmis[0][cpu] != counted[cpu];
-    }
     munmap(counted, sizeof(none));
     return failed;
 }
@@ -176,18 +167,16 @@ int job_watchdogs(void)
     nmi_watchdog_set(true);
     write_text("/proc/sys/kernel/watchdog_thresh", WATCHDOG_SECONDS "\n");
     interrupt_counts("NMI", nmis[0]);
-    for (int cpu = 0; cpu < count; cpu++) {
+    for (int cpu = 0; cpu < count; cpu++)
         failed |= spin_on(cpu, WATCHDOG_ROUNDS) < 0;
-    }
     while (wait(NULL) > 0) {
     }
     interrupt_counts("NMI", nmis[1]);
     printf("watchdogs: enabled=%d", nmi_watchdog_runs());
     print_growth("nmis", nmis[0], nmis[1], count);
     printf("\n");
-    for (int cpu = 0; cpu < count; cpu++) {
+    for (int cpu = 0; cpu < count; cpu++)
         failed |= nmis[1][cpu] == nmis[0][cpu];
-    }
     return failed;
 }
 
@@ -204,23 +193,19 @@ static int take_backtraces(bool seen[PROCESSORS_MAX])
     for (char *at = log; (at = strstr(at, mark)) != NULL;) {
         long cpu = strtol(at + strlen(mark), &at, 10);
 
-        if (cpu >= 0 && cpu < PROCESSORS_MAX) {
+        if (cpu >= 0 && cpu < PROCESSORS_MAX)
             seen[cpu] = true;
-        }
     }
-    for (char *at = log; (at = strstr(at, "unknown reason")) != NULL; at++) {
+    for (char *at = log; (at = strstr(at, "unknown reason")) != NULL; at++)
         unknown++;
-    }
     return unknown;
 }
 
 static bool all_seen(const bool seen[], int count)
 {
-    for (int cpu = 0; cpu < count; cpu++) {
-        if (!seen[cpu]) {
+    for (int cpu = 0; cpu < count; cpu++)
+        if (!seen[cpu])
             return false;
-        }
-    }
     return true;
 }
 
@@ -230,14 +215,12 @@ static bool backtrace_from(int cpu, int count, int *unknown)
 {
     bool seen[PROCESSORS_MAX] = {false};
 
-    if (pin(0, cpu) != 0 || write_text("/proc/sysrq-trigger", "l") != 0) {
+    if (pin(0, cpu) != 0 || write_text("/proc/sysrq-trigger", "l") != 0)
         return false;
-    }
     for (int waited = 0; waited < SYSRQ_MILLISECONDS; waited++) {
         *unknown += take_backtraces(seen);
-        if (all_seen(seen, count)) {
+        if (all_seen(seen, count))
             return true;
-        }
         usleep(1000);
     }
     return false;
@@ -261,14 +244,12 @@ int job_sysrql(void)
     interrupt_counts("NMI", nmis[0]);
     for (int round = 0; round < SYSRQ_ROUNDS; round++) {
         /* Idle processors in the first half, busy ones in the second. */
-        for (int cpu = 0; round == SYSRQ_ROUNDS / 2 && cpu < count; cpu++) {
+        for (int cpu = 0; round == SYSRQ_ROUNDS / 2 && cpu < count; cpu++)
             busy[cpu] = spin_on(cpu, ENDLESS);
-        }
         complete += backtrace_from(round % count, count, &unknown);
     }
-    for (int cpu = 0; cpu < count; cpu++) {
+    for (int cpu = 0; cpu < count; cpu++)
         kill(busy[cpu], SIGKILL);
-    }
     while (wait(NULL) > 0) {
     }
     interrupt_counts("NMI", nmis[1]);
@@ -283,9 +264,8 @@ static void exit_and_sample(int cpu, const volatile bool *over, long long *count
 {
     int fd;
 
-    if (pin(0, cpu) != 0 || (fd = open_user_branches(STORM_PERIOD)) < 0) {
+    if (pin(0, cpu) != 0 || (fd = open_user_branches(STORM_PERIOD)) < 0)
         _exit(1);
-    }
     ioctl(fd, PERF_EVENT_IOC_ENABLE, 0);
     while (!*over) {
         cpuid(0, 0);
@@ -313,19 +293,15 @@ int job_storm(void)
     }
     interrupt_counts("PMI", pmis[0]);
     fflush(stdout);
-    for (int cpu = 0; cpu < count; cpu++) {
-        if (fork() == 0) {
+    for (int cpu = 0; cpu < count; cpu++)
+        if (fork() == 0)
             exit_and_sample(cpu, &s->over, &s->counts[cpu]);
-        }
-    }
-    for (int round = 0; round < SYSRQ_ROUNDS; round++) {
+    for (int round = 0; round < SYSRQ_ROUNDS; round++)
         complete += backtrace_from(round % count, count, &unknown);
-    }
     s->over = true;
     failed = complete != SYSRQ_ROUNDS || unknown != 0;
-    for (int status; wait(&status) > 0;) {
+    for (int status; wait(&status) > 0;)
         failed |= status != 0;
-    }
     interrupt_counts("PMI", pmis[1]);
     for (int cpu = 0; cpu < count; cpu++) {
         s->counts[cpu] /= STORM_PERIOD;

@@ -25,12 +25,10 @@ char *read_text(const char *path)
     ssize_t n;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
 
-    if (fd < 0) {
+    if (fd < 0)
         return NULL;
-    }
-    while (used < sizeof(text) - 1 && (n = read(fd, text + used, sizeof(text) - 1 - used)) > 0) {
+    while (used < sizeof(text) - 1 && (n = read(fd, text + used, sizeof(text) - 1 - used)) > 0)
         used += (size_t)n;
-    }
     close(fd);
     text[used] = '\0';
     return text;
@@ -41,12 +39,10 @@ int write_text(const char *path, const char *text)
     int fd = open(path, O_WRONLY | O_CLOEXEC);
     int error = 0;
 
-    if (fd < 0) {
+    if (fd < 0)
         return -errno;
-    }
-    if (write(fd, text, strlen(text)) != (ssize_t)strlen(text)) {
+    if (write(fd, text, strlen(text)) != (ssize_t)strlen(text))
         error = -errno;
-    }
     close(fd);
     return error;
 }
@@ -58,12 +54,10 @@ int perf_lift_limits(void)
     /* The rate cannot be set while the time limit is off, as an earlier job may have left it. */
     int error = write_text(percent, "25\n");
 
-    if (error == 0) {
+    if (error == 0)
         error = write_text(rate, "10000000\n");
-    }
-    if (error == 0) {
+    if (error == 0)
         error = write_text(percent, "0\n");
-    }
     nmi_watchdog_set(false);
     return error;
 }
@@ -79,9 +73,8 @@ bool nmi_watchdog_runs(void)
 
 void nmi_watchdog_set(bool on)
 {
-    if (nmi_watchdog_runs() != on) {
+    if (nmi_watchdog_runs() != on)
         write_text(nmi_watchdog, on ? "1\n" : "0\n");
-    }
 }
 
 long long interrupt_count(const char *name)
@@ -96,16 +89,14 @@ long long interrupt_count(const char *name)
         char *end;
         long long sum = 0;
 
-        if (strncmp(cursor, name, length) != 0 || cursor[length] != ':') {
+        if (strncmp(cursor, name, length) != 0 || cursor[length] != ':')
             continue;
-        }
         cursor += length + 1;
         for (;;) {
             long long value = strtoll(cursor, &end, 10);
 
-            if (end == cursor) {
+            if (end == cursor)
                 return sum;
-            }
             sum += value;
             cursor = end;
         }
@@ -121,12 +112,10 @@ int load_module(const char *name)
 
     snprintf(path, sizeof(path), "/lib/modules/%s.ko", name);
     fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
+    if (fd < 0)
         return -errno;
-    }
-    if (syscall(SYS_finit_module, fd, "", 0) != 0 && errno != EEXIST) {
+    if (syscall(SYS_finit_module, fd, "", 0) != 0 && errno != EEXIST)
         error = -errno;
-    }
     close(fd);
     return error;
 }
@@ -146,12 +135,10 @@ void load_drivers(void)
     FILE *order = fopen("/lib/modules/storage.order", "re");
     char name[64];
 
-    while (order != NULL && fscanf(order, "%63s", name) == 1) {
+    while (order != NULL && fscanf(order, "%63s", name) == 1)
         (void)load_module(name);
-    }
-    if (order != NULL) {
+    if (order != NULL)
         fclose(order);
-    }
 }
 
 int print_kernel_log(const char *prefix, const char *const words[], size_t count)
@@ -160,9 +147,8 @@ int print_kernel_log(const char *prefix, const char *const words[], size_t count
     char *rest = NULL;
     int length, printed = 0;
 
-    if (log == NULL) {
+    if (log == NULL)
         return 0;
-    }
     length = klogctl(SYSLOG_ACTION_READ_ALL, log, KERNEL_LOG_MAX - 1);
     log[length > 0 ? length : 0] = '\0';
     for (char *line = strtok_r(log, "\n", &rest); line != NULL;

@@ -83,9 +83,8 @@ static uint64_t said_size(int core, unsigned *parts)
     Elf64_Phdr part;
 
     *parts = 0;
-    if (pread(core, &file, sizeof(file), 0) != sizeof(file)) {
+    if (pread(core, &file, sizeof(file), 0) != sizeof(file))
         return 0;
-    }
     for (unsigned i = 0; i < file.e_phnum; i++) {
         if (pread(core, &part, sizeof(part), (off_t)(file.e_phoff + i * sizeof(part))) !=
             sizeof(part)) {
@@ -106,17 +105,15 @@ static int vmcore(void)
     unsigned parts, marks = 0;
     ssize_t n;
 
-    if (core < 0) {
+    if (core < 0)
         return fail("vmcore", "/proc/vmcore");
-    }
     wanted = said_size(core, &parts);
     /* A read ends at the end of a part, so each chunk is filled before it is looked at. */
     while ((n = read(core, buffer + used, CHUNK - used)) > 0 || used > 0) {
         bytes += n > 0 ? (uint64_t)n : 0;
         used += n > 0 ? (uint64_t)n : 0;
-        if (n > 0 && used < CHUNK) {
+        if (n > 0 && used < CHUNK)
             continue;
-        }
         for (uint64_t *word = (uint64_t *)buffer; word < (uint64_t *)(buffer + used);
              word += PAGE_BYTES / sizeof(*word)) {
             if (word[0] == MARK && word[1] < MARKED_PAGES && !seen[word[1]]) {
@@ -126,9 +123,8 @@ static int vmcore(void)
         }
         used = 0;
     }
-    if (n < 0) {
+    if (n < 0)
         return fail("vmcore", "read");
-    }
     printf("vmcore: parts=%u bytes=%llu wanted=%llu marks=%u of=%d\n", parts,
            (unsigned long long)bytes, (unsigned long long)wanted, marks, MARKED_PAGES);
     return bytes != wanted || marks != MARKED_PAGES;
@@ -141,9 +137,8 @@ static int nmi(void)
                                    APIC_PAGE);
     char target[16];
 
-    if (apic == MAP_FAILED) {
+    if (apic == MAP_FAILED)
         return fail("nmi", "/dev/mem");
-    }
     command_line_word("pmv.target", "0", target, sizeof(target));
     nmi_watchdog_set(false);
     printf("nmi: target=%s\n", target);
@@ -162,10 +157,8 @@ int main(int argc, char *argv[])
 
     (void)argc;
     setvbuf(stdout, NULL, _IOLBF, 0);
-    for (unsigned i = 0; i < sizeof(jobs) / sizeof(jobs[0]); i++) {
-        if (name != NULL && strcmp(name, jobs[i].name) == 0) {
+    for (unsigned i = 0; i < sizeof(jobs) / sizeof(jobs[0]); i++)
+        if (name != NULL && strcmp(name, jobs[i].name) == 0)
             return jobs[i].run();
-        }
-    }
     return 127;
 }

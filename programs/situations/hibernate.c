@@ -57,9 +57,8 @@ static int make_partition(void)
     load_drivers();
     for (int i = 0; i < SECONDS_MAX && disk < 0; i++) {
         disk = open(DISK, O_RDWR | O_CLOEXEC);
-        if (disk < 0) {
+        if (disk < 0)
             sleep(1);
-        }
     }
     return disk < 0 || change_partition(disk, BLKPG_DEL_PARTITION, WHOLE) != 0 ||
            change_partition(disk, BLKPG_ADD_PARTITION, NUMBER) != 0;
@@ -77,9 +76,8 @@ static int make_swap(void)
 
     _Static_assert(sizeof(page) == PAGE_BYTES, "a page");
     memcpy(page.signature, SIGNATURE, sizeof(page.signature));
-    if (partition < 0 || write(partition, &page, sizeof(page)) != sizeof(page)) {
+    if (partition < 0 || write(partition, &page, sizeof(page)) != sizeof(page))
         return -1;
-    }
     close(partition);
     return swapon(PARTITION, 0);
 }
@@ -99,9 +97,8 @@ static void count_on_each(const char *when)
         for (volatile int i = 0; i < ROUNDS; i++) {
         }
         ioctl(fd, PERF_EVENT_IOC_DISABLE, 0);
-        if (read(fd, &count, sizeof(count)) != sizeof(count)) {
+        if (read(fd, &count, sizeof(count)) != sizeof(count))
             count = -1;
-        }
         close(fd);
         printf("hibernate: when=%s cpu=%d branches=%lld pmis=%lld\n", when, cpu, count,
                interrupt_count("PMI") - pmis);
@@ -117,24 +114,20 @@ int main(void)
 
     setvbuf(stdout, NULL, _IOLBF, 0);
     perf_lift_limits();
-    if (make_partition() != 0) {
+    if (make_partition() != 0)
         return fail("partition");
-    }
     /* Does not return where there is an image. */
     write_text("/sys/power/resume", DEVICE);
-    if (make_swap() != 0) {
+    if (make_swap() != 0)
         return fail("swap");
-    }
-    for (unsigned i = 0; i < PAGES; i++) {
+    for (unsigned i = 0; i < PAGES; i++)
         pages[i][i] = i;
-    }
     count_on_each("before");
     write_text("/sys/power/image_size", "0");
     write_text("/sys/power/disk", "reboot");
     error = write_text("/sys/power/state", "disk");
-    for (unsigned i = 0; i < PAGES; i++) {
+    for (unsigned i = 0; i < PAGES; i++)
         wrong += pages[i][i] != i;
-    }
     printf("hibernate: error=%d wrong=%u\n", error, wrong);
     count_on_each("after");
     return error != 0 || wrong != 0;
