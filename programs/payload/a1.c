@@ -155,7 +155,7 @@ static int run_each(void)
     return failed;
 }
 
-int job_a1(void)
+JOB(a1)
 {
     bool watchdog = nmi_watchdog_runs();
     int failed = run_each();
@@ -173,8 +173,7 @@ static void align_clock(void)
 
     snprintf(chosen, sizeof(chosen), "%s", text == NULL ? "" : text);
     text = read_text(CLOCKS "available_clocksource");
-    for (char *name = text == NULL ? NULL : strtok(text, " \n"); name != NULL;
-         name = strtok(NULL, " \n")) {
+    for (char *name; (name = next_word(&text, " \n")) != NULL;) {
         if (strncmp(chosen, name, strlen(name)) != 0) {
             write_text(CLOCKS "current_clocksource", name);
             wait_for_tick();
@@ -202,7 +201,7 @@ static int align_wall_clock(void)
 /* One run differs from the next, natively too, by what the kernel does besides: which of its
  * timers are due at a tick, whether a period of the scheduler's has ended, where an object lies in
  * its slab. So each M has many runs, each in a region of its own, to take the least of. */
-int job_a1again(void)
+JOB(a1again)
 {
     struct a1_plan plan = {.period = a1_periods[A1_RUNS - 1]};
     struct a1_result r;

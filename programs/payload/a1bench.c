@@ -130,7 +130,7 @@ static int measure_each(bool hypercalls, unsigned runs)
     return measured == 0;
 }
 
-int job_a1bench(void)
+JOB(a1bench)
 {
     bool hypercalls = hyper_present() && strcmp(hyper_policy(), "msr+nmi") == 0;
     bool watchdog = nmi_watchdog_runs();

@@ -110,7 +110,7 @@ static int measure(bool counted, const char *words, uint32_t region, unsigned ru
     return 0;
 }
 
-int job_context_switch(void)
+JOB(context_switch)
 {
     char word[WORD_MAX];
 

@@ -141,7 +141,7 @@ static int run_piece(pid_t child, const struct user_regs_struct *begin, const st
     return 0;
 }
 
-int job_ptrace(void)
+JOB(ptrace)
 {
     struct user_regs_struct begin;
     int status, error = 0;

@@ -62,7 +62,7 @@ static void make_mutable(const char *path)
     }
 }
 
-int job_efivars(void)
+JOB(efivars)
 {
     struct variable written = {
         .attributes = EFI_VARIABLE_NON_VOLATILE | EFI_VARIABLE_BOOTSERVICE_ACCESS |

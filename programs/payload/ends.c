@@ -127,7 +127,7 @@ static int load_next(void)
                : -errno;
 }
 
-int job_kexec(void)
+JOB(kexec)
 {
     int error = load_next();
 
@@ -141,7 +141,7 @@ int job_kexec(void)
 }
 
 /* Words: pmv.reboot=TYPE, as /sys/kernel/reboot/type has it, and pmv.reboot_cpu=N. */
-int job_rebootby(void)
+JOB(rebootby)
 {
     static const char *const keys[][2] = {{"pmv.reboot", "/sys/kernel/reboot/type"},
                                           {"pmv.reboot_cpu", "/sys/kernel/reboot/cpu"}};
@@ -161,7 +161,7 @@ int job_rebootby(void)
 
 /* The watchdog has to find that all processors but the first take no interrupts, and to panic.
  * Returns only where it did not, after LOCKUP_SECONDS of the kernel's clock. */
-int job_lockup(void)
+JOB(lockup)
 {
     static const struct {
         const char *file, *text;
@@ -196,7 +196,7 @@ static pid_t perf_record_all(void)
 
 /* An NMI that nobody knows, to the last processor, from the first one; needs iomem=relaxed.
  * Returns only where no panic came. */
-int job_kdump(void)
+JOB(kdump)
 {
     int last = processors_online() - 1, error = load_crash_kernel("report");
     volatile uint32_t *lvtpc = map_lvtpc();
@@ -230,7 +230,7 @@ int job_kdump(void)
     return 1;
 }
 
-int job_panic(void)
+JOB(panic)
 {
     int error = load_module("pmuvisor_stuck");
 

@@ -30,20 +30,19 @@ static void print_pmus(void)
 static void print_flags(void)
 {
     char *text = read_text("/proc/cpuinfo");
-    char *flags = text == NULL ? NULL : strstr(text, FLAGS), *rest = NULL;
+    char *flags = text == NULL ? NULL : strstr(text, FLAGS);
 
     if (flags == NULL || (flags = strchr(flags, ':')) == NULL) {
         printf("sees: flags ?\n");
         return;
     }
+    *flags++ = '\0';
     flags[strcspn(flags, "\n")] = '\0';
-    for (char *flag = strtok_r(flags + 1, " ", &rest); flag != NULL;
-         flag = strtok_r(NULL, " ", &rest)) {
+    for (char *flag; (flag = next_word(&flags, " ")) != NULL;)
         printf("sees: flag %s\n", flag);
-    }
 }
 
-int job_sees(void)
+JOB(sees)
 {
     load_module("intel-cstate");
     load_module("intel-uncore");

@@ -39,23 +39,6 @@ struct sums {
     unsigned changed; /* slices after which LVTPC was not as the guest had left it */
 };
 
-static long vmcall(long number, uint64_t branches, uint64_t period, uint64_t *counted)
-{
-    long result;
-
-    __asm__ volatile("vmcall"
-                     : "=a"(result), "+b"(branches)
-                     : "a"(number), "c"(period), "d"(0L)
-                     : "memory");
-    *counted = branches;
-    return result;
-}
-
-static void guest_branches(unsigned long count)
-{
-    __asm__ volatile("1: dec %0\n\tjnz 1b" : "+r"(count) : : "cc");
-}
-
 /* The same instructions of the guest whatever the hypercall does. */
 static int run(long number, bool host_work, struct sums *sums)
 {
@@ -65,20 +48,19 @@ static int run(long number, bool host_work, struct sums *sums)
     if (fd < 0)
         return -errno;
     ioctl(fd, PERF_EVENT_IOC_ENABLE, 0);
-    guest_branches(GUEST_BRANCHES);
+    spin_branches(GUEST_BRANCHES);
     for (unsigned i = 0; i < SLICES; i++) {
-        uint64_t counted;
-
         /* The kernel has unmasked it when it started the counter. */
         if (i >= SLICES / 2)
             *lvtpc |= LVT_MASKED;
         uint32_t before = *lvtpc;
-        long pmis = vmcall(number, host_work ? SLICE_BRANCHES : ~0ul, PERIOD, &counted);
-        sums->pmis += pmis;
-        sums->counted += counted;
+        struct hyper_answer done = hyper_call_with(number, host_work ? SLICE_BRANCHES : ~0ul,
+                                                   PERIOD, 0);
+        sums->pmis += done.rax;
+        sums->counted += done.rbx;
         sums->changed += *lvtpc != before;
     }
-    guest_branches(GUEST_BRANCHES);
+    spin_branches(GUEST_BRANCHES);
     ioctl(fd, PERF_EVENT_IOC_DISABLE, 0);
     *lvtpc &= ~LVT_MASKED;
     if (read(fd, &sums->guest, sizeof(sums->guest)) != sizeof(sums->guest))
@@ -116,7 +98,7 @@ static void run_with_others(void)
     sched_setscheduler(0, SCHED_OTHER, &usual);
 }
 
-int job_masking(void)
+JOB(masking)
 {
     struct sums idle, work;
     int error;

@@ -77,7 +77,7 @@ static int touch_region(int mem, uint64_t start, uint64_t end)
     return faulted;
 }
 
-int job_touch(void)
+JOB(touch)
 {
     struct sigaction action = {.sa_sigaction = note_fault, .sa_flags = SA_SIGINFO};
     int regions = 0, faulted_regions = 0;

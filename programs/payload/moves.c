@@ -22,7 +22,7 @@
 
 static bool is_exact(const struct counted *c) { return c->instructions == LOOP_INSTRUCTIONS; }
 
-int job_moves(void)
+JOB(moves)
 {
     int count = processors_online(), failed = 0;
 
@@ -108,8 +108,8 @@ static int unplug_all(int first, int last, int home)
     return failed || processors_online() != count;
 }
 
-int job_hotplug(void) { return unplug_all(1, processors_online() - 1, 0); }
+JOB(hotplug) { return unplug_all(1, processors_online() - 1, 0); }
 
 /* The first processor, where the kernel has the word cpu0_hotplug: it sleeps with interrupts
  * off, and comes back by an NMI, not by INIT and SIPI. */
-int job_hotplug0(void) { return unplug_all(0, 0, 1); }
+JOB(hotplug0) { return unplug_all(0, 0, 1); }

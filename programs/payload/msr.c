@@ -25,7 +25,7 @@ static const char *result_of(ssize_t n)
     return errno == EIO ? "EIO" : strerror(errno);
 }
 
-int job_badmsr(void)
+JOB(badmsr)
 {
     static const struct {
         uint32_t index;

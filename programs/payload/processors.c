@@ -39,29 +39,6 @@ int pin(pid_t process, int cpu)
     return sched_setaffinity(process, sizeof(set), &set) == 0 ? 0 : -errno;
 }
 
-void interrupt_counts(const char *name, long long counts[PROCESSORS_MAX])
-{
-    char *text = read_text("/proc/interrupts");
-    size_t length = strlen(name);
-    char *rest = NULL;
-
-    memset(counts, 0, PROCESSORS_MAX * sizeof(counts[0]));
-    for (char *line = text == NULL ? NULL : strtok_r(text, "\n", &rest); line != NULL;
-         line = strtok_r(NULL, "\n", &rest)) {
-        char *cursor = line + strspn(line, " ");
-        char *end;
-
-        if (strncmp(cursor, name, length) != 0 || cursor[length] != ':')
-            continue;
-        cursor += length + 1;
-        for (int i = 0; i < PROCESSORS_MAX; i++, cursor = end) {
-            counts[i] = strtoll(cursor, &end, 10);
-            if (end == cursor)
-                return;
-        }
-    }
-}
-
 void print_growth(const char *name, const long long before[], const long long after[], int count)
 {
     printf(" %s=", name);
@@ -142,13 +119,12 @@ int counted_finish(struct counted *c, bool ended)
 
 pid_t spin_on(int cpu, uint64_t rounds)
 {
-    pid_t child;
-
     fflush(stdout);
-    child = fork();
+
+    pid_t child = fork();
     if (child == 0) {
         pin(0, cpu);
-        __asm__ volatile("1: dec %0\n\tjnz 1b" : "+r"(rounds) : : "cc");
+        spin_branches(rounds);
         _exit(0);
     }
     return child;

@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 /* A word a line; an empty line ends a command. */
@@ -26,32 +25,13 @@
 static size_t add_arguments(char *words[], size_t count)
 {
     static char text[ARGUMENTS_SIZE];
+    char *rest = text;
 
     command_line_word("pmv.args", "", text, sizeof(text));
-    for (char *word = strtok(text, ","); word != NULL && count < WORDS_MAX;
-         word = strtok(NULL, ",")) {
+    for (char *word; count < WORDS_MAX && (word = next_word(&rest, ",")) != NULL;) {
         words[count++] = word;
     }
     return count;
-}
-
-/* Its exit status, or as a shell has it where a signal has ended it. */
-static int run_command(char *const words[])
-{
-    int status = -1;
-    pid_t child;
-
-    fflush(stdout);
-    child = fork();
-    if (child == 0) {
-        execv(words[0], words);
-        printf("program: error=\"%s: %s\"\n", words[0], strerror(errno));
-        fflush(stdout);
-        _exit(127);
-    }
-    if (child < 0 || waitpid(child, &status, 0) != child)
-        return 1;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 /* The first command that fails is the last one. */
@@ -74,7 +54,7 @@ static int run_commands(char *text)
             first = false;
             words[count] = NULL;
             count = 0;
-            status = run_command(words);
+            status = run_program(NULL, words);
             printf("program: status=%d command=", status);
             for (char **word = words; *word != NULL; word++)
                 printf("%s%s", *word, word[1] != NULL ? " " : "\n");
@@ -117,7 +97,7 @@ static void hand_over_all(void)
         closedir(folder);
 }
 
-int job_program(void)
+JOB(program)
 {
     int status;
     char *text;

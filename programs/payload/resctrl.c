@@ -56,7 +56,7 @@ static void print_file(const char *name, const char *path)
            text == NULL ? "" : text);
 }
 
-int job_resctrl(void)
+JOB(resctrl)
 {
     int error;
 

@@ -37,7 +37,7 @@
 #define SYSLOG_ACTION_READ_CLEAR 4
 #define SYSLOG_ACTION_CLEAR 5
 
-int job_smp(void)
+JOB(smp)
 {
     static const char *const words[] = {
         "unchecked MSR", "not responding", "lockup",     "LOCKUP",       "rcu: INFO",
@@ -57,7 +57,7 @@ int job_smp(void)
 }
 
 /* Program A.1 on each processor: its periods in the regions REGION_A1_SMP + 10 * cpu on. */
-int job_a1smp(void)
+JOB(a1smp)
 {
     int failed = 0, error = perf_lift_limits();
 
@@ -83,11 +83,6 @@ int job_a1smp(void)
     return failed || error != 0;
 }
 
-static void branches(unsigned long n)
-{
-    __asm__ volatile("1: dec %0\n\tjnz 1b" : "+r"(n) : : "cc");
-}
-
 /* In a child of the job: the load with its own sampling counter; never returns. */
 static void sample_on(int cpu, int go, int switches, long long *count)
 {
@@ -98,11 +93,11 @@ static void sample_on(int cpu, int go, int switches, long long *count)
     if (pin(0, cpu) != 0 || (fd = open_user_branches(ALL_PERIOD)) < 0 || read(go, &byte, 1) != 1)
         _exit(1);
     ioctl(fd, PERF_EVENT_IOC_ENABLE, 0);
-    branches(ALL_BRANCHES / ((unsigned)switches + 1));
+    spin_branches(ALL_BRANCHES / ((unsigned)switches + 1));
     for (int i = 0; i < switches; i++) {
         failed |= hyper_call(i % 2 == 0 ? HYPERCALL_NMI_PASSTHROUGH_OFF
                                         : HYPERCALL_NMI_PASSTHROUGH_ON) != 0;
-        branches(ALL_BRANCHES / ((unsigned)switches + 1));
+        spin_branches(ALL_BRANCHES / ((unsigned)switches + 1));
     }
     ioctl(fd, PERF_EVENT_IOC_DISABLE, 0);
     failed |= read(fd, count, sizeof(*count)) != sizeof(*count);
@@ -148,10 +143,10 @@ static int sample_all(const char *job, int switches)
     return failed;
 }
 
-int job_pmiall(void) { return sample_all("pmiall", 0); }
+JOB(pmiall) { return sample_all("pmiall", 0); }
 
 /* Natively, or where user space may not, there is nothing to switch. */
-int job_switchall(void)
+JOB(switchall)
 {
     bool can = hyper_present() && hyper_call(HYPERCALL_NMI_PASSTHROUGH_ON) == 0;
 
@@ -159,7 +154,7 @@ int job_switchall(void)
 }
 
 /* Each processor's watchdog has to come while all of them are busy. */
-int job_watchdogs(void)
+JOB(watchdogs)
 {
     long long nmis[2][PROCESSORS_MAX];
     int count = processors_online(), failed = 0;
@@ -235,7 +230,7 @@ static int backtraces_begin(void)
 }
 
 /* From each processor in turn. */
-int job_sysrql(void)
+JOB(sysrql)
 {
     long long nmis[2][PROCESSORS_MAX];
     pid_t busy[PROCESSORS_MAX];
@@ -269,7 +264,7 @@ static void exit_and_sample(int cpu, const volatile bool *over, long long *count
     ioctl(fd, PERF_EVENT_IOC_ENABLE, 0);
     while (!*over) {
         cpuid(0, 0);
-        branches(STORM_BRANCHES);
+        spin_branches(STORM_BRANCHES);
     }
     ioctl(fd, PERF_EVENT_IOC_DISABLE, 0);
     _exit(read(fd, count, sizeof(*count)) != sizeof(*count));
@@ -277,7 +272,7 @@ static void exit_and_sample(int cpu, const volatile bool *over, long long *count
 
 /* PMIs and backtraces' NMIs on processors that exit all the time, where an NMI that nobody knows
  * is a panic: no NMI may be lost, or come once too often. */
-int job_storm(void)
+JOB(storm)
 {
     struct shared {
         bool over;

@@ -3,6 +3,7 @@
  * SDM Vol. 2, "CPUID - CPU Identification".
  */
 #include "payload.h"
+#include "smp.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,8 +13,10 @@
 #include <string.h>
 #include <sys/klog.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#define NO_PROGRAM 127 /* as a shell has it */
 #define TEXT_MAX (64 * 1024)
 #define KERNEL_LOG_MAX (512 * 1024)
 #define SYSLOG_ACTION_READ_ALL 3
@@ -77,34 +80,71 @@ void nmi_watchdog_set(bool on)
         write_text(nmi_watchdog, on ? "1\n" : "0\n");
 }
 
-long long interrupt_count(const char *name)
+char *next_word(char **text, const char *ends)
+{
+    char *word;
+
+    do
+        word = strsep(text, ends);
+    while (word != NULL && *word == '\0');
+    return word;
+}
+
+int run_program(const char *output, char *const words[])
+{
+    int status = -1;
+    pid_t child;
+
+    fflush(stdout);
+    child = fork();
+    if (child == 0) {
+        if (output == NULL || (freopen(output, "w", stdout) != NULL &&
+                               dup2(STDOUT_FILENO, STDERR_FILENO) == STDERR_FILENO))
+            execv(words[0], words);
+        fprintf(stderr, "error=\"%s: %s\"\n", words[0], strerror(errno));
+        _exit(NO_PROGRAM);
+    }
+    if (child < 0 || waitpid(child, &status, 0) != child)
+        return NO_PROGRAM;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+long long interrupt_counts(const char *name, long long counts[PROCESSORS_MAX])
 {
     char *text = read_text("/proc/interrupts");
     size_t length = strlen(name);
-    char *rest = NULL;
 
-    for (char *line = strtok_r(text, "\n", &rest); line != NULL;
-         line = strtok_r(NULL, "\n", &rest)) {
-        char *cursor = line + strspn(line, " ");
-        char *end;
+    memset(counts, 0, PROCESSORS_MAX * sizeof(counts[0]));
+    for (char *line; (line = next_word(&text, "\n")) != NULL;) {
+        char *at = line + strspn(line, " "), *end;
         long long sum = 0;
 
-        if (strncmp(cursor, name, length) != 0 || cursor[length] != ':')
+        if (strncmp(at, name, length) != 0 || at[length] != ':')
             continue;
-        cursor += length + 1;
-        for (;;) {
-            long long value = strtoll(cursor, &end, 10);
+        at += length + 1;
+        for (int i = 0;; i++, at = end) {
+            long long value = strtoll(at, &end, 10);
 
-            if (end == cursor)
+            if (end == at)
                 return sum;
+            if (i < PROCESSORS_MAX)
+                counts[i] = value;
             sum += value;
-            cursor = end;
         }
     }
     return -1;
 }
 
-int load_module(const char *name)
+long long interrupt_count(const char *name)
+{
+    long long counts[PROCESSORS_MAX];
+
+    return interrupt_counts(name, counts);
+}
+
+int load_module(const char *name) { return load_module_with(name, ""); }
+
+int load_module_with(const char *name, const char *parameters)
 {
     char path[128];
     int error = 0;
@@ -114,7 +154,7 @@ int load_module(const char *name)
     fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return -errno;
-    if (syscall(SYS_finit_module, fd, "", 0) != 0 && errno != EEXIST)
+    if (syscall(SYS_finit_module, fd, parameters, 0) != 0 && errno != EEXIST)
         error = -errno;
     close(fd);
     return error;
@@ -143,16 +183,14 @@ void load_drivers(void)
 
 int print_kernel_log(const char *prefix, const char *const words[], size_t count)
 {
-    char *log = malloc(KERNEL_LOG_MAX);
-    char *rest = NULL;
+    char *log = malloc(KERNEL_LOG_MAX), *rest = log;
     int length, printed = 0;
 
     if (log == NULL)
         return 0;
     length = klogctl(SYSLOG_ACTION_READ_ALL, log, KERNEL_LOG_MAX - 1);
     log[length > 0 ? length : 0] = '\0';
-    for (char *line = strtok_r(log, "\n", &rest); line != NULL;
-         line = strtok_r(NULL, "\n", &rest)) {
+    for (char *line; (line = next_word(&rest, "\n")) != NULL;) {
         for (size_t i = 0; i < count; i++) {
             if (strstr(line, words[i]) != NULL) {
                 printf("%s: %s\n", prefix, line);
