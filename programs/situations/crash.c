@@ -8,13 +8,12 @@
  * that panics by it.
  * SDM Vol. 3, "Issuing Interprocessor Interrupts".
  */
-#define _GNU_SOURCE
 #include "../payload/payload.h"
+#include "../payload/smp.h"
 
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,15 +41,6 @@ static void flush_console(void)
     usleep(20000); /* the last characters are in the UART's FIFO */
 }
 
-static void run_on(const char *cpu)
-{
-    cpu_set_t set;
-
-    CPU_ZERO(&set);
-    CPU_SET(atoi(cpu), &set);
-    sched_setaffinity(0, sizeof(set), &set);
-}
-
 static int crash(void)
 {
     uint64_t(*pages)[PAGE_BYTES / sizeof(uint64_t)] = mmap(NULL, MARKED_PAGES * PAGE_BYTES,
@@ -70,7 +60,7 @@ static int crash(void)
     }
     printf("crash: pages=%d cpu=%s\n", MARKED_PAGES, cpu);
     flush_console();
-    run_on(cpu);
+    pin(0, atoi(cpu));
     write_text("/proc/sys/kernel/sysrq", "1\n");
     return write_text("/proc/sysrq-trigger", "c") != 0;
 }
@@ -87,9 +77,8 @@ static uint64_t said_size(int core, unsigned *parts)
         return 0;
     for (unsigned i = 0; i < file.e_phnum; i++) {
         if (pread(core, &part, sizeof(part), (off_t)(file.e_phoff + i * sizeof(part))) !=
-            sizeof(part)) {
+            sizeof(part))
             return 0;
-        }
         *parts += part.p_type == PT_LOAD;
         end = part.p_offset + part.p_filesz > end ? part.p_offset + part.p_filesz : end;
     }

@@ -5,14 +5,13 @@
  * The image lies far behind all volumes, in a partition that only the kernel knows of.
  * Linux, Documentation/power/swsusp.rst; include/linux/swap.h, union swap_header.
  */
-#define _GNU_SOURCE
 #include "../payload/payload.h"
+#include "../payload/smp.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/blkpg.h>
 #include <linux/perf_event.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,14 +83,11 @@ static int make_swap(void)
 
 static void count_on_each(const char *when)
 {
-    for (int cpu = 0; cpu < sysconf(_SC_NPROCESSORS_ONLN); cpu++) {
+    for (int cpu = 0; cpu < processors_online(); cpu++) {
         long long pmis = interrupt_count("PMI"), count = 0;
-        cpu_set_t set;
         int fd;
 
-        CPU_ZERO(&set);
-        CPU_SET(cpu, &set);
-        sched_setaffinity(0, sizeof(set), &set);
+        pin(0, cpu);
         fd = open_user_branches(PERIOD);
         ioctl(fd, PERF_EVENT_IOC_ENABLE, 0);
         for (volatile int i = 0; i < ROUNDS; i++) {
