@@ -27,17 +27,14 @@ TEST(test_nothing_found)
     assert_false(f.reset_supported);
 
     t->rsdp.signature[0]++;
-    acpi_facts_read(rsdp(), &f);
-    assert_int_equal(f.pm1a_control, 0);
+    assert_int_equal(read_facts().pm1a_control, 0);
     assert_int_equal(guest_acpi_size(rsdp()), 0);
 }
 
 TEST(test_no_reset_register)
 {
-    struct acpi_facts f;
     t->facp.fadt.flags = 0;
-    seal_all();
-    acpi_facts_read(rsdp(), &f);
+    struct acpi_facts f = sealed_facts();
     assert_false(f.reset_supported);
     assert_int_equal(f.pm1a_control, 0xb004);
 
@@ -45,54 +42,43 @@ TEST(test_no_reset_register)
     t->facp.fadt.flags = ACPI_FADT_RESET_REG_SUP;
     seal_all();
     fill_header(&t->facp.fadt.header, "FACP", 116);
-    acpi_facts_read(rsdp(), &f);
+    f = read_facts();
     assert_false(f.reset_supported);
     assert_int_equal(f.pm1a_control, 0xb004);
 }
 
 TEST(test_wide_pm1)
 {
-    struct acpi_facts f;
     t->facp.wide.x_pm1a_control = (struct acpi_generic_address){
         .space_id = ACPI_SPACE_IO, .bit_width = 16, .address = 0x1804};
     /* Not a port: the narrow field stays. */
     t->facp.wide.x_pm1b_control = (struct acpi_generic_address){
         .space_id = ACPI_SPACE_MEMORY, .bit_width = 16, .address = 0x1904};
-    seal_all();
-    acpi_facts_read(rsdp(), &f);
+    struct acpi_facts f = sealed_facts();
     assert_int_equal(f.pm1a_control, 0x1804);
     assert_int_equal(f.pm1b_control, 0xc004);
     assert_int_equal(f.pm_timer, 0xb008);
 
     t->facp.wide.x_pm_timer = (struct acpi_generic_address){
         .space_id = ACPI_SPACE_IO, .bit_width = 32, .address = 0x1808};
-    seal_all();
-    acpi_facts_read(rsdp(), &f);
-    assert_int_equal(f.pm_timer, 0x1808);
+    assert_int_equal(sealed_facts().pm_timer, 0x1808);
     t->facp.fadt.pm_timer_length = 0; /* as firmware says that it has none */
-    seal_all();
-    acpi_facts_read(rsdp(), &f);
-    assert_int_equal(f.pm_timer, 0);
+    assert_int_equal(sealed_facts().pm_timer, 0);
 
     t->facp.fadt.pm1a_control = 0;
-    seal_all();
-    acpi_facts_read(rsdp(), &f);
-    assert_int_equal(f.pm1a_control, 0x1804);
+    assert_int_equal(sealed_facts().pm1a_control, 0x1804);
 
     /* The table ends inside the last of the wide fields. */
     fill_header(&t->facp.fadt.header, "FACP", sizeof(struct acpi_fadt_wide) - 1);
-    acpi_facts_read(rsdp(), &f);
-    assert_int_equal(f.pm1a_control, 0);
+    assert_int_equal(read_facts().pm1a_control, 0);
 }
 
 /* In either kind of entry, once each, without those that may come later. */
 TEST(test_processor_ids)
 {
-    struct acpi_facts f;
     t->madt.x2apic[1] = (struct acpi_madt_local_x2apic){
         {ACPI_MADT_LOCAL_X2APIC, 16}, 0, 2, ACPI_MADT_ENABLED, 1};
-    seal_all();
-    acpi_facts_read(rsdp(), &f);
+    struct acpi_facts f = sealed_facts();
     assert_int_equal(f.processors, 3);
     assert_int_equal(f.apic_id[0], 0);
     assert_int_equal(f.apic_id[1], 2);
@@ -100,8 +86,7 @@ TEST(test_processor_ids)
 
     t->madt.apic[0].apic_id = ACPI_NO_APIC_ID; /* "enabled" all the same */
     t->madt.x2apic[1].x2apic_id = ACPI_NO_X2APIC_ID;
-    seal_all();
-    acpi_facts_read(rsdp(), &f);
+    f = sealed_facts();
     assert_int_equal(f.processors, 2);
     assert_int_equal(f.apic_id[0], 2);
     assert_int_equal(f.apic_id[1], 0x100);
@@ -112,16 +97,12 @@ static const uint8_t sapic[16] = {7, 16, 9, 0x12, 0x34, 0, 0, 0, ACPI_MADT_ENABL
 
 TEST(test_sapic_is_a_processor)
 {
-    struct acpi_facts f;
     memcpy(&t->madt.x2apic[1], sapic, sizeof(sapic));
-    seal_all();
-    acpi_facts_read(rsdp(), &f);
+    struct acpi_facts f = sealed_facts();
     assert_int_equal(f.processors, 4);
     assert_int_equal(f.apic_id[3], 0x1234);
     memset((uint8_t *)&t->madt.x2apic[1] + 3, 0xff, 2);
-    seal_all();
-    acpi_facts_read(rsdp(), &f);
-    assert_int_equal(f.processors, 3);
+    assert_int_equal(sealed_facts().processors, 3);
 }
 
 /* ---- firmware's console ---- */
@@ -305,12 +286,9 @@ static void set_dsdt(const void *bytes, size_t size)
 
 TEST(test_s5_is_read)
 {
-    struct acpi_facts f;
-
-    acpi_facts_read(rsdp(), &f);
-    assert_int_equal(f.s5_type[0], SLP_TYP_UNKNOWN);
+    assert_int_equal(read_facts().s5_type[0], SLP_TYP_UNKNOWN);
     set_dsdt(aml, sizeof(aml));
-    acpi_facts_read(rsdp(), &f);
+    struct acpi_facts f = read_facts();
     assert_int_equal(f.s5_type[0], 7);
     assert_int_equal(f.s5_type[1], 1);
     assert_memory_equal(t->dsdt.aml, aml, sizeof(aml));
@@ -318,28 +296,21 @@ TEST(test_s5_is_read)
 
 TEST(test_s5_is_cut_off)
 {
-    struct acpi_facts f;
-
     for (size_t size = 1; size < 12; size++) {
         set_dsdt(aml, 0);
         memcpy(t->dsdt.aml + sizeof(t->dsdt.aml) - size, aml + 15, size);
         seal_all();
-        acpi_facts_read(rsdp(), &f);
-        assert_int_equal(f.s5_type[0], SLP_TYP_UNKNOWN);
+        assert_int_equal(read_facts().s5_type[0], SLP_TYP_UNKNOWN);
     }
 }
 
 TEST(test_other_sleep_is_hidden)
 {
-    struct acpi_facts f;
-
     set_dsdt(aml, sizeof(aml));
     acpi_read_sleep_states(rsdp(), NULL);
     assert_int_equal(acpi_checksum(&t->dsdt, sizeof(t->dsdt)), 0);
     assert_int_equal(t->dsdt.aml[2], 'X');
     t->dsdt.aml[2] = '_';
     assert_memory_equal(t->dsdt.aml, aml, sizeof(aml));
-    seal_all();
-    acpi_facts_read(rsdp(), &f);
-    assert_int_equal(f.s5_type[0], 7);
+    assert_int_equal(sealed_facts().s5_type[0], 7);
 }

@@ -17,17 +17,14 @@ static void listen(void)
 
 TEST(test_damaged_lengths)
 {
-    struct acpi_facts f;
     static const uint32_t lengths[] = {0, 1, 35, 36, ACPI_TABLE_MAX + 1, 0xffffffff};
     for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
         t->madt.header.length = lengths[i];
-        acpi_facts_read(rsdp(), &f);
-        assert_int_equal(f.processors, 0);
+        assert_int_equal(read_facts().processors, 0);
     }
     seal_all();
     t->xsdt.entries[2] = 0;
-    seal_all();
-    acpi_facts_read(rsdp(), &f);
+    struct acpi_facts f = sealed_facts();
     assert_int_equal(f.processors, 0);
     assert_int_equal(f.pm1a_control, 0xb004);
 }
@@ -35,7 +32,6 @@ TEST(test_damaged_lengths)
 /* Linux takes a table with a wrong checksum, and starts the processors in it. */
 TEST(test_wrong_checksums)
 {
-    struct acpi_facts f;
     listen();
     t->facp.fadt.dsdt = (uint32_t)(uintptr_t)&t->dsdt;
     seal_all();
@@ -50,8 +46,7 @@ TEST(test_wrong_checksums)
     for (unsigned i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
         tables[i]->oem_revision++;
     check_facts(3);
-    acpi_facts_read(rsdp(), &f);
-    assert_int_equal(f.processors, 3);
+    assert_int_equal(read_facts().processors, 3);
     acpi_warn_of_damage(rsdp());
     static const char *const names[] = {"XSDT", "FACP", "APIC", "DSDT"};
     char *at = said;
@@ -82,7 +77,6 @@ TEST(test_long_tables)
 {
     static const uint8_t s5[] = {0x08, '_', 'S', '5', '_', 0x12, 0x06, 4, 0x0a, 5, 0x0a, 5, 0, 0};
     const uint32_t length = 3 << 20;
-    struct acpi_facts f;
     struct acpi_header *dsdt = mmap(NULL, length, PROT_READ | PROT_WRITE,
                                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
     assert_ptr_not_equal(dsdt, MAP_FAILED);
@@ -91,7 +85,7 @@ TEST(test_long_tables)
     t->facp.fadt.dsdt = (uint32_t)(uintptr_t)dsdt;
     seal_all();
     listen();
-    acpi_facts_read(rsdp(), &f);
+    struct acpi_facts f = read_facts();
     acpi_warn_of_damage(rsdp());
     assert_int_equal(f.s5_type[0], 5);
     assert_string_equal(said, "");
@@ -100,25 +94,16 @@ TEST(test_long_tables)
 
 TEST(test_damaged_entries)
 {
-    struct acpi_facts f;
     t->madt.io_apic.length = 0; /* would never end */
-    seal_all();
-    acpi_facts_read(rsdp(), &f);
-    assert_int_equal(f.processors, 2);
+    assert_int_equal(sealed_facts().processors, 2);
     t->madt.io_apic.length = 255; /* past the table's end */
-    seal_all();
-    acpi_facts_read(rsdp(), &f);
-    assert_int_equal(f.processors, 2);
+    assert_int_equal(sealed_facts().processors, 2);
     t->madt.io_apic.length = 12;
     t->madt.x2apic[1].entry.length = 17; /* one byte past it */
-    seal_all();
-    acpi_facts_read(rsdp(), &f);
-    assert_int_equal(f.processors, 3);
+    assert_int_equal(sealed_facts().processors, 3);
     t->madt.apic[1].entry.length = 4; /* too short for a local APIC: not read as one */
     t->madt.apic[1].flags = ACPI_MADT_ENABLED;
-    seal_all();
-    acpi_facts_read(rsdp(), &f);
-    assert_true(f.processors >= 1);
+    assert_true(sealed_facts().processors >= 1);
 }
 
 /* Linux goes on where an entry's length leads past the end, and would start what is in it. */
