@@ -110,6 +110,7 @@ class Image:
         self.names = {}
         self.code = {}  # function: [(address, mnemonic, operands)]
         self.function = {}  # address of an instruction: its function
+        self.locked = set()  # addresses of instructions with the prefix LOCK
         self.taken = collections.defaultdict(set)  # object file: functions whose address it takes
         with open(link_map, encoding="utf-8") as file:
             text = re.sub(r"(\n \.\S+)\n +", r"\1 ", file.read())
@@ -154,6 +155,8 @@ class Image:
                 address = int(match[1], 16)
                 self.code[start].append((address, match[2], match[3]))
                 self.function[address] = start
+                if "\tlock " in line:
+                    self.locked.add(address)
                 if match[4] and match[2] in ("lea", "mov"):
                     uses.append((address, int(match[4], 16)))
         for use in uses:
