@@ -1,11 +1,10 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 # layers.py: which file uses what of which other file, by the objects' symbols, assembly included.
 # Between folders no use goes back up (rooms.py has their order); within a folder no loop of uses has
 # more files than LOOP_MAX says, and where it says nothing there is none. A call of a function counts,
 # and so do a use of data and an address that is taken (a hook, a table's row). The experiments are
 # above the core and do not use each other, but for what one says that it needs.
-# Usage: layers.py BUILD
+# Usage: python3 -m tests.static.layers BUILD
 import argparse
 import collections
 import os
@@ -13,8 +12,8 @@ import re
 import subprocess
 import sys
 
-from code_lines import NOT_LINKED
-from rooms import TOP, experiments, rooms
+from tests.static.code_lines import NOT_LINKED
+from tests.static.rooms import TOP, experiments, rooms
 
 EXPERIMENT_LOOP_MAX = 3  # its rows lie over the core's, and what they find decides what follows
 LOOP_MAX = {

@@ -5,10 +5,10 @@ import subprocess
 import sys
 from unittest import mock
 
-import code_lines
 import pytest
-import stack
-from machine import path
+
+from testbed.machine import path
+from tests.static import code_lines, stack
 
 
 @pytest.fixture
