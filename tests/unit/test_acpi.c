@@ -132,7 +132,7 @@ TEST(test_serial)
     assert_int_equal(line.divisor, 1);
     assert_null(line.unused);
     t->xsdt.entries[0] = (uintptr_t)&spcr;
-    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (unsigned i = 0; i < COUNT(cases); i++) {
         spcr.type = cases[i].type;
         spcr.base = (struct acpi_generic_address){
             .space_id = cases[i].space, .bit_width = 8, .address = cases[i].address};

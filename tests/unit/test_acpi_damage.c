@@ -18,7 +18,7 @@ static void listen(void)
 TEST(test_damaged_lengths)
 {
     static const uint32_t lengths[] = {0, 1, 35, 36, ACPI_TABLE_MAX + 1, 0xffffffff};
-    for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+    for (size_t i = 0; i < COUNT(lengths); i++) {
         t->madt.header.length = lengths[i];
         assert_int_equal(read_facts().processors, 0);
     }
@@ -43,7 +43,7 @@ TEST(test_wrong_checksums)
     t->rsdp.length = 0; /* Linux does not look at it either */
     struct acpi_header *const tables[] = {&t->xsdt.header, &t->rsdt.header, &t->facp.fadt.header,
                                           &t->madt.header, &t->dsdt.header};
-    for (unsigned i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
+    for (unsigned i = 0; i < COUNT(tables); i++)
         tables[i]->oem_revision++;
     check_facts(3);
     assert_int_equal(read_facts().processors, 3);
@@ -69,7 +69,7 @@ TEST(test_wrong_checksums)
     t->madt.header.length = 35;
     t->xsdt.entries[2] = (uintptr_t)&t->madt;
     acpi_warn_of_damage(rsdp());
-    assert_non_null(strstr(said, "ACPI table APIC: found 35 bytes, wanted 36 to 16777216"));
+    assert_contains(said, "ACPI table APIC: found 35 bytes, wanted 36 to 16777216");
 }
 
 /* Real tables have 3 MiB. */

@@ -101,7 +101,7 @@ static const struct known known[] = {
     {"REX before another prefix is void", 4, {0x44, 0x2e, 0x8b, 0x0b}, LOAD, GPR_RCX, 0},
     {"REX before another REX is void", 4, {0x4c, 0x40, 0x8b, 0x0b}, LOAD, GPR_RCX, 0},
 };
-#define KNOWN (sizeof(known) / sizeof(known[0]))
+#define KNOWN (COUNT(known))
 
 enum result { DONE, SHORT, UNKNOWN };
 
@@ -178,7 +178,7 @@ TEST(test_refused)
         {"movups [rbx], xmm0", 3, {0x0f, 0x11, 0x03}},
     };
 
-    for (unsigned k = 0; k < sizeof(refused) / sizeof(refused[0]); k++) {
+    for (unsigned k = 0; k < COUNT(refused); k++) {
         struct instruction i;
         if (decode_exactly(refused[k].bytes, refused[k].length, &i) != UNKNOWN)
             fail_msg("%s: not refused", refused[k].text);

@@ -118,7 +118,7 @@ TEST(bad_registers)
     static const uint64_t bad[] = {0, 0xfed90001, 0xfed90800};
     struct dmar d;
 
-    for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+    for (unsigned i = 0; i < COUNT(bad); i++) {
         begin();
         add_unit(0xfed90000, 0, 0);
         add_unit(bad[i], 0, 0);
@@ -155,7 +155,7 @@ TEST(lengths_of_structures)
                {0xffff, 0xffff}};
     struct dmar d;
 
-    for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+    for (unsigned i = 0; i < COUNT(bad); i++) {
         begin();
         add_unit(0xfed90000, 0, 0);
         uint32_t at = add(bad[i].type, bad[i].said, RMRR_LENGTH);

@@ -58,7 +58,7 @@ TEST(test_types_and_merging)
         {.type = CONVENTIONAL, .base = 0x137000, .pages = 1, .attribute = SPECIFIC_PURPOSE},
         {.type = LOADER_DATA, .base = 0x139000, .pages = 1}, /* after a hole */
     };
-    struct efi_map map = map_of(d, sizeof(d) / sizeof(d[0]));
+    struct efi_map map = map_of(d, COUNT(d));
     struct boot_e820_entry out[MANY];
 
     assert_int_equal(e820_build(&map, NULL, 0, out, MANY), 9);

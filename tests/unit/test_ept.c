@@ -11,8 +11,6 @@
 #include "mtrr_model.h"
 #include "pool.h"
 
-#define MIB (1ULL << 20)
-#define GIB (1ULL << 30)
 #define SIZE_2M (2 * MIB)
 #define POOL_PAGES 8192
 
@@ -63,6 +61,15 @@ static struct ept_request request(const struct mtrr_state *m)
                                 .page_1g = true,
                                 .page_2m = true,
                                 .top = 4 * GIB};
+}
+
+static struct ept_request request_hiding(const struct mtrr_state *m, const struct range *hidden)
+{
+    struct ept_request q = request(m);
+
+    q.hidden = hidden;
+    q.hidden_count = 1;
+    return q;
 }
 
 static void assert_mapped(uint64_t root, uint64_t address, uint64_t page, enum memory_type type)
@@ -193,7 +200,7 @@ TEST(test_hidden_ranges)
     uint64_t used, root;
 
     q.hidden = hidden;
-    q.hidden_count = sizeof(hidden) / sizeof(hidden[0]);
+    q.hidden_count = COUNT(hidden);
     root = build(&q, &used);
     assert_int_not_equal(root, 0);
 
@@ -223,12 +230,10 @@ TEST(test_hidden_ranges)
 TEST(test_readable_range)
 {
     struct mtrr_state m = flat(MEMORY_WB, 39);
-    struct ept_request q = request(&m);
     const struct range hidden = {GIB, 8 * MIB};
+    struct ept_request q = request_hiding(&m, &hidden);
     uint64_t used, root, bytes;
 
-    q.hidden = &hidden;
-    q.hidden_count = 1;
     q.readable = (struct range){GIB + 3 * PAGE_SIZE, 4 * MIB + PAGE_SIZE};
     root = build(&q, &used);
     assert_int_not_equal(root, 0);
@@ -250,12 +255,10 @@ TEST(test_readable_range)
 TEST(test_hidden_range_at_the_very_end)
 {
     struct mtrr_state m = flat(MEMORY_WB, 36);
-    struct ept_request q = request(&m);
     const struct range hidden = {(1ULL << 36) - PAGE_SIZE, UINT64_MAX}; /* wraps around */
+    struct ept_request q = request_hiding(&m, &hidden);
     uint64_t used, root;
 
-    q.hidden = &hidden;
-    q.hidden_count = 1;
     root = build(&q, &used);
     assert_mapped(root, (1ULL << 36) - PAGE_SIZE - 1, PAGE_SIZE, MEMORY_WB);
     assert_unmapped(root, (1ULL << 36) - 1);
@@ -285,12 +288,10 @@ TEST(test_only_small_pages)
 {
     struct mtrr_state m = flat(MEMORY_WB, 32);
     const struct range hidden = {GIB + PAGE_SIZE, GIB};
-    struct ept_request q = request(&m);
+    struct ept_request q = request_hiding(&m, &hidden);
     uint64_t used, root;
 
     q.page_1g = q.page_2m = false;
-    q.hidden = &hidden;
-    q.hidden_count = 1;
     root = build(&q, &used);
     assert_int_not_equal(root, 0);
     assert_true(used <= ept_pages_needed(&q));
@@ -440,11 +441,9 @@ TEST(test_bound_is_reached)
 {
     struct mtrr_state m = flat(MEMORY_WB, 39);
     const struct range hidden = {3 * GIB - 3 * PAGE_SIZE, GIB};
-    struct ept_request q = request(&m);
+    struct ept_request q = request_hiding(&m, &hidden);
     uint64_t used;
 
-    q.hidden = &hidden;
-    q.hidden_count = 1;
     assert_int_not_equal(build(&q, &used), 0);
     assert_int_equal(used, ept_pages_needed(&q));
 }

@@ -21,8 +21,6 @@
 #define ADDRESS 0x000ffffffffff000ULL
 
 #define PAGES 512
-#define MIB (1ULL << 20)
-#define GIB (1ULL << 30)
 
 static struct range pool;
 static uint64_t root;

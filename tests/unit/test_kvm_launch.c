@@ -7,13 +7,14 @@
 #define TEARDOWN teardown
 #include "unit.h"
 
-#include <asm/bootparam.h>
 #include <errno.h>
 
 #include "../../programs/kvm/acpi.h"
 #include "../../programs/kvm/host.h"
 #include "../../programs/kvm/image.h"
 #include "../../programs/kvm/uart.h"
+#include "kernel_file.h"
+#include "lib/acpi.h"
 #include "lib/refusal.h"
 
 /* ---- host.c ---- */
@@ -49,10 +50,9 @@ static void expect_host(struct kvm_host host, const char *said)
         return;
     }
     assert_false(good);
-    if (strstr(r.line, said) == NULL)
-        fail_msg("'%s' is not in: %s", said, r.line);
-    assert_non_null(strstr(r.line, "found"));
-    assert_non_null(strstr(r.line, "wanted"));
+    assert_contains(r.line, said);
+    assert_contains(r.line, "found");
+    assert_contains(r.line, "wanted");
     assert_non_null(strchr(r.line, ';'));
     assert_null(strchr(r.line, '\n'));
 }
@@ -97,27 +97,16 @@ static struct refusal r;
 
 static int setup(void **state)
 {
-    struct setup_header h = {
-        .setup_sects = 3,
-        .syssize = KERNEL_SIZE / 16,
-        .boot_flag = 0xaa55,
-        .jump = 0x6aeb,
-        .header = 0x53726448,
-        .version = 0x020f,
-        .kernel_alignment = 0x200000,
-        .relocatable_kernel = 1,
-        .xloadflags = XLF_KERNEL_64,
-        .cmdline_size = 20,
-        .pref_address = PREFERRED,
-        .init_size = 0x100000,
-    };
+    struct setup_header h = kernel_header(3, KERNEL_SIZE);
 
+    h.cmdline_size = 20;
+    h.init_size = 0x100000;
     (void)state;
     file = calloc(1, FILE_SIZE);
     memory = calloc(1, MEMORY);
     if (file == NULL || memory == NULL)
         return 1;
-    memcpy(file + 0x1f1, &h, sizeof(h));
+    memcpy(file + HEADER_OFFSET, &h, sizeof(h));
     for (unsigned i = 0; i < KERNEL_SIZE; i++)
         file[SETUP_SIZE + i] = (uint8_t)(i * 7 + 1);
     return 0;
@@ -131,7 +120,7 @@ static int teardown(void **state)
     return 0;
 }
 
-static struct setup_header *header(void) { return (void *)(file + 0x1f1); }
+static struct setup_header *header(void) { return (void *)(file + HEADER_OFFSET); }
 
 static bool place(uint64_t size, const char *line)
 {
@@ -190,7 +179,7 @@ TEST(test_initrd)
     assert_int_equal(bp->hdr.ramdisk_image, PREFERRED + 0x180000);
     header()->initrd_addr_max = PREFERRED + 0x100ffe;
     assert_false(image_place(memory, MEMORY, &kernel, &initrd, "", &entry, &r));
-    assert_non_null(strstr(r.line, "wanted at least 18"));
+    assert_contains(r.line, "wanted at least 18");
     /* Without one, nothing is said of it. */
     assert_true(place(MEMORY, ""));
     assert_int_equal(bp->hdr.ramdisk_size, 0);
@@ -199,10 +188,9 @@ TEST(test_initrd)
 static void expect_refused(bool done, const char *said)
 {
     assert_false(done);
-    if (strstr(r.line, said) == NULL)
-        fail_msg("'%s' is not in: %s", said, r.line);
-    assert_non_null(strstr(r.line, "kernel k: found"));
-    assert_non_null(strstr(r.line, "wanted"));
+    assert_contains(r.line, said);
+    assert_contains(r.line, "kernel k: found");
+    assert_contains(r.line, "wanted");
 }
 
 TEST(test_refused)
@@ -228,15 +216,6 @@ static uint64_t number(const uint8_t *at, unsigned bytes)
     return value;
 }
 
-static void expect_sum_zero(const uint8_t *at, uint64_t size)
-{
-    uint8_t sum = 0;
-
-    for (uint64_t i = 0; i < size; i++)
-        sum = (uint8_t)(sum + at[i]);
-    assert_int_equal(sum, 0);
-}
-
 /* From the pointer on, as an operating system goes. */
 static void expect_tables(unsigned cpus)
 {
@@ -247,16 +226,16 @@ static void expect_tables(unsigned cpus)
     acpi_place(memory, cpus);
     assert_memory_equal(rsdp, "RSD PTR ", 8);
     assert_int_equal(rsdp[15], 2);
-    expect_sum_zero(rsdp, 20);
-    expect_sum_zero(rsdp, number(rsdp + 20, 4));
+    assert_int_equal(acpi_checksum(rsdp, 20), 0);
+    assert_int_equal(acpi_checksum(rsdp, number(rsdp + 20, 4)), 0);
     xsdt = memory + number(rsdp + 24, 8);
     assert_memory_equal(xsdt, "XSDT", 4);
     assert_int_equal(number(xsdt + 4, 4), 36 + 8);
-    expect_sum_zero(xsdt, 36 + 8);
+    assert_int_equal(acpi_checksum(xsdt, 36 + 8), 0);
     madt = memory + number(xsdt + 36, 8);
     assert_memory_equal(madt, "APIC", 4);
     uint64_t length = number(madt + 4, 4);
-    expect_sum_zero(madt, length);
+    assert_int_equal(acpi_checksum(madt, length), 0);
     assert_int_equal(number(madt + 36, 4), 0xfee00000);
     uint64_t at = 44;
     while (at < length) {

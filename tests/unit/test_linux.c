@@ -7,9 +7,8 @@
 #define TEARDOWN teardown
 #include "unit.h"
 
-#include <asm/bootparam.h>
-
 #include "guest/linux.h"
+#include "kernel_file.h"
 #include "lib/refusal.h"
 
 #define SETUP_SECTORS 3
@@ -25,23 +24,10 @@ static int setup(void **state)
 {
     (void)state;
     file = calloc(1, FILE_SIZE);
-    h = (struct setup_header){
-        .setup_sects = SETUP_SECTORS,
-        .syssize = KERNEL_SIZE / 16,
-        .boot_flag = 0xaa55,
-        .jump = 0x6aeb,
-        .header = 0x53726448,
-        .version = 0x020f,
-        .initrd_addr_max = 0x7fffffff,
-        .kernel_alignment = 0x200000,
-        .relocatable_kernel = 1,
-        .xloadflags = XLF_KERNEL_64 | XLF_CAN_BE_LOADED_ABOVE_4G,
-        .cmdline_size = 2047,
-        .payload_offset = 100,
-        .payload_length = 8000,
-        .pref_address = 0x1000000,
-        .init_size = 0x300000,
-    };
+    h = kernel_header(SETUP_SECTORS, KERNEL_SIZE);
+    h.xloadflags |= XLF_CAN_BE_LOADED_ABOVE_4G;
+    h.payload_offset = 100;
+    h.payload_length = 8000;
     return file == NULL;
 }
 
@@ -55,7 +41,7 @@ static int teardown(void **state)
 static bool probe(uint64_t size, struct linux_image *image, struct refusal *r)
 {
     uint8_t *exact = malloc(size + (size == 0)); /* so that ASan sees a read past the end */
-    memcpy(file + 0x1f1, &h, sizeof(h));
+    memcpy(file + HEADER_OFFSET, &h, sizeof(h));
     memcpy(exact, file, size);
     bool ok = linux_probe(exact, size, "k", image, r);
     free(exact);
@@ -70,8 +56,7 @@ static void reject_size(uint64_t size, const char *wanted)
     assert_int_equal(r.kind, REFUSE_BAD_FILE);
     assert_ptr_equal(strstr(r.line, "kernel k: "), r.line);
     assert_null(strchr(r.line, '\n'));
-    if (strstr(r.line, wanted) == NULL)
-        fail_msg("'%s' is not in: %s", wanted, r.line);
+    assert_contains(r.line, wanted);
 }
 
 static void reject(const char *wanted) { reject_size(FILE_SIZE, wanted); }
@@ -171,7 +156,7 @@ TEST(test_not_relocatable)
 TEST(test_bad_numbers)
 {
     static const uint32_t alignments[] = {0, 1, 0x800, 0x3000, 0x80000000};
-    for (size_t i = 0; i < sizeof(alignments) / sizeof(alignments[0]); i++) {
+    for (size_t i = 0; i < COUNT(alignments); i++) {
         h.kernel_alignment = alignments[i];
         reject("kernel_alignment");
     }

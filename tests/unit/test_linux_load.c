@@ -6,10 +6,9 @@
 #define TEARDOWN teardown
 #include "unit.h"
 
-#include <asm/bootparam.h>
-
 #include "guest/e820.h"
 #include "guest/linux.h"
+#include "kernel_file.h"
 #include "lib/refusal.h"
 
 #define SETUP_SIZE 1024 /* one setup sector after the boot sector */
@@ -61,23 +60,11 @@ static void prepare(uint64_t descriptor_count)
     strcpy(bi.options.append, "console=ttyS0 quiet");
 
     file = calloc(1, SETUP_SIZE + KERNEL_SIZE);
-    const struct setup_header h = {
-        .setup_sects = 1,
-        .syssize = KERNEL_SIZE / 16,
-        .boot_flag = 0xaa55,
-        .jump = 0x6aeb, /* the header reaches to 0x202 + 0x6a */
-        .header = 0x53726448,
-        .version = 0x020f,
-        .loadflags = LOADED_HIGH,
-        .kernel_alignment = 0x1000,
-        .relocatable_kernel = 1,
-        .xloadflags = XLF_KERNEL_64,
-        .cmdline_size = 2047,
-        .init_size = INIT_SIZE,
-        .pref_address = 0x1000000,
-    };
+    struct setup_header h = kernel_header(1, KERNEL_SIZE);
+    h.kernel_alignment = 0x1000;
+    h.init_size = INIT_SIZE;
     memset(file, 0xee, SETUP_SIZE); /* what is not header must not get into boot_params */
-    memcpy(file + 0x1f1, &h, sizeof(h));
+    memcpy(file + HEADER_OFFSET, &h, sizeof(h));
     for (int i = 0; i < KERNEL_SIZE; i++)
         file[SETUP_SIZE + i] = (uint8_t)(i * 7);
     bi.kernel_file = (struct range){(uintptr_t)file, SETUP_SIZE + KERNEL_SIZE};
@@ -221,7 +208,7 @@ TEST(test_entry_state)
 
     /* Any address below 4 GiB walks to itself. */
     static const uint64_t addresses[] = {0, 0x1000200, 0x7fffffff, 0xfee00000, 0xffffffff};
-    for (size_t i = 0; i < sizeof(addresses) / sizeof(addresses[0]); i++) {
+    for (size_t i = 0; i < COUNT(addresses); i++) {
         uint64_t a = addresses[i];
         uint64_t pml4e = ((const uint64_t *)(uintptr_t)entry.cr3)[a >> 39];
         uint64_t pdpte = ((const uint64_t *)(uintptr_t)(pml4e & ~0xfffULL))[a >> 30 & 511];
@@ -254,5 +241,5 @@ TEST(test_other_processors)
     bi.acpi.processors = 2;
     assert_false(linux_load(&bi, &processors, &entry, &r));
     assert_int_equal(r.kind, REFUSE_UNSUPPORTED);
-    assert_non_null(strstr(r.line, "found 2 processors"));
+    assert_contains(r.line, "found 2 processors");
 }

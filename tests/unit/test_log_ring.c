@@ -25,7 +25,7 @@ static struct log_ring *new_memory(void)
     static unsigned used;
     struct log_ring *ring = &places[used++];
 
-    assert_true(used <= sizeof(places) / sizeof(places[0]));
+    assert_true(used <= COUNT(places));
     memset(ring, 0xa5, sizeof(*ring)); /* as after power-on */
     return ring;
 }

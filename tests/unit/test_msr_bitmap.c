@@ -4,6 +4,7 @@
  * the borders, and what pmu=off hides in it.
  * SDM Vol. 3, "MSR-Bitmap Address"; Vol. 4 for the numbers of the PMU's registers.
  */
+#define TEARDOWN free_bitmaps
 #include "unit.h"
 
 #include "apic/apic.h"
@@ -41,12 +42,25 @@ static bool msr_bitmap_exits(const uint8_t *bitmap, uint32_t index, bool write)
     return bitmap[bit / 8] >> bit % 8 & 1;
 }
 
+static uint8_t *bitmaps[4];
+static unsigned bitmap_count;
+
 /* Exactly one page each, on the heap: AddressSanitizer sees a step over either end. */
 static uint8_t *new_bitmap(void)
 {
-    uint8_t *bitmap = test_calloc(1, BITMAP_BYTES);
-    assert_non_null(bitmap);
+    uint8_t *bitmap = calloc(1, BITMAP_BYTES);
+
+    assert_true(bitmap != NULL && bitmap_count < COUNT(bitmaps));
+    bitmaps[bitmap_count++] = bitmap;
     return bitmap;
+}
+
+static int free_bitmaps(void **state)
+{
+    (void)state;
+    while (bitmap_count > 0)
+        free(bitmaps[--bitmap_count]);
+    return 0;
 }
 
 /* The SDM's layout: sets one bit where `index` has one. */
@@ -88,13 +102,13 @@ static void for_both_ranges(each_index function, void *context)
 
 /* ---- one index at a time ---- */
 
-struct bitmaps {
+struct pair {
     uint8_t *found, *expected;
 };
 
 static void check_one_index(uint32_t index, void *context)
 {
-    struct bitmaps *b = context;
+    struct pair *b = context;
 
     for (unsigned how = 0; how < 4; how++) {
         bool read = how & 1, write = how & 2;
@@ -115,11 +129,9 @@ static void check_one_index(uint32_t index, void *context)
 
 TEST(test_each_index_alone)
 {
-    struct bitmaps b = {new_bitmap(), new_bitmap()};
+    struct pair b = {new_bitmap(), new_bitmap()};
 
     for_both_ranges(check_one_index, &b);
-    test_free(b.found);
-    test_free(b.expected);
 }
 
 /* ---- what is in no range ---- */
@@ -149,7 +161,6 @@ TEST(test_empty_and_full)
     for_both_ranges(check_exits, bitmap);
     for (unsigned i = 0; i < BITMAP_BYTES; i++)
         assert_int_equal(bitmap[i], 0xff);
-    test_free(bitmap);
 }
 
 TEST(test_outside_changes_nothing)
@@ -161,8 +172,6 @@ TEST(test_outside_changes_nothing)
         msr_bitmap_set(bitmap, outside[i], outside[i], true, true);
         assert_memory_equal(bitmap, zero, BITMAP_BYTES);
     }
-    test_free(bitmap);
-    test_free(zero);
 }
 
 /* ---- ranges ---- */
@@ -193,8 +202,6 @@ TEST(test_ranges_over_borders)
             assert_memory_equal(found, expected, BITMAP_BYTES);
         }
     }
-    test_free(found);
-    test_free(expected);
 }
 
 /* A later range takes nothing back. */
@@ -209,8 +216,6 @@ TEST(test_ranges_add_up)
     model_range(expected, 0x100, 0x120, true, false);
     model_range(expected, 0x110, 0x130, false, true);
     assert_memory_equal(found, expected, BITMAP_BYTES);
-    test_free(found);
-    test_free(expected);
 }
 
 /* ---- pmu=off ---- */
@@ -269,8 +274,6 @@ TEST(test_pebs_past_the_ept)
     assert_false(msr_bitmap_exits(with, 0x3f4, true));
     model_range(with, 0x3f4, 0x3f4, false, true);
     assert_memory_equal(with, without, BITMAP_BYTES);
-    test_free(with);
-    test_free(without);
 }
 
 /* Intel PT's registers are the guest's where the VM entry loads IA32_RTIT_CTL; else they exit, as
@@ -290,9 +293,6 @@ TEST(test_pt)
         }
     model_range(given, 0x560, 0x587, true, true);
     assert_memory_equal(given, absent, BITMAP_BYTES);
-    test_free(absent);
-    test_free(given);
-    test_free(trapped);
 }
 
 /* By number: what has to fault without a PMU, and neighbours and others that must not. */
@@ -354,7 +354,4 @@ TEST(test_pmu_by_number)
     /* IA32_MISC_ENABLE says whether there is a PMU. */
     assert_true(msr_bitmap_exits(off, 0x1a0, false) && msr_bitmap_exits(off, 0x1a0, true));
     assert_true(!msr_bitmap_exits(passed, 0x1a0, false) && msr_bitmap_exits(passed, 0x1a0, true));
-    test_free(off);
-    test_free(trapped);
-    test_free(passed);
 }

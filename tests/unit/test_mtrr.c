@@ -8,8 +8,8 @@
 #include "mm/mm.h"
 #include "mtrr_model.h"
 
-#define GIB (1ULL << 30)
 #define MIB (1ULL << 20)
+#define GIB (1ULL << 30)
 #define BITS_39 39
 #define ENABLED MODEL_E
 
@@ -87,7 +87,7 @@ TEST(test_overlaps)
         {MEMORY_WC, MEMORY_WC, MEMORY_WC},
     };
 
-    for (unsigned i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
+    for (unsigned i = 0; i < COUNT(rules); i++) {
         for (unsigned swap = 0; swap < 2; swap++) {
             struct mtrr_state m = enabled(MEMORY_WP);
 

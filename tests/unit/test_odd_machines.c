@@ -10,7 +10,6 @@
 #include "mtrr_model.h"
 #include "pool.h"
 
-#define GIB (1ULL << 30)
 #define TIB (1ULL << 40)
 #define POOL_PAGES 16384
 #define PAIRS 7
@@ -78,7 +77,7 @@ static const struct firmware {
       {0x41e000000, 0xfff000000, MEMORY_WB},
       {0xe0000000, 0xfe0000000, MEMORY_UC}}},
 };
-#define FIRMWARES (sizeof(firmware) / sizeof(firmware[0]))
+#define FIRMWARES (COUNT(firmware))
 
 static struct mtrr_state mtrrs_of(const struct firmware *f)
 {
@@ -147,7 +146,7 @@ TEST(test_firmwares)
 
     for (unsigned i = 0; i < FIRMWARES; i++) {
         struct mtrr_state m = mtrrs_of(&firmware[i]);
-        for (unsigned k = 0; k < sizeof(tops) / sizeof(tops[0]); k++)
+        for (unsigned k = 0; k < COUNT(tops); k++)
             if (tops[k] <= 1ULL << m.physical_address_bits)
                 for (int page_1g = 0; page_1g < 2; page_1g++)
                     check_map(&m, page_1g, tops[k], pool);
@@ -179,7 +178,7 @@ TEST(test_1500_entries)
     map[0].type = 7;
     struct efi_map efi = {.entries = map, .size = sizeof(map), .descriptor_size = sizeof(map[0])};
     uint64_t bound = e820_entries_max(ENTRIES, 1);
-    assert_true(bound <= sizeof(out) / sizeof(out[0]));
+    assert_true(bound <= COUNT(out));
     uint64_t count = e820_build(&efi, &overlay, 1, out, bound);
     assert_true(count > 1000 && count <= bound);
     for (uint64_t i = 1; i < count; i++)

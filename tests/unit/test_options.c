@@ -167,11 +167,11 @@ TEST(test_console)
                  {"console=0x2e8 console=auto", CONSOLE_AUTO}};
     static const char *const wrong[] = {
         "0x", "0x0", "0xfff9", "0x1000000000000003f8", "0x3g8", "3f8", "0X3f8", "com3", ""};
-    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (unsigned i = 0; i < COUNT(cases); i++) {
         accept(&o, cases[i].text);
         assert_int_equal(o.console, cases[i].port);
     }
-    for (unsigned i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+    for (unsigned i = 0; i < COUNT(wrong); i++) {
         char text[64];
         snprintf(text, sizeof(text), "console=%s", wrong[i]);
         reject(text, "option console: found '", "wanted auto, com1, com2, none or an I/O port");
@@ -196,7 +196,7 @@ TEST(test_policy_has_its_name)
     struct options o;
     accept(&o, "");
     assert_string_equal(o.policy_name, names[o.policy]);
-    for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+    for (unsigned i = 0; i < COUNT(names); i++) {
         char text[32];
         snprintf(text, sizeof(text), "policy=%s", names[i]);
         accept(&o, text);
@@ -292,7 +292,7 @@ TEST(test_not_text)
     struct options o;
     struct refusal r;
     assert_false(parse_bytes(&o, "pmu=on\0", 7, &r));
-    assert_non_null(strstr(r.line, "byte 0x00 at offset 6"));
+    assert_contains(r.line, "byte 0x00 at offset 6");
 }
 
 /* Any bytes at all: no crash, and a refusal that fits its line. */
@@ -371,12 +371,12 @@ TEST(test_load_options_refused)
     text[LOAD_OPTIONS_MAX - 1] = 'a';
     assert_false(load(text, 0, out, &r));
     assert_int_equal(r.kind, REFUSE_BAD_OPTION);
-    assert_non_null(strstr(r.line, "found 4096 characters, wanted at most 4095"));
+    assert_contains(r.line, "found 4096 characters, wanted at most 4095");
 
     bool ignored;
     const uint16_t wide[] = {'p', 0x20ac, '=', '1'};
     assert_false(load_options_to_text(wide, sizeof(wide), u"", out, &ignored, &r));
-    assert_non_null(strstr(r.line, "character 0x20ac at position 1"));
+    assert_contains(r.line, "character 0x20ac at position 1");
 }
 
 /* What firmware puts there by itself on a direct boot. */
@@ -399,7 +399,7 @@ TEST(test_load_options_ignored)
     struct refusal r;
 
     memset(noise, 0xb7, sizeof(noise));
-    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (unsigned i = 0; i < COUNT(cases); i++) {
         bool ignored = false;
         memset(out, '?', sizeof(out));
         assert_true(load_options_to_text(cases[i].bytes, cases[i].size, u"", out, &ignored, &r));
@@ -422,7 +422,7 @@ TEST(test_append_path)
         {{u"EFI", u"a", u"x.efi"}, u"EFI\\a\\x.efi"},
         {{u"", u"x.efi"}, u"x.efi"},
     };
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < COUNT(cases); i++) {
         uint16_t path[32] = {0};
         for (size_t k = 0; k < 3 && cases[i].nodes[k] != NULL; k++) {
             uint64_t count = 0; /* the terminator counts: firmware's nodes have it */
@@ -457,7 +457,7 @@ TEST(test_join_path)
         {u"p.efi", "k", u"k"},
         {u"", "k", u"k"},
     };
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < COUNT(cases); i++) {
         uint16_t out[32], length = 0;
         assert_true(join_path(cases[i].image, cases[i].path, out, 32));
         while (cases[i].wanted[length] != 0)

@@ -13,7 +13,7 @@ TEST(test_processors)
     } cases[] = {{0, 0, 1}, {0, 1, 1}, {0, 4, 4}, {0, 512, 512}, {0, 4000, 512},
                  {1, 0, 1}, {1, 4, 1}, {4, 4, 4}, {5, 4, 4},     {3, 4000, 3}};
 
-    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (unsigned i = 0; i < COUNT(cases); i++) {
         const struct options options = {.processors = cases[i].asked};
         assert_int_equal(settings_derive(&options, cases[i].listed).processors, cases[i].most);
     }
@@ -26,7 +26,7 @@ TEST(test_monitor_hidden)
         bool hidden;
     } cases[] = {{0, false}, {1, true}};
 
-    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (unsigned i = 0; i < COUNT(cases); i++) {
         const struct options options = {.tick_ms = cases[i].tick_ms};
         assert_int_equal(settings_derive(&options, 1).monitor_hidden, cases[i].hidden);
     }

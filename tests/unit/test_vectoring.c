@@ -40,7 +40,7 @@ TEST(test_other_events)
 {
     static const uint32_t types[] = {0, 2, 4, 5, 6};
 
-    for (unsigned i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+    for (unsigned i = 0; i < COUNT(types); i++)
         for (uint32_t vector = 0; vector < 256; vector++)
             assert_int_equal(classify_delivery_gp(VALID | types[i] << 8 | vector), DELIVERY_GP);
 }

@@ -26,6 +26,12 @@
 #define TEARDOWN NULL
 #endif
 
+#define assert_contains(text, part)                                                                \
+    do {                                                                                           \
+        if (strstr(text, part) == NULL)                                                            \
+            fail_msg("'%s' is not in: %s", part, text);                                            \
+    } while (0)
+
 static struct CMUnitTest unit_tests[64];
 static size_t unit_test_count;
 
