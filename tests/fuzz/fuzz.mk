@@ -25,7 +25,7 @@ fuzz: fuzz-targets
 	@$(PYTEST) tests/fuzz
 
 fuzz-corpus: fuzz-targets
-	@tests/fuzz/targets.py
+	@/usr/bin/python3 -B -m tests.fuzz.targets
 
 built: fuzz-targets
 

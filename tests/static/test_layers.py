@@ -4,23 +4,16 @@
 import os
 import re
 import subprocess
-import sys
 
-from testbed.machine import TOP, path
+from testbed.machine import path
 from tests.static import layers
 
 
-def test_hypervisor():
+def test_hypervisor(run):
     """The hypervisor itself: nothing goes back up, no loop that is longer than its folder may
     have."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.static.layers", "build"],
-        cwd=TOP,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    status, text = run(layers, path("build"))
+    assert status == 0, text
 
 
 def read(name):

@@ -4,7 +4,6 @@
 # a row that does not apply.
 import re
 import subprocess
-import sys
 from unittest import mock
 
 import pytest
@@ -102,30 +101,16 @@ def plant_in(tmp_path):
     return plant
 
 
-def found(folder):
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.static.nmi_context", folder],
-        cwd=TOP,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+def test_gcc(run):
+    status, text = run(nmi_context, path("build"))
+    assert status == 0, text
 
 
-def test_gcc():
-    return found("build")
-
-
-def test_clang(tmp_path):
-    subprocess.run(
-        ["make", f"BUILD={tmp_path}", "CC=clang", f"{tmp_path}/pmuvisor.elf"],
-        cwd=TOP,
-        check=True,
-        capture_output=True,
-    )
-    return found(str(tmp_path))
+def test_clang(run, tmp_path):
+    command = ["make", f"BUILD={tmp_path}", "CC=clang", f"{tmp_path}/pmuvisor.elf"]
+    subprocess.run(command, cwd=TOP, check=True, capture_output=True)
+    status, text = run(nmi_context, str(tmp_path))
+    assert status == 0, text
 
 
 def test_sees_nothing_broken(plant):

@@ -2,26 +2,12 @@
 # test_static.py: tests of the checks in this folder, each on input that it has to refuse as well as
 # on input that it has to take.
 import subprocess
-import sys
 from unittest import mock
 
 import pytest
 
 from testbed.machine import path
 from tests.static import code_lines, stack
-
-
-@pytest.fixture
-def run(monkeypatch, capsys):
-    """Runs a check's main(); gives its exit status and all that it printed."""
-
-    def main_of(module, *arguments):
-        monkeypatch.setattr(sys, "argv", [module.__name__, *arguments])
-        status = module.main()
-        said = capsys.readouterr()
-        return status, said.out + said.err
-
-    return main_of
 
 
 def test_lines_c():

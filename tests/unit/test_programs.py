@@ -4,12 +4,12 @@
 import glob
 import os
 import re
-import subprocess
 
 import pytest
 
-from testbed.machine import BACKSTOP_SECONDS, Skip, path
+from testbed.machine import Skip, path
 from testbed.store import digest, digest_any
+from tests.commands import run as run_command
 
 # A line of the output is a test's result. cmocka lists failed tests once more at its end.
 RESULT = re.compile(r"\[\s*(OK|FAILED|SKIPPED)\s*\] (\w+)\s*$|(ok|FAIL|SKIP)\s+(\w+)(?:: (.*))?")
@@ -71,23 +71,10 @@ def run(lab, command):
         ]
     )
 
-    def look(_):
-        done = subprocess.run(
-            [command],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            check=False,
-            timeout=BACKSTOP_SECONDS,
-        )
-        return [done.returncode, done.stdout]
-
     return lab.value(
         f"unit-{os.path.basename(command)}",
         lambda: [digest(__file__), *map(digest_any, [command, *inputs])],
-        look,
+        lambda folder: list(run_command(command)),
         targets=[command] if ours else [],
     ).wait()
 
