@@ -129,10 +129,8 @@ static int run_each(void)
     int error;
 
     error = perf_lift_limits();
-    if (error != 0) {
-        printf("a1: error=\"cannot lift perf's rate limit: %s\"\n", strerror(-error));
-        return 1;
-    }
+    if (error != 0)
+        return fail_job("a1", "cannot lift perf's rate limit", -error);
     /* First uses (page faults, lazily allocated perf structures) belong to no run. */
     error = a1_run(&plan, &warm_up);
     for (size_t i = 0; error == 0 && i < A1_RUNS; i++) {
@@ -147,10 +145,8 @@ static int run_each(void)
         if (r->pmis != r->expected)
             failed = 1;
     }
-    if (error != 0) {
-        printf("a1: error=\"perf_event_open: %s\"\n", strerror(-error));
-        return 1;
-    }
+    if (error != 0)
+        return fail_job("a1", "perf_event_open", -error);
     results_valid = true;
     return failed;
 }

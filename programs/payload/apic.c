@@ -169,11 +169,7 @@ static bool map_window(const char *job)
                   MAP_SHARED | MAP_FIXED_NOREPLACE, mem, (off_t)APIC_PAGE);
         close(mem);
     }
-    if (at == MAP_FAILED) {
-        printf("%s: error=\"cannot map the local APIC: %s\"\n", job, strerror(errno));
-        return false;
-    }
-    return true;
+    return at != MAP_FAILED || !fail_job(job, "cannot map the local APIC", errno);
 }
 
 /* A single step over one access: the trap comes after it, once. */

@@ -28,12 +28,6 @@ struct variable {
     char data[16];
 };
 
-static int fail(const char *what)
-{
-    printf("efivars: error=\"%s: %s\"\n", what, strerror(errno));
-    return 1;
-}
-
 static int count_variables(void)
 {
     DIR *folder = opendir(EFIVARS);
@@ -78,21 +72,21 @@ JOB(efivars)
     }
     load_module("efivarfs");
     if (mount("efivarfs", EFIVARS, "efivarfs", 0, NULL) != 0 && errno != EBUSY)
-        return fail("mount");
+        return fail_job("efivars", "mount", errno);
     before = count_variables();
     fd = open(TEST_VARIABLE, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
     if (fd < 0)
-        return fail("create");
+        return fail_job("efivars", "create", errno);
     if (write(fd, &written, sizeof(written)) != sizeof(written))
-        return fail("write");
+        return fail_job("efivars", "write", errno);
     close(fd);
     fd = open(TEST_VARIABLE, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || read(fd, &found, sizeof(found)) != sizeof(found))
-        return fail("read");
+        return fail_job("efivars", "read", errno);
     close(fd);
     make_mutable(TEST_VARIABLE);
     if (unlink(TEST_VARIABLE) != 0)
-        return fail("delete");
+        return fail_job("efivars", "delete", errno);
     printf("efivars: variables=%d same=%d after=%d\n", before,
            memcmp(&written, &found, sizeof(found)) == 0, count_variables());
     return before <= 0 || memcmp(&written, &found, sizeof(found)) != 0 ||

@@ -5,6 +5,7 @@
 #include "hypercall.h"
 #include "payload.h"
 
+#include <errno.h>
 #include <linux/perf_event.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,22 +24,16 @@ JOB(hostwork)
     /* It runs around the host work, and must see the guest's branches only. */
     int fd = open_user_branches(0);
 
-    if (fd < 0) {
-        perror("hostwork: perf_event_open");
-        return 1;
-    }
+    if (fd < 0)
+        return fail_job("hostwork", "perf_event_open", errno);
     for (unsigned i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
-        long long own = 0;
-
         ioctl(fd, PERF_EVENT_IOC_RESET, 0);
         ioctl(fd, PERF_EVENT_IOC_ENABLE, 0);
         spin_branches(GUEST_BRANCHES);
         struct hyper_answer done = hyper_call_with(HYPERCALL_HOST_WORK, runs[i].branches,
                                                    runs[i].period, 0);
         spin_branches(GUEST_BRANCHES);
-        ioctl(fd, PERF_EVENT_IOC_DISABLE, 0);
-        if (read(fd, &own, sizeof(own)) != sizeof(own))
-            own = -1;
+        long long own = stop_counter(fd);
         printf("hostwork: branches=%lu period=%lu expected=%lu pmis=%ld counted=%lu guest=%lld\n",
                (unsigned long)runs[i].branches, (unsigned long)runs[i].period,
                (unsigned long)(runs[i].branches / runs[i].period), done.rax,

@@ -61,10 +61,8 @@ static int run(long number, bool host_work, struct sums *sums)
         sums->changed += *lvtpc != before;
     }
     spin_branches(GUEST_BRANCHES);
-    ioctl(fd, PERF_EVENT_IOC_DISABLE, 0);
+    sums->guest = stop_counter(fd);
     *lvtpc &= ~LVT_MASKED;
-    if (read(fd, &sums->guest, sizeof(sums->guest)) != sizeof(sums->guest))
-        sums->guest = -1;
     close(fd);
     return 0;
 }
@@ -104,10 +102,8 @@ JOB(masking)
     int error;
 
     lvtpc = map_lvtpc();
-    if (lvtpc == NULL || !run_alone()) {
-        printf("masking: error=\"cannot map the local APIC or run alone: %s\"\n", strerror(errno));
-        return 1;
-    }
+    if (lvtpc == NULL || !run_alone())
+        return fail_job("masking", "cannot map the local APIC or run alone", errno);
     perf_lift_limits();
     /* The first run is for first uses (page faults), and belongs to no result. */
     error = run(HYPERCALL_STATISTICS, false, &idle);
@@ -116,10 +112,8 @@ JOB(masking)
     if (error == 0)
         error = run(HYPERCALL_HOST_WORK, true, &work);
     run_with_others();
-    if (error != 0) {
-        printf("masking: error=\"perf_event_open: %s\"\n", strerror(-error));
-        return 1;
-    }
+    if (error != 0)
+        return fail_job("masking", "perf_event_open", -error);
     printf("masking: expected=%lu pmis=%ld counted=%lu changed=%u guest=%lld idle=%lld\n",
            SLICES * SLICE_BRANCHES / PERIOD, work.pmis, (unsigned long)work.counted, work.changed,
            work.guest, idle.guest);

@@ -63,6 +63,9 @@ struct job {
         __attribute__((used, section("jobs"))) = {#name, job_##name};                              \
     static int job_##name(void)
 
+/* Prints that the job has failed, at what, and by which error. Returns 1. */
+int fail_job(const char *job, const char *what, int error);
+
 /* A line "mitigation: NAME: TEXT" for each vulnerability that Linux knows. */
 void print_mitigations(void);
 
@@ -77,6 +80,9 @@ int perf_lift_limits(void);
 /* A counter of this process's branches in user mode, not yet enabled, with a PMI every `period` of
  * them; 0: none. A file descriptor; -1 and errno. */
 int open_user_branches(uint64_t period);
+
+/* Stops a counter, and returns what it has counted; -1: it cannot be read. */
+long long stop_counter(int fd);
 
 /* The watchdog's state, to be put back; a kernel may have none. */
 bool nmi_watchdog_runs(void);

@@ -53,7 +53,7 @@ static unsigned long with_switches(void)
 static int run(const char *name, uint32_t region, uint64_t period, unsigned long (*load)(void))
 {
     volatile uint32_t *lvtpc = map_lvtpc();
-    long long pmis, nmis, count = -1;
+    long long pmis, nmis, count;
     bool masked = false;
     unsigned long refused;
     int fd;
@@ -62,10 +62,8 @@ static int run(const char *name, uint32_t region, uint64_t period, unsigned long
     pmis = interrupt_count("PMI");
     nmis = interrupt_count("NMI");
     fd = open_user_branches(period);
-    if (fd < 0) {
-        printf("%s: error=\"perf_event_open: %s\"\n", name, strerror(errno));
-        return 1;
-    }
+    if (fd < 0)
+        return fail_job(name, "perf_event_open", errno);
     region_begin(region);
     ioctl(fd, PERF_EVENT_IOC_ENABLE, 0);
     refused = load();
@@ -73,8 +71,7 @@ static int run(const char *name, uint32_t region, uint64_t period, unsigned long
     masked = lvtpc != NULL && (*lvtpc & LVT_MASKED) != 0;
     ioctl(fd, PERF_EVENT_IOC_DISABLE, 0);
     region_end(region);
-    if (read(fd, &count, sizeof(count)) != sizeof(count))
-        count = -1;
+    count = stop_counter(fd);
     close(fd);
     pmis = interrupt_count("PMI") - pmis;
     nmis = interrupt_count("NMI") - nmis;

@@ -106,10 +106,8 @@ JOB(program)
     setenv("PAGER", "cat", 1);
     mkdir(FOLDER, 0755);
     text = read_text(COMMANDS);
-    if (text == NULL || chdir(FOLDER) != 0) {
-        printf("program: error=\"%s: %s\"\n", text == NULL ? COMMANDS : FOLDER, strerror(errno));
-        return 1;
-    }
+    if (text == NULL || chdir(FOLDER) != 0)
+        return fail_job("program", text == NULL ? COMMANDS : FOLDER, errno);
     status = run_commands(text);
     hand_over_all();
     return status;

@@ -99,9 +99,8 @@ static void sample_on(int cpu, int go, int switches, long long *count)
                                         : HYPERCALL_NMI_PASSTHROUGH_ON) != 0;
         spin_branches(ALL_BRANCHES / ((unsigned)switches + 1));
     }
-    ioctl(fd, PERF_EVENT_IOC_DISABLE, 0);
-    failed |= read(fd, count, sizeof(*count)) != sizeof(*count);
-    _exit(failed);
+    *count = stop_counter(fd);
+    _exit(failed || *count < 0);
 }
 
 static int sample_all(const char *job, int switches)
@@ -266,8 +265,8 @@ static void exit_and_sample(int cpu, const volatile bool *over, long long *count
         cpuid(0, 0);
         spin_branches(STORM_BRANCHES);
     }
-    ioctl(fd, PERF_EVENT_IOC_DISABLE, 0);
-    _exit(read(fd, count, sizeof(*count)) != sizeof(*count));
+    *count = stop_counter(fd);
+    _exit(*count < 0);
 }
 
 /* PMIs and backtraces' NMIs on processors that exit all the time, where an NMI that nobody knows

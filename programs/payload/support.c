@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/klog.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -48,6 +49,12 @@ int write_text(const char *path, const char *text)
         error = -errno;
     close(fd);
     return error;
+}
+
+int fail_job(const char *job, const char *what, int error)
+{
+    printf("%s: error=\"%s: %s\"\n", job, what, strerror(error));
+    return 1;
 }
 
 int perf_lift_limits(void)
@@ -211,6 +218,14 @@ struct cpuid_regs cpuid(uint32_t leaf, uint32_t subleaf)
                      : "=a"(r.eax), "=b"(r.ebx), "=c"(r.ecx), "=d"(r.edx)
                      : "a"(leaf), "c"(subleaf));
     return r;
+}
+
+long long stop_counter(int fd)
+{
+    long long count;
+
+    ioctl(fd, PERF_EVENT_IOC_DISABLE, 0);
+    return read(fd, &count, sizeof(count)) == sizeof(count) ? count : -1;
 }
 
 int open_user_branches(uint64_t period)

@@ -29,12 +29,6 @@
 #define ICR_HIGH 0x310
 #define ICR_NMI 0x4400u /* delivery mode NMI, level assert */
 
-static int fail(const char *job, const char *what)
-{
-    printf("%s: error=\"%s: %s\"\n", job, what, strerror(errno));
-    return 1;
-}
-
 static void flush_console(void)
 {
     fflush(stdout);
@@ -50,10 +44,8 @@ static int crash(void)
     char cpu[16];
 
     command_line_word("pmv.target", "0", cpu, sizeof(cpu));
-    if (error != 0) {
-        errno = -error;
-        return fail("crash", "kexec_file_load");
-    }
+    if (error != 0)
+        return fail_job("crash", "kexec_file_load", -error);
     for (uint64_t i = 0; i < MARKED_PAGES; i++) {
         pages[i][0] = MARK;
         pages[i][1] = i;
@@ -95,7 +87,7 @@ static int vmcore(void)
     ssize_t n;
 
     if (core < 0)
-        return fail("vmcore", "/proc/vmcore");
+        return fail_job("vmcore", "/proc/vmcore", errno);
     wanted = said_size(core, &parts);
     /* A read ends at the end of a part, so each chunk is filled before it is looked at. */
     while ((n = read(core, buffer + used, CHUNK - used)) > 0 || used > 0) {
@@ -113,7 +105,7 @@ static int vmcore(void)
         used = 0;
     }
     if (n < 0)
-        return fail("vmcore", "read");
+        return fail_job("vmcore", "read", errno);
     printf("vmcore: parts=%u bytes=%llu wanted=%llu marks=%u of=%d\n", parts,
            (unsigned long long)bytes, (unsigned long long)wanted, marks, MARKED_PAGES);
     return bytes != wanted || marks != MARKED_PAGES;
@@ -127,7 +119,7 @@ static int nmi(void)
     char target[16];
 
     if (apic == MAP_FAILED)
-        return fail("nmi", "/dev/mem");
+        return fail_job("nmi", "/dev/mem", errno);
     command_line_word("pmv.target", "0", target, sizeof(target));
     nmi_watchdog_set(false);
     printf("nmi: target=%s\n", target);

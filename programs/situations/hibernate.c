@@ -34,12 +34,6 @@
 #define ROUNDS 50000
 #define PAGES 500
 
-static int fail(const char *what)
-{
-    printf("hibernate: error=\"%s: %s\"\n", what, strerror(errno));
-    return 1;
-}
-
 static int change_partition(int disk, int operation, int number)
 {
     struct blkpg_partition part = {.start = FIRST_BYTE, .length = BYTES, .pno = number};
@@ -84,7 +78,7 @@ static int make_swap(void)
 static void count_on_each(const char *when)
 {
     for (int cpu = 0; cpu < processors_online(); cpu++) {
-        long long pmis = interrupt_count("PMI"), count = 0;
+        long long pmis = interrupt_count("PMI"), count;
         int fd;
 
         pin(0, cpu);
@@ -92,9 +86,7 @@ static void count_on_each(const char *when)
         ioctl(fd, PERF_EVENT_IOC_ENABLE, 0);
         for (volatile int i = 0; i < ROUNDS; i++) {
         }
-        ioctl(fd, PERF_EVENT_IOC_DISABLE, 0);
-        if (read(fd, &count, sizeof(count)) != sizeof(count))
-            count = -1;
+        count = stop_counter(fd);
         close(fd);
         printf("hibernate: when=%s cpu=%d branches=%lld pmis=%lld\n", when, cpu, count,
                interrupt_count("PMI") - pmis);
@@ -111,11 +103,11 @@ int main(void)
     setvbuf(stdout, NULL, _IOLBF, 0);
     perf_lift_limits();
     if (make_partition() != 0)
-        return fail("partition");
+        return fail_job("hibernate", "partition", errno);
     /* Does not return where there is an image. */
     write_text("/sys/power/resume", DEVICE);
     if (make_swap() != 0)
-        return fail("swap");
+        return fail_job("hibernate", "swap", errno);
     for (unsigned i = 0; i < PAGES; i++)
         pages[i][i] = i;
     count_on_each("before");
