@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # layers.py: which file uses what of which other file, by the objects' symbols, assembly included.
-# Between folders no use goes back up (rooms.py has their order); within a folder no loop of uses has
-# more files than LOOP_MAX says, and where it says nothing there is none. A call of a function counts,
-# and so do a use of data and an address that is taken (a hook, a table's row). The experiments are
-# above the core and do not use each other, but for what one says that it needs.
+# Between folders no use goes back up (rooms.py has their order); within a folder no loop of uses
+# has more files than LOOP_MAX says, and where it says nothing there is none. A call of a function
+# counts, and so do a use of data and an address that is taken (a hook, a table's row). The
+# experiments are above the core and do not use each other, but for what one says that it needs.
 # Usage: python3 -m tests.static.layers BUILD
 import argparse
 import collections

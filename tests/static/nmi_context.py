@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # nmi_context.py: the rules of NMI context (CONTRIBUTING.md), looked for in the machine code of the
 # linked image. All functions that nmi_root() reaches are checked, through calls and through the
-# table of sources. None may have a VMREAD, a VMWRITE, an IRET or a lock's instruction, none may call
-# what prints or locks, and none may lie in a file that is not named here. What cannot be followed is
-# an error, never a guess.
+# table of sources. None may have a VMREAD, a VMWRITE, an IRET or a lock's instruction, none may
+# call what prints or locks, and none may lie in a file that is not named here. What cannot be
+# followed is an error, never a guess.
 # Usage: python3 -m tests.static.nmi_context BUILD
 import argparse
 import os
