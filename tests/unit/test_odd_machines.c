@@ -21,7 +21,6 @@ static const struct firmware {
     const char *machine;
     uint32_t bits;
     enum memory_type default_type;
-    uint64_t fixed_upper; /* types of C0000 to FFFFF */
     struct {
         uint64_t base, mask;
         enum memory_type type;
@@ -30,7 +29,6 @@ static const struct firmware {
     {"Supermicro X10SDV-TP8F (Xeon D), BIOS 1.0c",
      46,
      MEMORY_WB,
-     0x0505050505050505,
      {{0x80000000, 0x3fff80000000, MEMORY_UC},
       {0x380000000000, 0x3fc000000000, MEMORY_UC},
       {0xfba00000, 0x3fffffe00000, MEMORY_WT},
@@ -39,7 +37,6 @@ static const struct firmware {
     {"Acer Nitro AN515-52 (Coffee Lake), BIOS V1.28",
      39,
      MEMORY_WB,
-     0x0505050505050505,
      {{0xc0000000, 0x7fc0000000, MEMORY_UC},
       {0xa0000000, 0x7fe0000000, MEMORY_UC},
       {0x90000000, 0x7ff0000000, MEMORY_UC},
@@ -48,7 +45,6 @@ static const struct firmware {
     {"Lenovo 20DT0003GE (Broadwell), BIOS JDET50WW",
      39,
      MEMORY_WB,
-     0x0505050505050505,
      {{0xe0000000, 0x7ff0000000, MEMORY_UC},
       {0xd0000000, 0x7ff0000000, MEMORY_UC},
       {0xce000000, 0x7ffe000000, MEMORY_UC},
@@ -57,7 +53,6 @@ static const struct firmware {
     {"Dell S6100 (Atom C2000), BIOS 5.6.5",
      36,
      MEMORY_WB,
-     0x0505050505050505,
      {{0xc0000000, 0xfc0000000, MEMORY_UC},
       {0x240000000, 0xfc0000000, MEMORY_UC},
       {0x280000000, 0xf80000000, MEMORY_UC},
@@ -68,7 +63,6 @@ static const struct firmware {
     {"a machine of 16 GiB whose default is UC",
      36,
      MEMORY_UC,
-     0x0505050505050505,
      {{0, 0xc00000000, MEMORY_WB},
       {0x400000000, 0xff0000000, MEMORY_WB},
       {0x410000000, 0xff8000000, MEMORY_WB},
@@ -87,7 +81,7 @@ static struct mtrr_state mtrrs_of(const struct firmware *f)
                            .variable_count = 10};
 
     for (unsigned i = 0; i < 11; i++)
-        m.fixed[i] = i < 2 ? 0x0606060606060606 : i == 2 ? 0 : f->fixed_upper;
+        m.fixed[i] = i < 2 ? 0x0606060606060606 : i == 2 ? 0 : 0x0505050505050505;
     for (unsigned i = 0; i < PAIRS && f->pair[i].mask != 0; i++) {
         m.variable[i].base = f->pair[i].base | f->pair[i].type;
         m.variable[i].mask = f->pair[i].mask | MODEL_V;
