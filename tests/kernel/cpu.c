@@ -11,6 +11,7 @@
 #include "x86.h"
 
 #define STACK_BYTES AP_STACK
+#define GATE_PRESENT 0x80
 #define GDT_WORDS 6
 
 struct gate {
@@ -91,6 +92,15 @@ void cpu_nmi_entry(const void *handler)
 {
     gate_set(idt, VECTOR_NMI, handler != NULL ? handler : nmi_entry, IST_NMI);
 }
+
+void cpu_gate(unsigned vector, const void *handler) { gate_set(idt, vector, handler, 0); }
+
+void cpu_gate_present(unsigned vector, bool present)
+{
+    idt[vector].type = present ? GATE_INTERRUPT : GATE_INTERRUPT & ~GATE_PRESENT;
+}
+
+struct tss *cpu_task_state(void) { return &current->tss; }
 
 static void tables_load(struct tables *t, uint64_t nmi_top, uint64_t exception_top)
 {

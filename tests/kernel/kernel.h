@@ -29,6 +29,11 @@ void cpu_exception_stack(unsigned vector, uint64_t top);
 /* Gives NMIs another handler, on the same stack; NULL: nmi_entry again. */
 void cpu_nmi_entry(const void *handler);
 
+/* Gives a vector another handler, on the stack of what it interrupts, until cpu_setup(). */
+void cpu_gate(unsigned vector, const void *handler);
+void cpu_gate_present(unsigned vector, bool present);
+struct tss *cpu_task_state(void);
+
 /* Which of the two IDTs this processor has: of handlers for one that runs alone, or by processor.
  */
 void cpu_handlers(bool alone);
@@ -172,6 +177,8 @@ _Noreturn void tap_bail_out(const char *why);
 void tap_end(void);
 
 /* ---- the tests ---- */
+
+bool text_equal(const char *a, const char *b);
 
 /* Exits of a reason that no sweep uses (RDMSR), without an NMI: what the hypervisor remembers of
  * the last NMI, it may work off here. Then the exit under test takes the same path each time. */

@@ -35,7 +35,7 @@ static const char everywhere[] = "cpuid,vmcall,msr,count,pmi,self,blocked,sti,mo
 
 static char command_line[COMMAND_LINE_MAX];
 
-static bool equal(const char *a, const char *b)
+bool text_equal(const char *a, const char *b)
 {
     return strlen(a) == strlen(b) && memcmp(a, b, strlen(a)) == 0;
 }
@@ -92,7 +92,7 @@ static void parse(struct job *job, const char *text, size_t length)
 static void run(const struct job *job)
 {
     for (unsigned i = 0; i < TESTS; i++) {
-        if (!equal(job->kind, tests[i].kind))
+        if (!text_equal(job->kind, tests[i].kind))
             continue;
         tests[i].run(job);
         if (nmi.action != NULL)

@@ -169,8 +169,7 @@ unsigned probe_exit_reason(enum probe_kind kind) { return kinds[kind].reason; }
 enum probe_kind probe_named(const char *name)
 {
     for (unsigned kind = 0; kind < PROBE_KINDS; kind++)
-        if (strlen(name) == strlen(kinds[kind].name) &&
-            memcmp(name, kinds[kind].name, strlen(name)) == 0)
+        if (text_equal(name, kinds[kind].name))
             return kind;
     return PROBE_KINDS;
 }

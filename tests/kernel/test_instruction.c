@@ -392,8 +392,7 @@ void test_instruction(const struct job *job)
     idt_make(&before);
     for (unsigned i = 0; i < SUBJECTS; i++) {
         const struct subject *s = &subjects[i];
-        if (job->word[0] != '\0' && (strlen(job->word) != strlen(s->name) ||
-                                     memcmp(job->word, s->name, strlen(s->name)) != 0))
+        if (job->word[0] != '\0' && !text_equal(job->word, s->name))
             continue;
         if ((s->needs == ON_OTHERS && first) || (s->needs == XAPIC && apic_x2()))
             continue;

@@ -322,7 +322,7 @@ static processor_work work_named(const char *word)
                  {"handler", handle_forever}};
 
     for (unsigned i = 0; i < sizeof(works) / sizeof(works[0]); i++)
-        if (strlen(works[i].name) == strlen(word) && memcmp(works[i].name, word, strlen(word)) == 0)
+        if (text_equal(works[i].name, word))
             return works[i].work;
     return NULL;
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
- * events.c: exact counts of what is between the WRMSR that starts a counter and the one that stops
+ *
+ * Exact counts of what is between the WRMSR that starts a counter and the one that stops
  * it: instructions, memory accesses, cache misses, mispredictions. SDM Vol. 3, "Performance
  * Monitoring"; Vol. 2, "CLFLUSH", "CLFLUSHOPT", "CLWB", "WBINVD".
  */
-#include "selftest.h"
+#include "emulator.h"
 
 #define EVENT_CYCLES 0x3cu
 #define EVENT_BRANCH_MISSES 0xc5u
@@ -18,8 +19,7 @@
 #define AROUND 3
 #define LINE 64
 
-/* 16 MiB, which the firmware's memory map leaves free: as in pmu.c. */
-static volatile uint8_t *const ram = (volatile uint8_t *)0x1400000;
+static volatile uint8_t *const ram = (volatile uint8_t *)FREE_MEMORY;
 
 static void flush(void) { __asm__ volatile("clflush (%0)" : : "r"(ram) : "memory"); }
 
@@ -47,7 +47,7 @@ static void prepare(uint64_t event)
 #define REPEAT(body) "mov %[rounds], %%edi\n1:\n\t" body "\n\tdec %%edi\n\tjnz 1b"
 
 /* Of the two WRMSRs exactly one is counted. */
-static void test_wrmsr(void)
+static void check_wrmsr(void)
 {
     check_equal("nothing between two WRMSRs", COUNT(EVENT_INSTRUCTIONS, ""), AROUND);
     check_equal("its cycles", COUNT(EVENT_CYCLES, ""), AROUND);
@@ -57,7 +57,7 @@ static void test_wrmsr(void)
     check_equal("its branches", COUNT(EVENT_BRANCHES, REPEAT("nop")), ROUNDS);
 }
 
-static void test_accesses(void)
+static void check_accesses(void)
 {
     static const char read_modify_write[] = "an instruction that does both";
 
@@ -88,7 +88,7 @@ static void test_accesses(void)
 }
 
 /* The counter itself watches the caches, so they have to be warmed while it counts. */
-static void test_flush(void)
+static void check_flush(void)
 {
     wrmsr(MSR_OFFCORE_RSP_0, DEMAND_DATA_RD_MISSES);
     wrmsr(MSR_OFFCORE_RSP_1, DEMAND_RFO_MISSES);
@@ -129,7 +129,7 @@ static void test_flush(void)
                 ROUNDS);
 }
 
-static void test_branches(void)
+static void check_branches(void)
 {
     check_equal("a loop: its first branch and its last", COUNT(EVENT_BRANCH_MISSES, REPEAT("nop")),
                 2);
@@ -146,11 +146,11 @@ static void test_branches(void)
                 ROUNDS + 2);
 }
 
-void test_events(void)
+void emulator_events(void)
 {
-    test_wrmsr();
-    test_accesses();
-    test_flush();
-    test_branches();
+    check_wrmsr();
+    check_accesses();
+    check_flush();
+    check_branches();
     wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
 }

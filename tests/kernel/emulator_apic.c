@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause
- * apic.c: every write of IA32_APIC_BASE between the states of the local APIC, what the registers
+ *
+ * Every write of IA32_APIC_BASE between the states of the local APIC, what the registers
  * hold after a disable, and what faults in x2APIC mode. SDM Vol. 3, "x2APIC State Transitions",
  * "Enabling or Disabling the Local APIC", "Local APIC State After Power-Up or Reset", "Reserved Bit
  * Checking", "Error Handling in x2APIC Mode".
  */
-#include "selftest.h"
+#include "emulator.h"
 
 #define STATE_SHIFT 10
 #define STATE_MASK (UINT64_C(3) << STATE_SHIFT)
@@ -84,7 +85,7 @@ static void go_to(enum state state)
     check_equal(": state", state_now(), state);
 }
 
-static void test_transitions(void)
+static void check_transitions(void)
 {
     static const char *const ways[STATES] = {
         " to disabled: ", " to invalid: ", " to xAPIC: ", " to x2APIC: "};
@@ -104,7 +105,7 @@ static void test_transitions(void)
                    wrmsr_faults(IA32_APIC_BASE, base_in(from) | RESERVED_BIT));
         check_that("an address too high faults",
                    wrmsr_faults(IA32_APIC_BASE, base_in(from) | ABOVE_PHYSICAL));
-        check_equal("CPUID shows the APIC", (cpuid_edx(1) & CPUID_1_EDX_APIC) != 0,
+        check_equal("CPUID shows the APIC", (cpuid(1, 0).edx & CPUID_1_EDX_APIC) != 0,
                     from != DISABLED);
         check_equal("x2APIC registers fault", rdmsr_faults(X2APIC_MSR + 2), from != X2APIC_MODE);
     }
@@ -131,11 +132,11 @@ static void check_reset_state(uint32_t id, uint32_t version)
     check_equal("no error is kept", *xapic(ESR), 0);
     pmi_interrupts = 0;
     *xapic(0xf0) = SVR_ENABLED;
-    __asm__ volatile("sti; nop; nop; cli");
+    open_interrupts();
     check_equal("no interrupt is kept", pmi_interrupts, 0);
 }
 
-static void test_registers(void)
+static void check_registers(void)
 {
     uint32_t id, version;
 
@@ -166,7 +167,7 @@ static void test_registers(void)
     check_equal("and back", *xapic(0x30), version);
 }
 
-static void test_faults(void)
+static void check_faults(void)
 {
     go_to(XAPIC_MODE);
     check_about("in xAPIC mode: ", "");
@@ -193,9 +194,9 @@ static void test_faults(void)
     *xapic(0xf0) = SVR_ENABLED;
 }
 
-void test_apic(void)
+void emulator_apic(void)
 {
-    test_transitions();
-    test_registers();
-    test_faults();
+    check_transitions();
+    check_registers();
+    check_faults();
 }

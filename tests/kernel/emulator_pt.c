@@ -1,31 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause
- * pt.c: Intel PT on a processor that has it (the knob `pt`): registers and faults, a trace in a
+ *
+ * Intel PT on a processor that has it (the knob `pt`): registers and faults, a trace in a
  * single range and in tables with the PMI of a full one; then a guest's, by its own physical
  * addresses, and what VM entry checks. SDM Vol. 3, "Intel Processor Trace", "VM Entries", "VM
  * Exits".
  */
-#include "selftest.h"
+#include "emulator_vmx.h"
 
-#include "vmcs.h"
-
-#define IA32_RTIT_OUTPUT_BASE 0x560
 #define IA32_RTIT_OUTPUT_MASK_PTRS 0x561
-#define IA32_RTIT_CTL 0x570
-#define IA32_RTIT_STATUS 0x571
 #define IA32_RTIT_CR3_MATCH 0x572
-#define IA32_RTIT_ADDR0_A 0x580
-#define IA32_VMX_MISC 0x485
-#define IA32_VMX_PROCBASED_CTLS2 0x48b
-#define MISC_PT_IN_VMX BIT(14)
 
-#define TRACEEN BIT(0)
 #define OS BIT(2)
 #define FUPONPTW BIT(5)
 #define TOPA BIT(8)
 #define PTWEN BIT(12)
 #define BRANCHEN BIT(13)
 #define STATUS_TRIGGEREN BIT(2)
-#define STATUS_ERROR BIT(4)
 #define STATUS_STOPPED BIT(5)
 #define TOPA_END BIT(0)
 #define TOPA_INT BIT(2)
@@ -34,28 +24,21 @@
 
 #define LEAF_PTWRITE 0x10u
 
-#define PAGE UINT64_C(4096)
 #define BUFFER_PAGES 4
-#define EPT_ALL UINT64_C(7)
-#define EPT_WRITE_BACK (UINT64_C(6) << 3)
-#define EPT_LARGE BIT(7)
-#define EPTP_WALK_4 (UINT64_C(3) << 3)
-#define VIOLATION_WRITE BIT(1)
-#define VIOLATION_LINEAR BIT(7)
-#define VIOLATION_ASYNCHRONOUS BIT(16)
+#define EPT_WB (EPTP_MEMORY_WB << EPT_MEMORY_TYPE_SHIFT)
+/* Intel PT: the controls of each kind, all together. */
+#define SECONDARY_OF_PT (SECONDARY_CONCEAL_VMX_FROM_PT | SECONDARY_PT_GUEST_PHYSICAL)
+#define ENTRY_OF_PT (ENTRY_CONCEAL_FROM_PT | ENTRY_LOAD_RTIT_CTL)
+#define EXIT_OF_PT (EXIT_CONCEAL_FROM_PT | EXIT_CLEAR_RTIT_CTL)
 #define VALID_NMI 0x80000202u
 
 /* Packets by their first bytes; a TIP.PGD without an IP is one byte. */
 #define PACKET_PIP 0x4302
 #define PACKET_TIP_PGD 0x01
 
-/* Of its own size's alignment, which the firmware does not give a program. */
-#define BUFFER_SIZE (BUFFER_PAGES * PAGE)
-static uint8_t room[2 * BUFFER_SIZE];
-static uint8_t *buffer;
+#define BUFFER_SIZE (BUFFER_PAGES * PAGE_SIZE)
+static uint8_t buffer[BUFFER_SIZE] __attribute__((aligned(BUFFER_SIZE)));
 static uint64_t table[512] __attribute__((aligned(4096)));
-
-static uint64_t address_of(const void *object) { return (uint64_t)(uintptr_t)object; }
 
 static __attribute__((noinline)) void branches(unsigned count)
 {
@@ -92,17 +75,17 @@ static unsigned pips(uint64_t bytes)
     return count;
 }
 
-static void test_registers(void)
+static void check_registers(void)
 {
     struct cpuid_result leaf = cpuid(0x14, 0), more = cpuid(0x14, 1);
 
-    check_equal("leaf 14H: EBX", leaf.b & ~LEAF_PTWRITE, 0xf);
-    check_equal("leaf 14H: ECX", leaf.c, 7);
-    check_equal("leaf 14H.1: EAX", more.a, 0x02490002);
-    check_equal("leaf 14H.1: EBX", more.b, 0x003f1fff);
+    check_equal("leaf 14H: EBX", leaf.ebx & ~LEAF_PTWRITE, 0xf);
+    check_equal("leaf 14H: ECX", leaf.ecx, 7);
+    check_equal("leaf 14H.1: EAX", more.eax, 0x02490002);
+    check_equal("leaf 14H.1: EBX", more.ebx, 0x003f1fff);
     check_that("CTL bit 4 faults", wrmsr_faults(IA32_RTIT_CTL, BIT(4)));
     check_equal("CTL bit 12 faults", wrmsr_faults(IA32_RTIT_CTL, PTWEN),
-                (leaf.b & LEAF_PTWRITE) == 0);
+                (leaf.ebx & LEAF_PTWRITE) == 0);
     check_that("MTCFreq 1 faults", wrmsr_faults(IA32_RTIT_CTL, BIT(14)));
     check_that("ADDR0_CFG 3 faults", wrmsr_faults(IA32_RTIT_CTL, BIT(32) | BIT(33)));
     check_that("STATUS bit 3 faults", wrmsr_faults(IA32_RTIT_STATUS, BIT(3)));
@@ -110,25 +93,26 @@ static void test_registers(void)
     check_that("OUTPUT_BASE bit 6 faults", wrmsr_faults(IA32_RTIT_OUTPUT_BASE, BIT(6)));
     check_that("ADDR0_A takes canonical addresses", wrmsr_faults(IA32_RTIT_ADDR0_A, BIT(62)));
     check_that("there is no ADDR2_A", rdmsr_faults(IA32_RTIT_ADDR0_A + 4));
-    single_range(address_of(buffer));
-    wrmsr(IA32_RTIT_CTL, TRACEEN | OS | BRANCHEN);
+    single_range(fuzz_physical(buffer));
+    wrmsr(IA32_RTIT_CTL, RTIT_CTL_TRACE_EN | OS | BRANCHEN);
     check_equal("TriggerEn", rdmsr(IA32_RTIT_STATUS) & STATUS_TRIGGEREN, STATUS_TRIGGEREN);
     check_that("STATUS faults while TraceEn is set", wrmsr_faults(IA32_RTIT_STATUS, 0));
-    check_that("so does CTL", wrmsr_faults(IA32_RTIT_CTL, TRACEEN | OS));
-    check_that("but for the same value", !wrmsr_faults(IA32_RTIT_CTL, TRACEEN | OS | BRANCHEN));
+    check_that("so does CTL", wrmsr_faults(IA32_RTIT_CTL, RTIT_CTL_TRACE_EN | OS));
+    check_that("but for the same value",
+               !wrmsr_faults(IA32_RTIT_CTL, RTIT_CTL_TRACE_EN | OS | BRANCHEN));
     wrmsr(IA32_RTIT_CTL, 0);
     check_equal("TriggerEn after it", rdmsr(IA32_RTIT_STATUS) & STATUS_TRIGGEREN, 0);
 }
 
 /* PTWRITE of a register and of memory, each with a FUP. */
-static void test_ptwrite(void)
+static void check_ptwrite(void)
 {
     static const uint8_t packets[] = {0x02, 0x92, 0x44, 0x33, 0x22, 0x11};
     uint64_t value = UINT64_C(0x8877665544332211), bytes;
     bool first = false, second = false;
 
-    single_range(address_of(buffer));
-    wrmsr(IA32_RTIT_CTL, TRACEEN | OS | BRANCHEN | PTWEN | FUPONPTW);
+    single_range(fuzz_physical(buffer));
+    wrmsr(IA32_RTIT_CTL, RTIT_CTL_TRACE_EN | OS | BRANCHEN | PTWEN | FUPONPTW);
     __asm__ volatile(".byte 0xf3, 0x0f, 0xae, 0xe0" : : "a"(0x11223344));
     __asm__ volatile(".byte 0xf3, 0x48, 0x0f, 0xae, 0x20" : : "a"(&value), "m"(value));
     wrmsr(IA32_RTIT_CTL, 0);
@@ -145,10 +129,10 @@ static void test_ptwrite(void)
     check_that("PTWRITE of memory", second);
 }
 
-static void test_ranges(void)
+static void check_ranges(void)
 {
-    single_range(address_of(buffer));
-    wrmsr(IA32_RTIT_CTL, TRACEEN | OS | BRANCHEN);
+    single_range(fuzz_physical(buffer));
+    wrmsr(IA32_RTIT_CTL, RTIT_CTL_TRACE_EN | OS | BRANCHEN);
     branches(100);
     wrmsr(IA32_RTIT_CTL, 0);
     check_that("PSB is first", begins_with_psb(buffer));
@@ -156,32 +140,33 @@ static void test_ranges(void)
     check_that("some bytes", written() > 40 && written() < 400);
 
     /* Two regions of 4 KiB: the first interrupts, the second stops. */
-    table[0] = address_of(buffer) | TOPA_INT;
-    table[1] = (address_of(buffer) + PAGE) | TOPA_STOP;
-    table[2] = address_of(table) | TOPA_END;
-    wrmsr(IA32_RTIT_OUTPUT_BASE, address_of(table));
+    table[0] = fuzz_physical(buffer) | TOPA_INT;
+    table[1] = (fuzz_physical(buffer) + PAGE_SIZE) | TOPA_STOP;
+    table[2] = fuzz_physical(table) | TOPA_END;
+    wrmsr(IA32_RTIT_OUTPUT_BASE, fuzz_physical(table));
     wrmsr(IA32_RTIT_OUTPUT_MASK_PTRS, 0);
     wrmsr(IA32_RTIT_STATUS, 0);
-    nmis = 0;
-    lvtpc_write(LVT_NMI);
-    wrmsr(IA32_RTIT_CTL, TRACEEN | OS | BRANCHEN | TOPA);
+    nmi.count = 0;
+    apic_write_lvtpc(LVT_NMI);
+    wrmsr(IA32_RTIT_CTL, RTIT_CTL_TRACE_EN | OS | BRANCHEN | TOPA);
     branches(100000);
     wrmsr(IA32_RTIT_CTL, 0);
-    check_equal("one PMI", nmis, 1);
+    check_equal("one PMI", nmi.count, 1);
     check_equal("it says why", rdmsr(IA32_PERF_GLOBAL_STATUS), STATUS_TOPA_PMI);
-    check_equal("stopped", rdmsr(IA32_RTIT_STATUS) & (STATUS_STOPPED | STATUS_ERROR),
+    check_equal("stopped", rdmsr(IA32_RTIT_STATUS) & (STATUS_STOPPED | RTIT_STATUS_ERROR),
                 STATUS_STOPPED);
     check_equal("at the end of the second", rdmsr(IA32_RTIT_OUTPUT_MASK_PTRS),
-                PAGE << 32 | BIT(7) | 0x7f);
+                PAGE_SIZE << 32 | BIT(7) | 0x7f);
     wrmsr(IA32_PERF_GLOBAL_STATUS_RESET, STATUS_TOPA_PMI);
     check_equal("and is cleared", rdmsr(IA32_PERF_GLOBAL_STATUS), 0);
 
-    table[0] = address_of(buffer) | BIT(1);
+    table[0] = fuzz_physical(buffer) | BIT(1);
     wrmsr(IA32_RTIT_OUTPUT_MASK_PTRS, 0);
     wrmsr(IA32_RTIT_STATUS, 0);
-    wrmsr(IA32_RTIT_CTL, TRACEEN | OS | BRANCHEN | TOPA);
+    wrmsr(IA32_RTIT_CTL, RTIT_CTL_TRACE_EN | OS | BRANCHEN | TOPA);
     check_equal("a bad entry is an error",
-                rdmsr(IA32_RTIT_STATUS) & (STATUS_ERROR | STATUS_TRIGGEREN), STATUS_ERROR);
+                rdmsr(IA32_RTIT_STATUS) & (RTIT_STATUS_ERROR | STATUS_TRIGGEREN),
+                RTIT_STATUS_ERROR);
     wrmsr(IA32_RTIT_CTL, 0);
 }
 
@@ -198,79 +183,81 @@ static void job_branches(void) { branches(100); }
 
 static void job_traces(void)
 {
-    wrmsr(IA32_RTIT_CTL, TRACEEN | OS | BRANCHEN);
+    wrmsr(IA32_RTIT_CTL, RTIT_CTL_TRACE_EN | OS | BRANCHEN);
     branches(100);
 }
 
 static void ept_make(void)
 {
-    ept_pml4[0] = address_of(ept_pdpt) | EPT_ALL;
+    ept_pml4[0] = fuzz_physical(ept_pdpt) | EPT_RWX;
     for (uint64_t n = 0; n < 4; n++) {
-        ept_pdpt[n] = address_of(ept_directory[n]) | EPT_ALL;
+        ept_pdpt[n] = fuzz_physical(ept_directory[n]) | EPT_RWX;
         for (uint64_t k = 0; k < 512; k++)
-            ept_directory[n][k] = (n << 30 | k << 21) | EPT_ALL | EPT_WRITE_BACK | EPT_LARGE;
+            ept_directory[n][k] = (n << 30 | k << 21) | EPT_RWX | EPT_WB | EPT_PAGE;
     }
-    ept_directory[GUEST_BUFFER >> 30][0] = address_of(ept_pages) | EPT_ALL;
+    ept_directory[GUEST_BUFFER >> 30][0] = fuzz_physical(ept_pages) | EPT_RWX;
     for (uint64_t k = 0; k < BUFFER_PAGES; k++)
-        ept_pages[k] = (address_of(buffer) + k * PAGE) | EPT_ALL | EPT_WRITE_BACK;
+        ept_pages[k] = (fuzz_physical(buffer) + k * PAGE_SIZE) | EPT_RWX | EPT_WB;
 }
 
 static void controls(uint64_t secondary, uint64_t entry, uint64_t exit)
 {
-    uint64_t primary = vmx_read(VMCS_PRIMARY_CONTROLS) & ~PRIMARY_SECONDARY;
+    uint64_t primary = vmcs_read_raw(VMCS_PRIMARY_CONTROLS) & ~PRIMARY_SECONDARY_CONTROLS;
 
-    vmx_write(VMCS_PRIMARY_CONTROLS, primary | (secondary != 0 ? PRIMARY_SECONDARY : 0));
-    vmx_write(VMCS_SECONDARY_CONTROLS, secondary);
-    vmx_write(VMCS_ENTRY_CONTROLS, (vmx_read(VMCS_ENTRY_CONTROLS) & ~ENTRY_OF_PT) | entry);
-    vmx_write(VMCS_EXIT_CONTROLS, (vmx_read(VMCS_EXIT_CONTROLS) & ~EXIT_OF_PT) | exit);
+    vmcs_write_raw(VMCS_PRIMARY_CONTROLS,
+                   primary | (secondary != 0 ? PRIMARY_SECONDARY_CONTROLS : 0));
+    vmcs_write_raw(VMCS_SECONDARY_CONTROLS, secondary);
+    vmcs_write_raw(VMCS_ENTRY_CONTROLS,
+                   (vmcs_read_raw(VMCS_ENTRY_CONTROLS) & ~ENTRY_OF_PT) | entry);
+    vmcs_write_raw(VMCS_EXIT_CONTROLS, (vmcs_read_raw(VMCS_EXIT_CONTROLS) & ~EXIT_OF_PT) | exit);
 }
 
 static void all_controls(void)
 {
-    controls(SECONDARY_OF_PT | SECONDARY_EPT, ENTRY_OF_PT, EXIT_OF_PT);
+    controls(SECONDARY_OF_PT | SECONDARY_ENABLE_EPT, ENTRY_OF_PT, EXIT_OF_PT);
 }
 
-static void test_offer(void)
+static void check_offer(void)
 {
-    check_equal("PT in VMX operation", rdmsr(IA32_VMX_MISC) & MISC_PT_IN_VMX, MISC_PT_IN_VMX);
+    check_equal("PT in VMX operation", rdmsr(IA32_VMX_MISC) & VMX_MISC_PT, VMX_MISC_PT);
     check_equal("secondary controls", rdmsr(IA32_VMX_PROCBASED_CTLS2) >> 32 & SECONDARY_OF_PT,
                 SECONDARY_OF_PT);
     check_equal("entry controls", rdmsr(IA32_VMX_TRUE_ENTRY_CTLS) >> 32 & ENTRY_OF_PT, ENTRY_OF_PT);
     check_equal("exit controls", rdmsr(IA32_VMX_TRUE_EXIT_CTLS) >> 32 & EXIT_OF_PT, EXIT_OF_PT);
 }
 
-static void test_checks(void)
+static void check_controls(void)
 {
-    vmx_write(VMCS_GUEST_RTIT_CTL, 0);
-    controls(SECONDARY_PT_GPA | SECONDARY_EPT, 0, EXIT_CLEAR_RTIT_CTL);
+    vmcs_write_raw(VMCS_GUEST_IA32_RTIT_CTL, 0);
+    controls(SECONDARY_PT_GUEST_PHYSICAL | SECONDARY_ENABLE_EPT, 0, EXIT_CLEAR_RTIT_CTL);
     check_equal("guest addresses without the load control", vmx_refusal(job_branches),
                 ERROR_CONTROLS);
-    controls(SECONDARY_PT_GPA | SECONDARY_EPT, ENTRY_LOAD_RTIT_CTL, 0);
+    controls(SECONDARY_PT_GUEST_PHYSICAL | SECONDARY_ENABLE_EPT, ENTRY_LOAD_RTIT_CTL, 0);
     check_equal("without the clear control", vmx_refusal(job_branches), ERROR_CONTROLS);
-    controls(SECONDARY_PT_GPA, ENTRY_LOAD_RTIT_CTL, EXIT_CLEAR_RTIT_CTL);
+    controls(SECONDARY_PT_GUEST_PHYSICAL, ENTRY_LOAD_RTIT_CTL, EXIT_CLEAR_RTIT_CTL);
     check_equal("without EPT", vmx_refusal(job_branches), ERROR_CONTROLS);
     all_controls();
-    single_range(address_of(buffer));
-    wrmsr(IA32_RTIT_CTL, TRACEEN);
+    single_range(fuzz_physical(buffer));
+    wrmsr(IA32_RTIT_CTL, RTIT_CTL_TRACE_EN);
     check_equal("TraceEn with the load control", vmx_refusal(job_branches), ERROR_CONTROLS);
     wrmsr(IA32_RTIT_CTL, 0);
-    vmx_write(VMCS_GUEST_RTIT_CTL, BIT(18));
+    vmcs_write_raw(VMCS_GUEST_IA32_RTIT_CTL, BIT(18));
     check_equal("a reserved bit in the field", vmx_run(job_branches), REASON_ENTRY_GUEST_STATE);
-    vmx_write(VMCS_GUEST_RTIT_CTL, 0);
-    single_range(address_of(buffer));
-    check_equal("good again", vmx_run(job_branches), REASON_VMCALL);
+    vmcs_write_raw(VMCS_GUEST_IA32_RTIT_CTL, 0);
+    single_range(fuzz_physical(buffer));
+    check_equal("good again", vmx_run(job_branches), EXIT_REASON_VMCALL);
     check_equal("nothing is written", written(), 0);
 }
 
-static void test_guest_trace(void)
+static void check_guest_trace(void)
 {
-    uint64_t ctl = TRACEEN | OS | BRANCHEN, first, second;
+    uint64_t ctl = RTIT_CTL_TRACE_EN | OS | BRANCHEN, first, second;
 
     single_range(GUEST_BUFFER);
-    vmx_write(VMCS_GUEST_RTIT_CTL, ctl);
-    check_equal("traced: exit reason", vmx_run(job_branches), REASON_VMCALL);
+    vmcs_write_raw(VMCS_GUEST_IA32_RTIT_CTL, ctl);
+    check_equal("traced: exit reason", vmx_run(job_branches), EXIT_REASON_VMCALL);
     check_equal("CTL is clear", rdmsr(IA32_RTIT_CTL), 0);
-    check_equal("and saved", vmx_read(VMCS_GUEST_RTIT_CTL), ctl);
+    check_equal("and saved", vmcs_read_raw(VMCS_GUEST_IA32_RTIT_CTL), ctl);
     first = written();
     check_that("through EPT", first > 40 && begins_with_psb(buffer));
     check_equal("TIP.PGD is last", buffer[first - 1], PACKET_TIP_PGD);
@@ -278,16 +265,16 @@ static void test_guest_trace(void)
     branches(1000);
     check_equal("root mode has no packets", written(), first);
     /* Without the last control the host's CR3 is in the guest's trace. */
-    controls(SECONDARY_OF_PT | SECONDARY_EPT, ENTRY_OF_PT, EXIT_CLEAR_RTIT_CTL);
+    controls(SECONDARY_OF_PT | SECONDARY_ENABLE_EPT, ENTRY_OF_PT, EXIT_CLEAR_RTIT_CTL);
     vmx_run(job_branches);
     second = written();
     check_that("more is written", second > first);
     check_equal("PIP of an exit that is not concealed", pips(second), 2);
     all_controls();
     /* Traced in both worlds, by no control. */
-    vmx_write(VMCS_GUEST_RTIT_CTL, 0);
-    controls(SECONDARY_EPT, 0, 0);
-    single_range(address_of(buffer));
+    vmcs_write_raw(VMCS_GUEST_IA32_RTIT_CTL, 0);
+    controls(SECONDARY_ENABLE_EPT, 0, 0);
+    single_range(fuzz_physical(buffer));
     wrmsr(IA32_RTIT_CTL, ctl);
     vmx_run(job_branches);
     wrmsr(IA32_RTIT_CTL, 0);
@@ -297,7 +284,7 @@ static void test_guest_trace(void)
 
 static void hide(uint64_t page, bool hidden)
 {
-    ept_pages[page] = hidden ? 0 : (address_of(buffer) + page * PAGE) | EPT_ALL | EPT_WRITE_BACK;
+    ept_pages[page] = hidden ? 0 : (fuzz_physical(buffer) + page * PAGE_SIZE) | EPT_RWX | EPT_WB;
     __asm__ volatile("invept %0, %1"
                      :
                      : "m"((uint64_t[2]){0, 0}), "r"(UINT64_C(2))
@@ -306,80 +293,83 @@ static void hide(uint64_t page, bool hidden)
 
 static void check_violation(uint64_t page)
 {
-    uint64_t qualification = vmx_read(VMCS_EXIT_QUALIFICATION);
+    uint64_t qualification = vmcs_read_raw(VMCS_EXIT_QUALIFICATION);
 
-    check_equal("a write", qualification & VIOLATION_WRITE, VIOLATION_WRITE);
-    check_equal("asynchronous", qualification & VIOLATION_ASYNCHRONOUS, VIOLATION_ASYNCHRONOUS);
-    check_equal("no linear address", qualification & VIOLATION_LINEAR, 0);
-    check_equal("the page", vmx_read(VMCS_GUEST_PHYSICAL_ADDRESS), GUEST_BUFFER + page * PAGE);
+    check_equal("a write", qualification & EPT_VIOLATION_WRITE, EPT_VIOLATION_WRITE);
+    check_equal("asynchronous", qualification & EPT_VIOLATION_ASYNCHRONOUS,
+                EPT_VIOLATION_ASYNCHRONOUS);
+    check_equal("no linear address", qualification & EPT_VIOLATION_LINEAR_VALID, 0);
+    check_equal("the page", vmcs_read_raw(VMCS_GUEST_PHYSICAL_ADDRESS),
+                GUEST_BUFFER + page * PAGE_SIZE);
 }
 
-static void test_violations(void)
+static void check_violations(void)
 {
-    uint64_t ctl = TRACEEN | OS | BRANCHEN, rip;
+    uint64_t ctl = RTIT_CTL_TRACE_EN | OS | BRANCHEN, rip;
 
     /* At the entry: nothing of the guest is executed, an event is not delivered. */
     single_range(GUEST_BUFFER);
     hide(0, true);
-    vmx_write(VMCS_GUEST_RTIT_CTL, ctl);
-    rip = vmx_read(VMCS_GUEST_RIP);
-    vmx_write(VMCS_ENTRY_INTERRUPTION_INFO, VALID_NMI);
-    check_equal("hidden: exit reason", vmx_run(job_branches), REASON_EPT_VIOLATION);
+    vmcs_write_raw(VMCS_GUEST_IA32_RTIT_CTL, ctl);
+    rip = vmcs_read_raw(VMCS_GUEST_RIP);
+    vmcs_write_raw(VMCS_ENTRY_INTERRUPTION_INFORMATION, VALID_NMI);
+    check_equal("hidden: exit reason", vmx_run(job_branches), EXIT_REASON_EPT_VIOLATION);
     check_violation(0);
-    check_equal("RIP stays", vmx_read(VMCS_GUEST_RIP), rip);
-    check_equal("the event was to be delivered", vmx_read(VMCS_IDT_VECTORING_INFO), VALID_NMI);
-    check_equal("CTL is saved", vmx_read(VMCS_GUEST_RTIT_CTL), ctl);
+    check_equal("RIP stays", vmcs_read_raw(VMCS_GUEST_RIP), rip);
+    check_equal("the event was to be delivered", vmcs_read_raw(VMCS_IDT_VECTORING_INFORMATION),
+                VALID_NMI);
+    check_equal("CTL is saved", vmcs_read_raw(VMCS_GUEST_IA32_RTIT_CTL), ctl);
     check_equal("nothing is written", written(), 0);
-    vmx_write(VMCS_ENTRY_INTERRUPTION_INFO, 0);
+    vmcs_write_raw(VMCS_ENTRY_INTERRUPTION_INFORMATION, 0);
     hide(0, false);
-    check_equal("shown: exit reason", vmx_run(job_branches), REASON_VMCALL);
+    check_equal("shown: exit reason", vmx_run(job_branches), EXIT_REASON_VMCALL);
     check_that("and written", written() > 40);
 
     /* WRMSR sets TraceEn: the exit is after it. */
     single_range(GUEST_BUFFER);
-    vmx_write(VMCS_GUEST_RTIT_CTL, 0);
+    vmcs_write_raw(VMCS_GUEST_IA32_RTIT_CTL, 0);
     hide(0, true);
-    check_equal("by WRMSR: exit reason", vmx_run(job_traces), REASON_EPT_VIOLATION);
+    check_equal("by WRMSR: exit reason", vmx_run(job_traces), EXIT_REASON_EPT_VIOLATION);
     check_violation(0);
-    rip = vmx_read(VMCS_GUEST_RIP);
+    rip = vmcs_read_raw(VMCS_GUEST_RIP);
     check_that("after the instruction",
                ((const uint8_t *)rip)[-2] == 0x0f && ((const uint8_t *)rip)[-1] == 0x30);
-    check_equal("TraceEn is set", vmx_read(VMCS_GUEST_RTIT_CTL), ctl);
+    check_equal("TraceEn is set", vmcs_read_raw(VMCS_GUEST_IA32_RTIT_CTL), ctl);
     hide(0, false);
-    check_equal("and it goes on", vmx_run(job_traces), REASON_VMCALL);
-    vmx_write(VMCS_GUEST_RTIT_CTL, 0);
+    check_equal("and it goes on", vmx_run(job_traces), EXIT_REASON_VMCALL);
+    vmcs_write_raw(VMCS_GUEST_IA32_RTIT_CTL, 0);
 
     /* The page after the one at hand, before that is full: its bytes are all there. */
     single_range(GUEST_BUFFER);
     hide(1, true);
-    vmx_write(VMCS_GUEST_RTIT_CTL, ctl);
-    check_equal("the next page: exit reason", vmx_run(job_branches), REASON_EPT_VIOLATION);
+    vmcs_write_raw(VMCS_GUEST_IA32_RTIT_CTL, ctl);
+    check_equal("the next page: exit reason", vmx_run(job_branches), EXIT_REASON_EPT_VIOLATION);
     check_violation(1);
     hide(1, false);
-    check_equal("shown: exit reason", vmx_run(job_branches), REASON_VMCALL);
-    vmx_write(VMCS_GUEST_RTIT_CTL, 0);
+    check_equal("shown: exit reason", vmx_run(job_branches), EXIT_REASON_VMCALL);
+    vmcs_write_raw(VMCS_GUEST_IA32_RTIT_CTL, 0);
 }
 
-void test_pt(void)
+void emulator_pt(void)
 {
     check_about("PT: ", "");
-    buffer = (uint8_t *)(uintptr_t)((address_of(room) + BUFFER_SIZE - 1) & ~(BUFFER_SIZE - 1));
     wrmsr(IA32_LSTAR, 0);
-    test_registers();
-    test_ranges();
-    if (cpuid(0x14, 0).b & LEAF_PTWRITE)
-        test_ptwrite();
+    check_registers();
+    check_ranges();
+    if (cpuid(0x14, 0).ebx & LEAF_PTWRITE)
+        check_ptwrite();
 }
 
-void test_pt_guest(void)
+void emulator_pt_guest(void)
 {
+    vmx_begin();
     check_about("PT, guest: ", "");
     ept_make();
-    vmx_write(VMCS_EPT_POINTER, address_of(ept_pml4) | EPTP_WALK_4 | 6);
-    vmx_write(VMCS_GUEST_GLOBAL_CTRL, 0);
+    vmcs_write_raw(VMCS_EPT_POINTER, fuzz_physical(ept_pml4) | EPTP_WALK_4 | EPTP_MEMORY_WB);
+    vmcs_write_raw(VMCS_GUEST_IA32_PERF_GLOBAL_CTRL, 0);
     wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
-    test_offer();
-    test_checks();
-    test_guest_trace();
-    test_violations();
+    check_offer();
+    check_controls();
+    check_guest_trace();
+    check_violations();
 }

@@ -1,24 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause
- * debug.h: exceptions and software interrupts as they came, for the tests of debug exceptions.
+ *
+ * Exceptions and software interrupts as they came, for the tests of debug exceptions.
  */
 #pragma once
 
-#include "selftest.h"
+#include "emulator.h"
 
-#define VECTOR_DB 1
-#define VECTOR_BP 3
-#define VECTOR_UD 6
 #define VECTOR_SOFTWARE 0x42
 #define UD2_LENGTH 2
-#define DR6_FIXED 0xffff0ff0u
 #define DR6_B0 BIT(0)
 #define DR6_BD BIT(13)
 #define DR6_BS BIT(14)
-#define DR7_FIXED BIT(10)
 #define DR7_GD BIT(13)
 /* Breakpoint 0: enabled, reads and writes of two bytes. */
-#define DR7_WATCH_0 (DR7_FIXED | BIT(1) | UINT64_C(7) << 16)
-#define RFLAGS_TF BIT(8)
+#define DR7_WATCH_0 (DR7_RESET | BIT(1) | UINT64_C(7) << 16)
 
 /* The word at breakpoint 0, a selector of data. */
 extern volatile uint16_t watched;
@@ -28,6 +23,8 @@ extern struct back {
 } back;
 
 void write_dr7(uint64_t value);
+/* Handlers of the events, and breakpoint 0. */
+void events_begin(void);
 /* No events seen, debug registers as after reset but for the address of breakpoint 0. */
 void events_clear(void);
 void check_events(unsigned count);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause
- * debug.c: debug exceptions around MOV SS, and those of DR7.GD. SDM Vol. 3, "Masking Exceptions and
+ *
+ * Debug exceptions around MOV SS, and those of DR7.GD. SDM Vol. 3, "Masking Exceptions and
  * Interrupts When Switching Stacks", "General-Detect Exception Condition", "Single-Step Exception
  * Condition"; what comes after INT n, INT3, INT1 and a fault is as debug.c of kvm-unit-tests and
  * mov_ss_trap.c of Linux's self-tests have it of real processors.
  */
-#include "debug.h"
+#include "emulator_debug.h"
 
 #define EVENTS 8
 
@@ -13,7 +14,7 @@ static volatile struct event {
     uint64_t rip, rsp, dr6;
 } events[EVENTS];
 static volatile unsigned seen;
-volatile uint16_t watched = SELECTOR_DATA;
+volatile uint16_t watched = DATA_SELECTOR;
 struct back back;
 /* Where the instruction under test begins, and where it goes on. */
 static uint64_t begins, goes_on;
@@ -39,7 +40,7 @@ static void note(unsigned vector, struct frame *frame)
         events[seen].dr6 = read_dr6();
     }
     seen++;
-    write_dr6(DR6_FIXED);
+    write_dr6(DR6_RESET);
     if (seen >= EVENTS)
         frame->rflags &= ~RFLAGS_TF;
 }
@@ -49,10 +50,10 @@ static void go_back(struct frame *frame)
     if (back.rip == 0)
         return;
     frame->rip = back.rip;
-    frame->cs = SELECTOR_CODE;
+    frame->cs = CODE_SELECTOR;
     frame->rflags &= ~RFLAGS_TF;
     frame->rsp = back.rsp;
-    frame->ss = SELECTOR_DATA;
+    frame->ss = DATA_SELECTOR;
     back.rip = 0;
 }
 
@@ -81,8 +82,8 @@ __attribute__((interrupt)) static void on_software(struct frame *frame)
 
 void events_clear(void)
 {
-    write_dr7(DR7_FIXED);
-    write_dr6(DR6_FIXED);
+    write_dr7(DR7_RESET);
+    write_dr6(DR6_RESET);
     seen = 0;
 }
 
@@ -94,7 +95,7 @@ void check_event(unsigned n, unsigned vector, uint64_t rip, uint64_t dr6)
 {
     check_equal("vector", events[n].vector, vector);
     check_equal("RIP", events[n].rip, rip);
-    check_equal("DR6", events[n].dr6, DR6_FIXED | dr6);
+    check_equal("DR6", events[n].dr6, DR6_RESET | dr6);
 }
 
 static uint64_t address(void (*handler)(struct frame *)) { return (uint64_t)(uintptr_t)handler; }
@@ -116,12 +117,12 @@ uint64_t software_handler(void) { return address(on_software); }
                          : "=m"(begins), "=m"(goes_on)                                             \
                          : "m"(watched), "r"((uint64_t)(flags))                                    \
                          : "rax", "rdx", "memory", "cc");                                          \
-        write_dr7(DR7_FIXED);                                                                      \
+        write_dr7(DR7_RESET);                                                                      \
     } while (0)
 
 static void say(const char *what) { check_about("MOV SS at a watchpoint, then ", what); }
 
-static void test_mov_ss(void)
+static void check_mov_ss(void)
 {
     say("NOP: ");
     MOV_SS_AND(0, "nop");
@@ -172,7 +173,7 @@ static void test_mov_ss(void)
 #define GENERAL_DETECT(before)                                                                     \
     do {                                                                                           \
         events_clear();                                                                            \
-        write_dr7(DR7_FIXED | DR7_GD);                                                             \
+        write_dr7(DR7_RESET | DR7_GD);                                                             \
         __asm__ volatile("lea 1f(%%rip), %%rax\n\tmov %%rax, %0\n\t"                               \
                          "lea 2f(%%rip), %%rax\n\tmov %%rax, %1\n\t"                               \
                          "mov %%ss, %%ecx\n\t"                                                     \
@@ -184,7 +185,7 @@ static void test_mov_ss(void)
                          : "rax", "rcx", "rdx", "memory", "cc");                                   \
     } while (0)
 
-static void check_general_detect(void)
+static void check_detected(void)
 {
     check_events(4);
     check_event(0, VECTOR_DB, begins, DR6_BD);
@@ -193,24 +194,30 @@ static void check_general_detect(void)
     check_event(3, VECTOR_DB, goes_on + 2, DR6_BS);
 }
 
-static void test_general_detect(void)
+static void check_general_detect(void)
 {
     check_about("DR7.GD in single steps", ": ");
     GENERAL_DETECT("");
-    check_general_detect();
+    check_detected();
     check_about("DR7.GD in single steps, behind MOV SS", ": ");
     GENERAL_DETECT("mov %%ecx, %%ss\n");
-    check_general_detect();
+    check_detected();
 }
 
-void test_debug(void)
+void events_begin(void)
 {
-    set_gate(VECTOR_DB, (const void *)on_debug);
-    set_gate(VECTOR_BP, (const void *)on_breakpoint);
-    set_gate(VECTOR_UD, (const void *)on_undefined);
-    set_gate(VECTOR_SOFTWARE, (const void *)on_software);
+    cpu_gate(VECTOR_DB, on_debug);
+    cpu_gate(VECTOR_BP, on_breakpoint);
+    cpu_gate(VECTOR_UD, on_undefined);
+    cpu_gate(VECTOR_SOFTWARE, on_software);
     __asm__ volatile("mov %0, %%dr0" : : "r"(&watched));
-    test_mov_ss();
-    test_general_detect();
+    events_clear();
+}
+
+void emulator_debug(void)
+{
+    events_begin();
+    check_mov_ss();
+    check_general_detect();
     events_clear();
 }

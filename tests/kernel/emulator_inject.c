@@ -1,20 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause
- * inject.c: what a VM entry that injects an event does to pending debug exceptions, and what a VM
+ *
+ * What a VM entry that injects an event does to pending debug exceptions, and what a VM
  * exit from the delivery of one saves (testbed/patches/16). SDM Vol. 3, "Delivery of Pending Debug
  * Exceptions after VM Entry", "Saving Non-Register State", "VM-Entry Controls for Event Injection".
  */
-#include "debug.h"
+#include "emulator_debug.h"
 
-#include "vmcs.h"
+#include "emulator_vmx.h"
 
-#define INTERRUPTION_VALID BIT(31)
 #define TYPE_HARDWARE (UINT64_C(3) << 8)
 #define TYPE_SOFTWARE (UINT64_C(4) << 8)
-#define VECTOR_NP 11
 #define INT_N_LENGTH 2
-#define BLOCKING_BY_MOV_SS BIT(1)
-#define PENDING_ENABLED_BREAKPOINT BIT(12)
-#define DEBUGCTL_BTF BIT(1)
 
 static uint64_t where;
 
@@ -36,21 +32,21 @@ static void job_software_interrupt(void)
 static void inject(uint64_t type_vector)
 {
     events_clear();
-    where = vmx_read(VMCS_GUEST_RIP);
-    vmx_write(VMCS_GUEST_RIP, where - INT_N_LENGTH);
-    vmx_write(VMCS_ENTRY_INTERRUPTION_INFO, INTERRUPTION_VALID | type_vector);
-    vmx_write(VMCS_ENTRY_INSTRUCTION_LENGTH, INT_N_LENGTH);
-    check_equal("exit reason", vmx_run(job_nothing), REASON_VMCALL);
+    where = vmcs_read_raw(VMCS_GUEST_RIP);
+    vmcs_write_raw(VMCS_GUEST_RIP, where - INT_N_LENGTH);
+    vmcs_write_raw(VMCS_ENTRY_INTERRUPTION_INFORMATION, INTERRUPTION_VALID | type_vector);
+    vmcs_write_raw(VMCS_ENTRY_INSTRUCTION_LENGTH, INT_N_LENGTH);
+    check_equal("exit reason", vmx_run(job_nothing), EXIT_REASON_VMCALL);
 }
 
 static void block_and_inject(uint64_t type_vector)
 {
-    vmx_write(VMCS_GUEST_INTERRUPTIBILITY, BLOCKING_BY_MOV_SS);
-    vmx_write(VMCS_GUEST_PENDING_DEBUG, PENDING_ENABLED_BREAKPOINT | DR6_B0);
+    vmcs_write_raw(VMCS_GUEST_INTERRUPTIBILITY_STATE, BLOCKING_BY_MOV_SS);
+    vmcs_write_raw(VMCS_GUEST_PENDING_DEBUG_EXCEPTIONS, PENDING_DEBUG_ENABLED | DR6_B0);
     inject(type_vector);
 }
 
-static void test_entry(void)
+static void check_entry(void)
 {
     check_about("INT n injected behind MOV SS at a watchpoint", ": ");
     block_and_inject(TYPE_SOFTWARE | VECTOR_SOFTWARE);
@@ -65,50 +61,52 @@ static void test_entry(void)
 }
 
 /* A #DB that is injected changes nothing but what its handler does. */
-static void test_debugctl(void)
+static void check_debugctl(void)
 {
     check_about("an injected #DB", ": ");
-    vmx_write(VMCS_GUEST_DEBUGCTL, DEBUGCTL_BTF);
-    where = vmx_read(VMCS_GUEST_RIP);
+    vmcs_write_raw(VMCS_GUEST_IA32_DEBUGCTL, DEBUGCTL_BTF);
+    where = vmcs_read_raw(VMCS_GUEST_RIP);
     inject(TYPE_HARDWARE | VECTOR_DB);
     check_events(1);
-    check_equal("DEBUGCTL", vmx_read(VMCS_GUEST_DEBUGCTL), DEBUGCTL_BTF);
-    vmx_write(VMCS_GUEST_DEBUGCTL, 0);
+    check_equal("DEBUGCTL", vmcs_read_raw(VMCS_GUEST_IA32_DEBUGCTL), DEBUGCTL_BTF);
+    vmcs_write_raw(VMCS_GUEST_IA32_DEBUGCTL, 0);
 }
 
 /* The interrupt's gate is not present, and that is a VM exit; then it is injected again. */
-static void test_exit(void)
+static void check_exit(void)
 {
     check_about("INT n behind MOV SS at a watchpoint, VM exit from its delivery", ": ");
     events_clear();
-    gate_present(VECTOR_SOFTWARE, false);
-    vmx_write(VMCS_EXCEPTION_BITMAP, BIT(VECTOR_NP));
-    vmx_write(VMCS_GUEST_DR7, DR7_WATCH_0);
-    check_equal("exit reason", vmx_run(job_software_interrupt), REASON_EXCEPTION_OR_NMI);
-    check_equal("RIP", vmx_read(VMCS_GUEST_RIP), where);
-    check_equal("IDT-vectoring information", vmx_read(VMCS_IDT_VECTORING_INFO),
+    cpu_gate_present(VECTOR_SOFTWARE, false);
+    vmcs_write_raw(VMCS_EXCEPTION_BITMAP, BIT(VECTOR_NP));
+    vmcs_write_raw(VMCS_GUEST_DR7, DR7_WATCH_0);
+    check_equal("exit reason", vmx_run(job_software_interrupt), EXIT_REASON_EXCEPTION_OR_NMI);
+    check_equal("RIP", vmcs_read_raw(VMCS_GUEST_RIP), where);
+    check_equal("IDT-vectoring information", vmcs_read_raw(VMCS_IDT_VECTORING_INFORMATION),
                 INTERRUPTION_VALID | TYPE_SOFTWARE | VECTOR_SOFTWARE);
-    check_equal("blocking", vmx_read(VMCS_GUEST_INTERRUPTIBILITY), BLOCKING_BY_MOV_SS);
-    check_equal("pending debug exceptions", vmx_read(VMCS_GUEST_PENDING_DEBUG),
-                PENDING_ENABLED_BREAKPOINT | DR6_B0);
+    check_equal("blocking", vmcs_read_raw(VMCS_GUEST_INTERRUPTIBILITY_STATE), BLOCKING_BY_MOV_SS);
+    check_equal("pending debug exceptions", vmcs_read_raw(VMCS_GUEST_PENDING_DEBUG_EXCEPTIONS),
+                PENDING_DEBUG_ENABLED | DR6_B0);
     check_events(0);
 
     check_about("and injected again", ": ");
-    gate_present(VECTOR_SOFTWARE, true);
-    vmx_write(VMCS_GUEST_DR7, DR7_FIXED);
-    vmx_write(VMCS_ENTRY_INTERRUPTION_INFO, INTERRUPTION_VALID | TYPE_SOFTWARE | VECTOR_SOFTWARE);
-    vmx_write(VMCS_ENTRY_INSTRUCTION_LENGTH, INT_N_LENGTH);
-    check_equal("exit reason", vmx_run(job_software_interrupt), REASON_VMCALL);
+    cpu_gate_present(VECTOR_SOFTWARE, true);
+    vmcs_write_raw(VMCS_GUEST_DR7, DR7_RESET);
+    vmcs_write_raw(VMCS_ENTRY_INTERRUPTION_INFORMATION,
+                   INTERRUPTION_VALID | TYPE_SOFTWARE | VECTOR_SOFTWARE);
+    vmcs_write_raw(VMCS_ENTRY_INSTRUCTION_LENGTH, INT_N_LENGTH);
+    check_equal("exit reason", vmx_run(job_software_interrupt), EXIT_REASON_VMCALL);
     check_events(2);
     check_event(0, VECTOR_DB, software_handler(), DR6_B0);
     check_event(1, VECTOR_SOFTWARE, where + INT_N_LENGTH, 0);
-    vmx_write(VMCS_EXCEPTION_BITMAP, 0);
+    vmcs_write_raw(VMCS_EXCEPTION_BITMAP, 0);
 }
 
-void test_inject(void)
+void emulator_inject(void)
 {
-    test_entry();
-    test_debugctl();
-    test_exit();
-    check_about("", "");
+    events_begin();
+    vmx_begin();
+    check_entry();
+    check_debugctl();
+    check_exit();
 }

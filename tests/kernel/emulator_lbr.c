@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
- * lbr.c: the branch records of known branches, their filter and their freeze; and that an MSR that
+ *
+ * The branch records of known branches, their filter and their freeze; and that an MSR that
  * does not exist faults from the first write of IA32_LSTAR on. SDM Vol. 3, "LBR Stack".
  */
-#include "selftest.h"
+#include "emulator.h"
 
 #define LBR_DEPTH 32
 #define SELECT_NEAR_REL_JMP BIT(7)
@@ -49,7 +50,7 @@ static void branches(uint64_t debugctl, uint64_t addresses[4])
                      : "r8", "memory", "cc");
 }
 
-void test_lbr(void)
+void emulator_lbr(void)
 {
     uint64_t at[4] = {0}, tos;
 
@@ -69,10 +70,10 @@ void test_lbr(void)
 
     wrmsr(MSR_LBR_SELECT, 0);
     tos = rdmsr(MSR_LASTBRANCH_TOS);
-    wrmsr(IA32_PERF_GLOBAL_STATUS_SET, STATUS_LBR_FRZ);
+    wrmsr(IA32_PERF_GLOBAL_STATUS_SET, GLOBAL_STATUS_LBR_FRZ);
     branches(DEBUGCTL_LBR, at);
     check_equal("frozen: no record", rdmsr(MSR_LASTBRANCH_TOS), tos);
-    wrmsr(IA32_PERF_GLOBAL_STATUS_RESET, STATUS_LBR_FRZ);
+    wrmsr(IA32_PERF_GLOBAL_STATUS_RESET, GLOBAL_STATUS_LBR_FRZ);
     branches(0, at);
     check_equal("off: no record", rdmsr(MSR_LASTBRANCH_TOS), tos);
 

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Runs one part of the emulator's tests, and counts its checks. See emulator.h.
+ */
+#include "emulator.h"
+
+#define APIC_LVT_TIMER 0x320
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} parts[] = {
+    {"apic", emulator_apic},     {"timer", emulator_timer},   {"debug", emulator_debug},
+    {"smap", emulator_smap},     {"files", emulator_files},   {"pmu", emulator_pmu},
+    {"events", emulator_events}, {"lbr", emulator_lbr},       {"step", emulator_step},
+    {"vmx", emulator_vmx},       {"inject", emulator_inject}, {"virtual", emulator_virtual},
+    {"shape", emulator_shape},   {"pt", emulator_pt},         {"pt-guest", emulator_pt_guest},
+};
+
+volatile unsigned pmi_interrupts;
+static unsigned passed, failed;
+static const char *subject, *subject_more;
+
+void check_about(const char *what, const char *more)
+{
+    subject = what;
+    subject_more = more;
+}
+
+void check_equal(const char *what, uint64_t found, uint64_t wanted)
+{
+    if (found == wanted) {
+        passed++;
+        return;
+    }
+    failed++;
+    tap_note("%s%s%s: found 0x%lx, wanted 0x%lx", subject, subject_more, what, found, wanted);
+}
+
+void check_that(const char *what, bool holds) { check_equal(what, holds, true); }
+
+bool wrmsr_faults(uint32_t index, uint64_t value) { return !wrmsr_try(index, value); }
+
+bool rdmsr_faults(uint32_t index)
+{
+    uint64_t value;
+
+    return !rdmsr_try(index, &value);
+}
+
+bool rdpmc_faults(uint32_t index)
+{
+    uint64_t before = fault_count;
+
+    __asm__ volatile("movq $1f, fault_resume(%%rip)\n\t"
+                     "rdpmc\n"
+                     "1: movq $0, fault_resume(%%rip)"
+                     :
+                     : "c"(index)
+                     : "rax", "rdx", "memory");
+    return fault_count != before;
+}
+
+void open_interrupts(void) { __asm__ volatile("sti; nop; nop; cli" : : : "memory"); }
+
+__attribute__((interrupt)) static void on_pmi(struct frame *frame UNUSED)
+{
+    pmi_interrupts++;
+    apic_eoi();
+}
+
+uint64_t *page_for_user(uint64_t linear, bool user)
+{
+    uint64_t *table = (uint64_t *)read_cr3(), *entry = NULL;
+
+    for (int shift = PAGE_SHIFT + 3 * TABLE_INDEX_BITS; shift >= PAGE_SHIFT;
+         shift -= TABLE_INDEX_BITS) {
+        entry = &table[linear >> shift & (TABLE_ENTRIES - 1)];
+        if (shift == PAGE_SHIFT || *entry & PTE_PS)
+            break;
+        *entry |= PTE_US;
+        table = (uint64_t *)(*entry & PTE_ADDRESS);
+    }
+    *entry = (*entry & ~PTE_US) | (user ? PTE_US : 0);
+    invlpg((const void *)linear);
+    return entry;
+}
+
+void test_emulator(const struct job *job)
+{
+    for (unsigned i = 0; i < LENGTH_OF(parts); i++) {
+        if (!text_equal(job->word, parts[i].name))
+            continue;
+        passed = failed = 0;
+        check_about("", "");
+        cpu_gate(PMI_VECTOR, on_pmi);
+        apic_write(APIC_LVT_TIMER, LVT_MASKED);
+        apic_software_enable(true);
+        parts[i].run();
+        cpu_setup(); /* the handlers of before */
+        tap_note("%s: %u checks", job->word, passed);
+        tap_result(passed != 0 && failed == 0, job->name, NULL);
+        return;
+    }
+    tap_result(false, job->name, "wanted emulator:PART with a known part");
+}

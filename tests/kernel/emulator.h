@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-2-Clause
+ *
+ * Tests of the emulator, which run natively: `emulator:PART`. Each part checks that the emulated
+ * processor does what the SDM says. The head of the part's file names the section.
+ */
+#pragma once
+
+#include "boot_info.h"
+#include "fuzz.h"
+#include "kernel.h"
+#include "layout.h"
+#include "msr.h"
+#include "x86.h"
+
+#define IA32_LSTAR 0xc0000082u
+/* The architectural events that have a fixed meaning. */
+#define EVENT_INSTRUCTIONS 0xc0u
+#define EVENT_BRANCHES 0xc4u
+#define EVENT_LLC_REFERENCES 0x4f2eu
+#define EVENT_LLC_MISSES 0x412eu
+#define RDPMC_FIXED BIT(30) /* RDPMC's ECX for fixed counters */
+#define PMI_VECTOR 0x40u
+#define FREE_MEMORY UINT64_C(0x4000000) /* nothing else is in these pages */
+
+/* What the processor pushes before a handler. The handlers have the attribute `interrupt`. The
+ * members are volatile because otherwise the compiler drops the handlers' stores. */
+struct frame {
+    volatile uint64_t rip, cs, rflags, rsp, ss;
+};
+
+/* ---- emulator.c ---- */
+
+/* A prefix for the names of the checks that follow. */
+void check_about(const char *what, const char *more);
+/* A failed check prints what was found and what was wanted. */
+void check_equal(const char *what, uint64_t found, uint64_t wanted);
+void check_that(const char *what, bool holds);
+
+bool wrmsr_faults(uint32_t index, uint64_t value);
+bool rdmsr_faults(uint32_t index);
+bool rdpmc_faults(uint32_t index);
+static inline uint64_t rdpmc(uint32_t index)
+{
+    uint32_t low, high;
+
+    __asm__ volatile("rdpmc" : "=a"(low), "=d"(high) : "c"(index) : "memory");
+    return (uint64_t)high << 32 | low;
+}
+/* Lets interrupts in for a moment. */
+void open_interrupts(void);
+/* Interrupts with PMI_VECTOR. */
+extern volatile unsigned pmi_interrupts;
+/* Lets CPL 3 access a page, or stops it. Returns the page's entry in the page tables. */
+uint64_t *page_for_user(uint64_t linear, bool user);
+
+/* ---- the parts ---- */
+
+void emulator_apic(void);
+void emulator_timer(void);
+void emulator_debug(void);
+void emulator_smap(void);
+void emulator_files(void);
+void emulator_pmu(void);
+void emulator_events(void);
+void emulator_lbr(void);
+void emulator_step(void);
+void emulator_vmx(void);
+void emulator_inject(void);
+void emulator_virtual(void);
+void emulator_shape(void);
+void emulator_pt(void);
+void emulator_pt_guest(void);
