@@ -30,7 +30,8 @@ $(foreach name,probes keys crash hibernate,$(eval PROGRAM_$(name) = programs/sit
     programs/payload/support.c programs/command_line.c))
 PROGRAM_crash += programs/payload/next_kernel.c
 # The checks of a kernel file are the hypervisor's own.
-PROGRAM_launch = $(sort $(wildcard programs/kvm/*.c)) guest/linux_probe.c lib/refusal.c lib/format.c
+PROGRAM_launch = $(sort $(wildcard programs/kvm/*.c)) guest/linux_probe.c lib/acpi.c lib/refusal.c \
+    lib/format.c
 $(PROGRAMS)/init $(PROGRAMS)/launch: PROGRAM_LDFLAGS = -s
 
 # Small; with what people use; with perf and drivers of more PMUs; for the jobs kexec and kdump; for

@@ -9,20 +9,18 @@
 
 #include "boot/acpi.h"
 #include "console/log.h"
+#include "guest/e820.h"
 #include "hypercall.h"
 #include "x86.h"
 
 #define RSDP_FIRST 0xe0000 /* a BIOS puts it here */
 #define RSDP_LAST 0xffff0
 #define RSDP_STEP 16
-#define PM1_SLP_TYP_SHIFT 10
-#define PM1_SLP_EN BIT(13)
 #define RESET_PORT 0xcf9
 #define RESET_FULL 0x06
 #define PIC_1_DATA 0x21
 #define PIC_2_DATA 0xa1
 #define PIC_ALL_MASKED 0xff
-#define E820_RESERVED 2
 #define LOW_MEMORY_END 0x100000
 #define PAGE_IN 0x1000
 #define SPIN_BEFORE_RESET 100000000u

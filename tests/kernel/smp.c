@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "console/log.h"
+#include "guest/e820.h"
 #include "lib/acpi.h"
 #include "msr.h"
 #include "x86.h"
@@ -17,7 +18,6 @@
 #define PAGE_MASK 0xfffULL
 #define FIRST_PAGE 0x2000u /* below: vectors of the BIOS and its data */
 #define LOW_END 0xa0000u
-#define E820_RAM 1
 #define COMMAND_LINE_MAX 2048
 #define WAKE_VECTOR 0xf0
 #define SPURIOUS_VECTOR 0xff
