@@ -8,10 +8,8 @@
 #include "kernel.h"
 
 #include "smp.h"
-#include "x86.h"
 
 #define STACK_BYTES AP_STACK
-#define GATE_PRESENT 0x80
 #define GDT_WORDS 6
 
 struct gate {

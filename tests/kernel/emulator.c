@@ -4,8 +4,6 @@
  */
 #include "emulator.h"
 
-#define APIC_LVT_TIMER 0x320
-
 static const struct {
     const char *name;
     void (*run)(void);

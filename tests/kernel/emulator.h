@@ -5,14 +5,10 @@
  */
 #pragma once
 
-#include "boot_info.h"
 #include "fuzz.h"
 #include "kernel.h"
 #include "layout.h"
-#include "msr.h"
-#include "x86.h"
 
-#define IA32_LSTAR 0xc0000082u
 /* The architectural events that have a fixed meaning. */
 #define EVENT_INSTRUCTIONS 0xc0u
 #define EVENT_BRANCHES 0xc4u

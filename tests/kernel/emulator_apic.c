@@ -13,11 +13,8 @@
 #define ABOVE_PHYSICAL BIT(51)
 #define MOVED (UINT64_C(0xfed) << 20)
 #define CPUID_1_EDX_APIC BIT(9)
-#define XAPIC 0xfee00000u
-#define X2APIC_MSR 0x800u
 #define X2APIC_LDR 0x80d
 #define X2APIC_LVT_CMCI 0x82f
-#define X2APIC_SELF_IPI 0x83f
 #define XAPIC_LVT_CMCI 0x2f0
 #define ESR 0x280
 #define ESR_ILLEGAL_REGISTER BIT(7)
@@ -53,14 +50,14 @@ static const struct {
     {"divide configuration", 0x3e0, 0xb, 0},
     {"initial count", 0x380, 0x7fffffff, 0},
 };
-#define REGISTERS (sizeof(registers) / sizeof(registers[0]))
+#define REGISTERS LENGTH_OF(registers)
 /* Those that nobody writes: ISR, TMR and IRR, ESR, ICR, the timer's current count. */
 static const uint32_t others[] = {0x100, 0x120, 0x180, 0x1a0, 0x200, 0x220, ESR, 0x300, 0x390};
-#define OTHERS (sizeof(others) / sizeof(others[0]))
+#define OTHERS LENGTH_OF(others)
 
 static volatile uint32_t *xapic(uint32_t offset)
 {
-    return (volatile uint32_t *)(uintptr_t)(XAPIC + offset);
+    return (volatile uint32_t *)(uintptr_t)(APIC_PAGE + offset);
 }
 
 static enum state state_now(void)
@@ -163,7 +160,7 @@ static void check_registers(void)
     wrmsr(IA32_APIC_BASE, base_in(DISABLED));
     wrmsr(IA32_APIC_BASE, (base_in(XAPIC_MODE) & 0xfff) | MOVED);
     check_equal("at another address", *(volatile uint32_t *)(uintptr_t)(MOVED + 0x30), version);
-    wrmsr(IA32_APIC_BASE, (base_in(XAPIC_MODE) & 0xfff) | XAPIC);
+    wrmsr(IA32_APIC_BASE, (base_in(XAPIC_MODE) & 0xfff) | APIC_PAGE);
     check_equal("and back", *xapic(0x30), version);
 }
 

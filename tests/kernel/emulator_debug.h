@@ -10,8 +10,6 @@
 #define UD2_LENGTH 2
 #define DR6_B0 BIT(0)
 #define DR6_BD BIT(13)
-#define DR6_BS BIT(14)
-#define DR7_GD BIT(13)
 /* Breakpoint 0: enabled, reads and writes of two bytes. */
 #define DR7_WATCH_0 (DR7_RESET | BIT(1) | UINT64_C(7) << 16)
 

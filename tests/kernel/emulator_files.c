@@ -10,7 +10,6 @@
 #define MARKER_WORDS 6u
 #define MARKER_FILE 7u
 #define PIECE_MAX (1u << 20)
-#define PAGE 4096
 #define ROOM 63
 
 static void hand_over(const char *name, const void *bytes, uint32_t count)
@@ -31,7 +30,7 @@ static uint64_t ask(char *room, uint32_t size)
 
 void emulator_files(void)
 {
-    static uint8_t bytes[3 * PAGE];
+    static uint8_t bytes[3 * PAGE_SIZE];
     static char room[ROOM + 2]; /* with a byte after it, and an end of all */
 
     check_about("files: ", "");

@@ -78,7 +78,7 @@ static void check_reserved(void)
         {MSR_LBR_SELECT, BIT(10), "LBR_SELECT bit 10 faults"},
     };
 
-    for (unsigned n = 0; n < sizeof(writes) / sizeof(writes[0]); n++)
+    for (unsigned n = 0; n < LENGTH_OF(writes); n++)
         check_that(writes[n].name, wrmsr_faults(writes[n].index, writes[n].value));
     check_that("RDPMC 4 faults", rdpmc_faults(4));
     check_that("RDPMC fixed 3 faults", rdpmc_faults((uint32_t)RDPMC_FIXED | 3));

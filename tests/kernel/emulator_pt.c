@@ -7,20 +7,10 @@
  */
 #include "emulator_vmx.h"
 
-#define IA32_RTIT_OUTPUT_MASK_PTRS 0x561
-#define IA32_RTIT_CR3_MATCH 0x572
-
-#define OS BIT(2)
 #define FUPONPTW BIT(5)
-#define TOPA BIT(8)
 #define PTWEN BIT(12)
-#define BRANCHEN BIT(13)
-#define STATUS_TRIGGEREN BIT(2)
 #define STATUS_STOPPED BIT(5)
-#define TOPA_END BIT(0)
-#define TOPA_INT BIT(2)
 #define TOPA_STOP BIT(4)
-#define STATUS_TOPA_PMI BIT(55)
 
 #define LEAF_PTWRITE 0x10u
 
@@ -34,7 +24,6 @@
 
 /* Packets by their first bytes; a TIP.PGD without an IP is one byte. */
 #define PACKET_PIP 0x4302
-#define PACKET_TIP_PGD 0x01
 
 #define BUFFER_SIZE (BUFFER_PAGES * PAGE_SIZE)
 static uint8_t buffer[BUFFER_SIZE] __attribute__((aligned(BUFFER_SIZE)));
@@ -94,14 +83,15 @@ static void check_registers(void)
     check_that("ADDR0_A takes canonical addresses", wrmsr_faults(IA32_RTIT_ADDR0_A, BIT(62)));
     check_that("there is no ADDR2_A", rdmsr_faults(IA32_RTIT_ADDR0_A + 4));
     single_range(fuzz_physical(buffer));
-    wrmsr(IA32_RTIT_CTL, RTIT_CTL_TRACE_EN | OS | BRANCHEN);
-    check_equal("TriggerEn", rdmsr(IA32_RTIT_STATUS) & STATUS_TRIGGEREN, STATUS_TRIGGEREN);
+    wrmsr(IA32_RTIT_CTL, RTIT_CTL_TRACE_EN | RTIT_CTL_OS | RTIT_CTL_BRANCH_EN);
+    check_equal("TriggerEn", rdmsr(IA32_RTIT_STATUS) & RTIT_STATUS_TRIGGER_EN,
+                RTIT_STATUS_TRIGGER_EN);
     check_that("STATUS faults while TraceEn is set", wrmsr_faults(IA32_RTIT_STATUS, 0));
-    check_that("so does CTL", wrmsr_faults(IA32_RTIT_CTL, RTIT_CTL_TRACE_EN | OS));
+    check_that("so does CTL", wrmsr_faults(IA32_RTIT_CTL, RTIT_CTL_TRACE_EN | RTIT_CTL_OS));
     check_that("but for the same value",
-               !wrmsr_faults(IA32_RTIT_CTL, RTIT_CTL_TRACE_EN | OS | BRANCHEN));
+               !wrmsr_faults(IA32_RTIT_CTL, RTIT_CTL_TRACE_EN | RTIT_CTL_OS | RTIT_CTL_BRANCH_EN));
     wrmsr(IA32_RTIT_CTL, 0);
-    check_equal("TriggerEn after it", rdmsr(IA32_RTIT_STATUS) & STATUS_TRIGGEREN, 0);
+    check_equal("TriggerEn after it", rdmsr(IA32_RTIT_STATUS) & RTIT_STATUS_TRIGGER_EN, 0);
 }
 
 /* PTWRITE of a register and of memory, each with a FUP. */
@@ -112,7 +102,7 @@ static void check_ptwrite(void)
     bool first = false, second = false;
 
     single_range(fuzz_physical(buffer));
-    wrmsr(IA32_RTIT_CTL, RTIT_CTL_TRACE_EN | OS | BRANCHEN | PTWEN | FUPONPTW);
+    wrmsr(IA32_RTIT_CTL, RTIT_CTL_TRACE_EN | RTIT_CTL_OS | RTIT_CTL_BRANCH_EN | PTWEN | FUPONPTW);
     __asm__ volatile(".byte 0xf3, 0x0f, 0xae, 0xe0" : : "a"(0x11223344));
     __asm__ volatile(".byte 0xf3, 0x48, 0x0f, 0xae, 0x20" : : "a"(&value), "m"(value));
     wrmsr(IA32_RTIT_CTL, 0);
@@ -132,7 +122,7 @@ static void check_ptwrite(void)
 static void check_ranges(void)
 {
     single_range(fuzz_physical(buffer));
-    wrmsr(IA32_RTIT_CTL, RTIT_CTL_TRACE_EN | OS | BRANCHEN);
+    wrmsr(IA32_RTIT_CTL, RTIT_CTL_TRACE_EN | RTIT_CTL_OS | RTIT_CTL_BRANCH_EN);
     branches(100);
     wrmsr(IA32_RTIT_CTL, 0);
     check_that("PSB is first", begins_with_psb(buffer));
@@ -148,7 +138,7 @@ static void check_ranges(void)
     wrmsr(IA32_RTIT_STATUS, 0);
     nmi.count = 0;
     apic_write_lvtpc(LVT_NMI);
-    wrmsr(IA32_RTIT_CTL, RTIT_CTL_TRACE_EN | OS | BRANCHEN | TOPA);
+    wrmsr(IA32_RTIT_CTL, RTIT_CTL_TRACE_EN | RTIT_CTL_OS | RTIT_CTL_BRANCH_EN | RTIT_CTL_TOPA);
     branches(100000);
     wrmsr(IA32_RTIT_CTL, 0);
     check_equal("one PMI", nmi.count, 1);
@@ -163,9 +153,9 @@ static void check_ranges(void)
     table[0] = fuzz_physical(buffer) | BIT(1);
     wrmsr(IA32_RTIT_OUTPUT_MASK_PTRS, 0);
     wrmsr(IA32_RTIT_STATUS, 0);
-    wrmsr(IA32_RTIT_CTL, RTIT_CTL_TRACE_EN | OS | BRANCHEN | TOPA);
+    wrmsr(IA32_RTIT_CTL, RTIT_CTL_TRACE_EN | RTIT_CTL_OS | RTIT_CTL_BRANCH_EN | RTIT_CTL_TOPA);
     check_equal("a bad entry is an error",
-                rdmsr(IA32_RTIT_STATUS) & (RTIT_STATUS_ERROR | STATUS_TRIGGEREN),
+                rdmsr(IA32_RTIT_STATUS) & (RTIT_STATUS_ERROR | RTIT_STATUS_TRIGGER_EN),
                 RTIT_STATUS_ERROR);
     wrmsr(IA32_RTIT_CTL, 0);
 }
@@ -183,7 +173,7 @@ static void job_branches(void) { branches(100); }
 
 static void job_traces(void)
 {
-    wrmsr(IA32_RTIT_CTL, RTIT_CTL_TRACE_EN | OS | BRANCHEN);
+    wrmsr(IA32_RTIT_CTL, RTIT_CTL_TRACE_EN | RTIT_CTL_OS | RTIT_CTL_BRANCH_EN);
     branches(100);
 }
 
@@ -251,7 +241,7 @@ static void check_controls(void)
 
 static void check_guest_trace(void)
 {
-    uint64_t ctl = RTIT_CTL_TRACE_EN | OS | BRANCHEN, first, second;
+    uint64_t ctl = RTIT_CTL_TRACE_EN | RTIT_CTL_OS | RTIT_CTL_BRANCH_EN, first, second;
 
     single_range(GUEST_BUFFER);
     vmcs_write_raw(VMCS_GUEST_IA32_RTIT_CTL, ctl);
@@ -305,7 +295,7 @@ static void check_violation(uint64_t page)
 
 static void check_violations(void)
 {
-    uint64_t ctl = RTIT_CTL_TRACE_EN | OS | BRANCHEN, rip;
+    uint64_t ctl = RTIT_CTL_TRACE_EN | RTIT_CTL_OS | RTIT_CTL_BRANCH_EN, rip;
 
     /* At the entry: nothing of the guest is executed, an event is not delivered. */
     single_range(GUEST_BUFFER);

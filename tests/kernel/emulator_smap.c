@@ -7,7 +7,6 @@
 #include "emulator.h"
 
 #define CPUID_EXTENDED_FEATURES 7
-#define CET_SS BIT(7)
 /* Memory that nothing else is in; each byte is written as it was read. */
 #define PLACE (UINT64_C(64) << 20)
 

@@ -7,8 +7,6 @@
  */
 #include "emulator_debug.h"
 
-#define IA32_STAR 0xc0000081u
-#define IA32_FMASK 0xc0000084u
 /* No table has these descriptors: SYSRET looks at none. */
 #define SELECTOR_USER 0x38
 

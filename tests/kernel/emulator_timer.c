@@ -6,7 +6,6 @@
 #include "emulator.h"
 
 #define IA32_TSC_ADJUST 0x03b
-#define IA32_TSC_DEADLINE 0x6e0
 #define XAPIC_LVT_TIMER ((volatile uint32_t *)0xfee00320)
 #define XAPIC_TIMER_INITIAL ((volatile uint32_t *)0xfee00380)
 #define XAPIC_TIMER_CURRENT ((volatile uint32_t *)0xfee00390)

@@ -9,7 +9,6 @@
 #define X2APIC_ISR 0x810
 #define X2APIC_LVT_TIMER 0x832
 #define X2APIC_TIMER_INITIAL 0x838
-#define X2APIC_SELF_IPI 0x83f
 #define VTPR 0x080
 #define VPPR 0x0a0
 #define VISR 0x100

@@ -312,7 +312,7 @@ static const struct state {
 
 static void check_states(void)
 {
-    for (unsigned i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
+    for (unsigned i = 0; i < LENGTH_OF(states); i++) {
         uint64_t before[4] = {0};
 
         for (unsigned n = 0; n < 4 && states[i].changes[n].field != 0; n++) {

@@ -6,7 +6,6 @@
 #pragma once
 
 #include "emulator.h"
-#include "vmx.h"
 #include "vmx/vmcs.h"
 
 /* Fields and controls that the hypervisor does not use. */

@@ -8,7 +8,6 @@
  */
 #include "fuzz.h"
 
-#include "bits.h"
 #include "console/log.h"
 #include "fuzz_hash.h"
 #include "kernel.h"

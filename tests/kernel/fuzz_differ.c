@@ -10,8 +10,6 @@
 #include "console/log.h"
 #include "hypercall.h"
 #include "kernel.h"
-#include "msr.h"
-#include "x86.h"
 
 #define ANYTHING 0, ~0ULL
 /* SDM Vol. 3, "Interrupt 8 - Double Fault Exception (#DF)" */
@@ -256,7 +254,7 @@ static const struct row rows[] = {
     {FUZZ_DELIVERY, ANYTHING, delivery_faults, 0, 0,
      "an event whose delivery touches it becomes #GP(0), or a double fault"},
 };
-#define ROWS (sizeof(rows) / sizeof(rows[0]))
+#define ROWS LENGTH_OF(rows)
 
 static uint64_t used[ROWS];
 

@@ -9,10 +9,8 @@
 #include <string.h>
 
 #include "kernel.h"
-#include "msr.h"
 #include "sequence.h"
 #include "smp.h"
-#include "x86.h"
 
 #define STUBS 256
 #define STUB 8
@@ -21,8 +19,6 @@
 #define OPCODE_INT 0xcd
 #define CALL_BYTES 5
 #define DESCRIPTOR_FLAT_32 0x00cf9b000000ffffULL
-#define DESCRIPTOR_FLAT_64 0x00af9b000000ffffULL
-#define DESCRIPTOR_DATA 0x00cf93000000ffffULL
 #define DESCRIPTOR_TSS_32 0x0000890000000000ULL
 #define SELECTOR_CODE_32 0x20
 #define SELECTOR_OWN 0x30
@@ -31,11 +27,7 @@
 #define TYPE_CONFORMING BIT(42)
 #define TYPE_CODE (BIT(43) | BIT(44) | BIT(47)) /* present, of CPL 0 */
 #define DESCRIPTOR_AVL BIT(52)
-#define DESCRIPTOR_L BIT(53)
-#define DESCRIPTOR_D BIT(54)
 #define DESCRIPTOR_G BIT(55)
-#define RFLAGS_VM BIT(17)
-#define RFLAGS_IOPL BITS(13, 12)
 #define GATE_32 0x8e00u
 #define CODE_BEGINS 16 /* in `code` */
 #define CODE_BYTES 64
@@ -82,7 +74,7 @@ static void make_tables(void)
     }
     uint64_t tss = fuzz_physical(legacy.tss);
     memcpy(legacy.gdt,
-           (const uint64_t[]){0, 0, DESCRIPTOR_FLAT_64, DESCRIPTOR_DATA, DESCRIPTOR_FLAT_32,
+           (const uint64_t[]){0, 0, GDT_CODE_64, GDT_DATA, DESCRIPTOR_FLAT_32,
                               DESCRIPTOR_TSS_32 | (sizeof(legacy.tss) - 1) |
                                   (tss & 0xffffff) << 16 | (tss >> 24 & 0xff) << 56,
                               0, 0},
@@ -137,7 +129,7 @@ static void pick_instruction(struct fuzz_op *op)
     /* None that is a documented difference. */
     static const uint32_t leaves[] = {0, 7, 0xa, 0xd, 0x80000000, 0x80000008};
     static const uint32_t indices[] = {SEQUENCE_TSC_AUX, IA32_PAT, 0x2fff, 0x802, 0x40000000};
-    unsigned n = (unsigned)fuzz_below(op, sizeof(list) / sizeof(list[0]));
+    unsigned n = (unsigned)fuzz_below(op, LENGTH_OF(list));
     const uint8_t *bytes = list[n].bytes;
 
     op->subject = n;
@@ -146,17 +138,17 @@ static void pick_instruction(struct fuzz_op *op)
     legacy.in[EDX] = 0x80; /* a port */
     legacy.in[EDI] = (uint32_t)fuzz_physical(fuzz_data);
     if (bytes[1] == 0xa2) {
-        legacy.in[EAX] = leaves[fuzz_below(op, sizeof(leaves) / sizeof(leaves[0]))];
+        legacy.in[EAX] = leaves[fuzz_below(op, LENGTH_OF(leaves))];
         legacy.in[ECX] = (uint32_t)fuzz_below(op, 3);
     } else if (bytes[1] == 0x30 || bytes[1] == 0x32) {
-        legacy.in[ECX] = indices[fuzz_below(op, sizeof(indices) / sizeof(indices[0]))];
+        legacy.in[ECX] = indices[fuzz_below(op, LENGTH_OF(indices))];
         legacy.in[EDX] = legacy.in[EAX] = legacy.in[ECX] == IA32_PAT ? 0x00070406 : 0;
     } else if (bytes[1] == 0x33) {
         legacy.in[ECX] = (uint32_t)fuzz_below(op, 12);
     } else if (bytes[1] == 0x22) { /* MOV to CR0, never with PG, and to CR4, always with PAE */
         static const uint64_t toggled[] = {0, CR0_TS, CR0_MP, CR0_NE, CR0_WP, CR0_NE | CR0_TS};
         static const uint64_t toggled_4[] = {0, BIT(2), CR4_DE, BIT(7), BIT(8), CR4_OSXSAVE};
-        unsigned t = (unsigned)fuzz_below(op, sizeof(toggled) / sizeof(toggled[0]));
+        unsigned t = (unsigned)fuzz_below(op, LENGTH_OF(toggled));
         legacy.in[EAX] = (uint32_t)(bytes[2] == 0xc0 ? (read_cr0() & ~CR0_PG) ^ toggled[t]
                                                      : read_cr4() ^ toggled_4[t]);
     } else if (bytes[2] == 0xf0) {

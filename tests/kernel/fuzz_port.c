@@ -7,7 +7,6 @@
 #include "fuzz.h"
 
 #include "kernel.h"
-#include "x86.h"
 
 #define PREFIX_OPERAND_SIZE 0x66
 #define PREFIX_REP 0xf3
@@ -45,7 +44,7 @@ static const struct port {
     {0xcf8, 0xcfb, READ, "PCI index: its neighbour 0xcf9 resets the machine"},
     {0xffe0, 0xffff, BOTH, "nobody's: the last ports"},
 };
-#define PORTS (sizeof(ports) / sizeof(ports[0]))
+#define PORTS LENGTH_OF(ports)
 
 /* Writes of the PM1 control register, where the hypervisor sees a power-off; never with SLP_EN. */
 #define PM1_SLP_EN BIT(13)

@@ -9,12 +9,10 @@
 #include <string.h>
 
 #include "kernel.h"
-#include "x86.h"
 
 #define CR4_BITS_TRIED BITS(28, 0)
 #define CR3_LOW 0xfffULL
 #define DR7_FIXED BIT(10)
-#define DR7_GD BIT(13)
 #define XSAVE_HEADER 512
 #define XSAVE_MXCSR 24
 #define MXCSR_DEFAULT 0x1f80
@@ -177,7 +175,7 @@ void fuzz_xstate(struct fuzz_op *op)
         {0x48, 0xae, 0x2f}, /* XRSTOR */
         {0x48, 0xc7, 0x1f}, /* XRSTORS */
     };
-    unsigned which = (unsigned)fuzz_below(op, sizeof(instructions) / sizeof(instructions[0]));
+    unsigned which = (unsigned)fuzz_below(op, LENGTH_OF(instructions));
     uint64_t *header = (uint64_t *)(fuzz_data + XSAVE_HEADER);
 
     op->subject = which;

@@ -22,6 +22,7 @@
 #define IST_EXCEPTION 2 /* its own stack, so that a probe's stack pointer can hold anything */
 
 #define IST_SPOILT 3
+#define GATE_PRESENT 0x80
 
 void cpu_setup(void);
 /* Gives an exception another stack, one for all that have one; 0: its own again. */
@@ -93,8 +94,6 @@ bool call_try(const void *code, uint64_t rdi);
 
 /* ---- apic.c: the local APIC, in the mode it is in ---- */
 
-#define APIC_ID 0x020
-#define APIC_SVR 0x0f0
 #define SVR_SOFTWARE_ENABLE (1u << 8)
 #define ICR_FIXED 0u
 #define ICR_NMI (4u << 8)
@@ -136,6 +135,7 @@ void timer_nmi_stop(void);
 
 /* ---- machine.c: the machine around ---- */
 
+#define COMMAND_LINE_MAX 2048
 void machine_setup(const struct boot_params *bp);
 /* Power-off by ACPI, else a reset. */
 _Noreturn void machine_off(void);

@@ -11,7 +11,6 @@
 #include "console/log.h"
 #include "guest/e820.h"
 #include "hypercall.h"
-#include "x86.h"
 
 #define RSDP_FIRST 0xe0000 /* a BIOS puts it here */
 #define RSDP_LAST 0xffff0

@@ -12,7 +12,6 @@
 
 #include "console/log.h"
 
-#define COMMAND_LINE_MAX 2048
 #define KEY "tests="
 #define SMP "smp-"
 #define EACH '@'
@@ -28,7 +27,7 @@ static const struct {
 #include "experiments.inc"
 #undef TEST
 };
-#define TESTS (sizeof(tests) / sizeof(tests[0]))
+#define TESTS LENGTH_OF(tests)
 
 static const char everywhere[] = "cpuid,vmcall,msr,count,pmi,self,blocked,sti,movss,hlt,x2apic,"
                                  "pmi,self,blocked,sti,movss,hlt";

@@ -10,8 +10,6 @@
 
 #include "console/log.h"
 #include "fuzz_hash.h"
-#include "msr.h"
-#include "x86.h"
 
 #define STEP SEQUENCE_STEP
 #define WHOLE_STEPS 16 /* after so many steps the data are looked at as a whole */

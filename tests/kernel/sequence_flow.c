@@ -9,8 +9,6 @@
 
 #include <string.h>
 
-#include "x86.h"
-
 #define DR7_FIXED 0x700u
 
 /* A VM entry wants the single step of TF to be pending in this shadow (SDM Vol. 3, "Checks on Guest
@@ -86,7 +84,7 @@ static uint32_t some_flags(struct sequence *s)
     static const uint32_t bits[] = {
         RFLAGS_TF, RFLAGS_TF, RFLAGS_TF, RFLAGS_IF, RFLAGS_TF | RFLAGS_IF, RFLAGS_DF, RFLAGS_AC};
 
-    return bits[sequence_below(s, sizeof(bits) / sizeof(bits[0]))];
+    return bits[sequence_below(s, LENGTH_OF(bits))];
 }
 
 static void popf_part(struct sequence *s)

@@ -10,11 +10,8 @@
 
 #include <string.h>
 
-#include "msr.h"
 #include "fuzz_hash.h"
-#include "x86.h"
 
-#define PAGE 4096u
 #define PHYSICAL_PAGES 8 /* two of them have no address of a sequence */
 #define HOT_BYTES 256u   /* of a page's beginning, and of its end */
 #define STACKS 4
@@ -23,13 +20,10 @@
 #define SHADOW_FRAME 3u       /* CS, LIP, SSP, from there downwards */
 #define SHADOW_USER_WORD 256u /* where the user's begins */
 #define SHADOW_SHOWN 8u
-#define SH_STK_EN BIT(0)
-#define PTE_USER BIT(2)
-#define LOW_DIRECTORIES (2 * PAGE) /* in page_tables, see start.asm */
+#define LOW_DIRECTORIES (2 * PAGE_SIZE) /* in page_tables, see start.asm */
 #define IST_OF_NMI 2
 #define IST_OF_DB 3
 #define IST_OF_DF 4
-#define DR6_NONE 0xffff0ff0ULL
 #define DR6_BREAKPOINTS 0xfULL
 #define DR7_ENABLE(n) (3ULL << 2 * (n))
 #define DR7_KIND(n) (0xfULL << (16 + 4 * (n)))
@@ -43,11 +37,11 @@ extern uint8_t page_tables[], fuzz_code_page[];
 extern struct table_register fuzz_own_idt;
 
 static struct area {
-    uint8_t data[PHYSICAL_PAGES][PAGE];
+    uint8_t data[PHYSICAL_PAGES][PAGE_SIZE];
     uint64_t table[TABLE_ENTRIES];
-    uint8_t stack[STACKS][PAGE];
-    uint64_t shadow[PAGE / 8], shadow_user[PAGE / 8]; /* in no range */
-    uint64_t tokens[ISTS + 1];                        /* IA32_INTERRUPT_SSP_TABLE_ADDR */
+    uint8_t stack[STACKS][PAGE_SIZE];
+    uint64_t shadow[PAGE_SIZE / 8], shadow_user[PAGE_SIZE / 8]; /* in no range */
+    uint64_t tokens[ISTS + 1];                                  /* IA32_INTERRUPT_SSP_TABLE_ADDR */
 } area __attribute__((aligned(4096)));
 
 /* Page n of the data: never the one behind page n - 1. */
@@ -61,24 +55,24 @@ volatile unsigned sequence_event_count;
 
 /* ---- the pages ---- */
 
-static unsigned index_of(uint32_t linear) { return linear / PAGE % TABLE_ENTRIES; }
+static unsigned index_of(uint32_t linear) { return linear / PAGE_SIZE % TABLE_ENTRIES; }
 
 static void map(const struct sequence *s)
 {
     for (unsigned i = 0; i < SEQUENCE_DATA_PAGES; i++) {
         uint64_t entry = fuzz_physical(area.data[order[i]]) | s->table_flags[i];
         area.table[index_of(SEQUENCE_DATA) + i] = entry;
-        area.table[index_of(SEQUENCE_DATA_USER) + i] = entry | PTE_USER;
+        area.table[index_of(SEQUENCE_DATA_USER) + i] = entry | PTE_US;
     }
     area.table[index_of(SEQUENCE_TABLE)] = fuzz_physical(area.table) | PTE_P | PTE_RW | PTE_A |
                                            PTE_D;
     /* Read-only and dirty is what makes a shadow stack. */
     area.table[index_of(SEQUENCE_SHADOW)] = fuzz_physical(area.shadow) | PTE_P | PTE_A | PTE_D;
-    area.table[index_of(SEQUENCE_SHADOW_USER)] = fuzz_physical(area.shadow_user) | PTE_P |
-                                                 PTE_USER | PTE_A | PTE_D;
+    area.table[index_of(SEQUENCE_SHADOW_USER)] = fuzz_physical(area.shadow_user) | PTE_P | PTE_US |
+                                                 PTE_A | PTE_D;
     for (unsigned i = 0; i < SEQUENCE_DATA_PAGES; i++) {
-        invlpg((const void *)(uintptr_t)(SEQUENCE_DATA + i * PAGE));
-        invlpg((const void *)(uintptr_t)(SEQUENCE_DATA_USER + i * PAGE));
+        invlpg((const void *)(uintptr_t)(SEQUENCE_DATA + i * PAGE_SIZE));
+        invlpg((const void *)(uintptr_t)(SEQUENCE_DATA_USER + i * PAGE_SIZE));
     }
 }
 
@@ -148,11 +142,11 @@ void sequence_world_reset(const struct sequence *s)
     static bool whole = true; /* once */
 
     for (unsigned i = 0; i < PHYSICAL_PAGES; i++)
-        for (unsigned at = 0; at < PAGE; at += sizeof(uint64_t))
-            if (whole || at < HOT_BYTES || at >= PAGE - HOT_BYTES)
+        for (unsigned at = 0; at < PAGE_SIZE; at += sizeof(uint64_t))
+            if (whole || at < HOT_BYTES || at >= PAGE_SIZE - HOT_BYTES)
                 *(uint64_t *)(area.data[i] + at) = FILL * (i + 1) + at;
             else
-                at = PAGE - HOT_BYTES - sizeof(uint64_t);
+                at = PAGE_SIZE - HOT_BYTES - sizeof(uint64_t);
     whole = false;
     map(s);
     shadow_reset(s);
@@ -168,9 +162,9 @@ void sequence_world_reset(const struct sequence *s)
 uint64_t sequence_memory_hash(uint64_t hash, bool whole)
 {
     for (unsigned i = 0; i < PHYSICAL_PAGES; i++)
-        for (unsigned at = 0; at < PAGE; at += sizeof(uint64_t)) {
+        for (unsigned at = 0; at < PAGE_SIZE; at += sizeof(uint64_t)) {
             if (!whole && at == HOT_BYTES)
-                at = PAGE - HOT_BYTES;
+                at = PAGE_SIZE - HOT_BYTES;
             hash = hash_word(hash, *(uint64_t *)(area.data[i] + at));
         }
     for (unsigned i = 0; i < SEQUENCE_DATA_PAGES; i++) {
@@ -195,7 +189,7 @@ void sequence_world_setup(void)
     uint64_t *directory = (uint64_t *)(page_tables + LOW_DIRECTORIES);
 
     fuzz_setup();
-    directory[SEQUENCE_DATA / SIZE_2M] = fuzz_physical(area.table) | PTE_P | PTE_RW | PTE_USER |
+    directory[SEQUENCE_DATA / SIZE_2M] = fuzz_physical(area.table) | PTE_P | PTE_RW | PTE_US |
                                          PTE_A;
     write_cr3(read_cr3());
     memcpy(idt, (const void *)fuzz_own_idt.base, sizeof(idt));
@@ -208,7 +202,7 @@ void sequence_world_setup(void)
     fuzz_own_idt.base = (uintptr_t)idt;
     __asm__ volatile("lidt %0" : : "m"(fuzz_own_idt));
     for (unsigned i = 0; i < STACKS; i++)
-        fuzz_spoil_ist(i + 1, (uintptr_t)area.stack[i] + PAGE);
+        fuzz_spoil_ist(i + 1, (uintptr_t)area.stack[i] + PAGE_SIZE);
     _Static_assert(IST_OF_DF == STACKS, "each has one");
 }
 
@@ -230,15 +224,15 @@ void sequence_world_end(void)
 READ_DR(6)
 READ_DR(7)
 
-/* Where in the code page; PAGE: elsewhere. */
+/* Where in the code page; PAGE_SIZE: elsewhere. */
 static unsigned place(const struct trap_frame *f)
 {
-    uint64_t page = f->rip / PAGE * PAGE;
+    uint64_t page = f->rip / PAGE_SIZE * PAGE_SIZE;
     bool low = (f->cs & ~3ULL) == FUZZ_CODE16_0 || (f->cs & ~3ULL) == FUZZ_CODE16_3;
 
-    if (low ? page <= PAGE : page == WINDOW_CODE || page == WINDOW_CODE_USER)
-        return (unsigned)(f->rip % PAGE);
-    return PAGE;
+    if (low ? page <= PAGE_SIZE : page == WINDOW_CODE || page == WINDOW_CODE_USER)
+        return (unsigned)(f->rip % PAGE_SIZE);
+    return PAGE_SIZE;
 }
 
 static uint64_t mix_registers(const struct trap_frame *f)
@@ -316,7 +310,7 @@ static bool handle(struct trap_frame *f)
     if (!ours)
         return f->vector == VECTOR_NMI || f->vector == VECTOR_DB || f->vector >= SEQUENCE_IPI_FIRST;
     act();
-    if (f->vector == FUZZ_DONE || n >= SEQUENCE_EVENTS || at == PAGE)
+    if (f->vector == FUZZ_DONE || n >= SEQUENCE_EVENTS || at == PAGE_SIZE)
         return false;
     if (f->vector == VECTOR_DB && is_of_instruction(dr6_now & DR6_BREAKPOINTS, dr7_now))
         f->rflags |= RFLAGS_RF;

@@ -9,16 +9,13 @@
 
 #include "console/log.h"
 #include "fuzz_hash.h"
-#include "msr.h"
 #include "sequence.h"
-#include "x86.h"
 
 #define CANONICAL BITS(46, 12)
 #define SSP BITS(46, 3)
 #define CET_CONTROL (CANONICAL | BITS(1, 0)) /* the bitmap's address, WR_SHSTK_EN, SH_STK_EN */
 #define PAT_TYPES 0x0202020202020202ULL      /* on top of 4: WT or WB */
 #define PAT_BASE 0x0404040404040404ULL
-#define IA32_LSTAR 0xc0000082
 
 /* What counts or records stays off. */
 static const struct {
@@ -71,7 +68,7 @@ static const struct {
     {0xc0000102, 1, CANONICAL, 0}, /* IA32_KERNEL_GS_BASE, IA32_TSC_AUX */
     {SEQUENCE_TSC_AUX, 1, BITS(31, 0), 0},
 };
-#define GROUPS (sizeof(groups) / sizeof(groups[0]))
+#define GROUPS LENGTH_OF(groups)
 
 static uint64_t drawn, hash;
 static bool shown;

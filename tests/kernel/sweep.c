@@ -9,16 +9,13 @@
 
 #include "console/log.h"
 #include "hypercall.h"
-#include "msr.h"
 #include "probe.h"
-#include "x86.h"
 
 #define ICR_HIGH_PATTERN 0x5a000000u
 #define CLEAN_ROUNDS 8
 #define SETTLE_EXITS 4 /* more than the hypervisor takes */
 #define NMI_STRIDE 4   /* exits between two positions; both NMIs of one position exit */
-#define REASON_NMI 0
-#define LINGER 32 /* iterations: longer than it takes a pending NMI */
+#define LINGER 32      /* iterations: longer than it takes a pending NMI */
 
 /* What a sweep found. */
 struct sweep {
@@ -222,7 +219,7 @@ void test_sweep_nmi(const struct job *job)
     }
     for (uint64_t position = 1; position <= job->number[1]; position++) {
         uint64_t next = job->number[0] + (position - 1) * NMI_STRIDE, before;
-        uint64_t now = (uint64_t)hypercall(HYPERCALL_STATISTICS, REASON_NMI);
+        uint64_t now = (uint64_t)hypercall(HYPERCALL_STATISTICS, EXIT_REASON_EXCEPTION_OR_NMI);
         if (now >= next) {
             tap_result(false, job->name, "too many NMIs have exited already");
             return;
@@ -230,7 +227,7 @@ void test_sweep_nmi(const struct job *job)
         while (now + 1 < next) {
             before = nmi.count;
             send_and_wait();
-            uint64_t then = (uint64_t)hypercall(HYPERCALL_STATISTICS, REASON_NMI);
+            uint64_t then = (uint64_t)hypercall(HYPERCALL_STATISTICS, EXIT_REASON_EXCEPTION_OR_NMI);
             if (then == now) {
                 tap_skip(job->name, "NMIs do not exit here");
                 return;

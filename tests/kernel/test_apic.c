@@ -10,21 +10,13 @@
 #include "console/log.h"
 #include "fuzz.h"
 #include "hypercall.h"
-#include "msr.h"
-#include "x86.h"
 
 #define MODES (APIC_BASE_EN | APIC_BASE_EXTD)
 #define EXIT_REASON_CPUID 10
 #define PIN_NMIS 20
 #define WAIT 1000 /* iterations; an NMI of one's own takes a few instructions */
 #define GAP 20    /* microseconds: far more than an IPI takes */
-#define APIC_TPR 0x080
 #define X2APIC_ID 0x802
-#define X2APIC_ICR 0x830
-#define APIC_PAGE 0xfee00000u
-#define APIC_ICR_LOW 0x300
-#define APIC_ICR_HIGH 0x310
-#define XAPIC_ID_SHIFT 24
 #define WINDOW_ENTRY 1 /* of the PML4 */
 #define LARGE_PAGE (2ULL << 20)
 #define HPET 0xfed00000ULL
@@ -40,7 +32,7 @@ static const struct {
     {0x360, 0x400, LVT_MASKED},   {0x370, 0x100e3, LVT_MASKED},
     {0x380, 0x7fffffff, 0},       {0x3e0, 0xb, 0},
 };
-#define REGISTERS (sizeof(registers) / sizeof(registers[0]))
+#define REGISTERS LENGTH_OF(registers)
 
 static uint64_t mode(void) { return rdmsr(IA32_APIC_BASE) & MODES; }
 static uint64_t base_in(uint64_t wanted) { return (rdmsr(IA32_APIC_BASE) & ~MODES) | wanted; }

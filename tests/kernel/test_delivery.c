@@ -6,8 +6,6 @@
  */
 #include "kernel.h"
 
-#include "x86.h"
-
 #define PAGE_MASK 0xfffULL
 #define INSIDE 0x800 /* what is pushed stays inside the page */
 #define NOT_CANONICAL 0x800000000000ULL
@@ -66,7 +64,7 @@ void test_delivery(const struct job *job)
 
     if (stack == 0)
         return;
-    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (unsigned i = 0; i < LENGTH_OF(cases); i++) {
         uint64_t before = fault_count;
 
         cpu_exception_stack(cases[i].vector, stack);

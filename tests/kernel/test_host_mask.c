@@ -10,15 +10,10 @@
 
 #include "console/log.h"
 #include "hypercall.h"
-#include "msr.h"
-#include "x86.h"
 
 #define BRANCHES 20000
 #define PERIOD 1000
 #define LINGER 1000
-#define FIXED_0_OS_PMI 9
-#define FIXED_COUNTER_0 BIT(32)
-#define COUNTER_MASK BITS(47, 0)
 
 static uint64_t masked;
 

@@ -9,14 +9,8 @@
 
 #include "console/log.h"
 #include "hypercall.h"
-#include "msr.h"
 #include "probe.h"
-#include "x86.h"
 
-#define FIXED_COUNTER_0 BIT(32)
-#define FIXED_0_OS_PMI 9
-#define COUNTER_MASK BITS(47, 0)
-#define REASON_CPUID 10
 #define SETTLE_ROUNDS 3
 #define LINGER 64
 
@@ -56,7 +50,7 @@ void test_host_sweep_merge(const struct job *job)
     wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
     wrmsr(IA32_FIXED_CTR_CTRL, FIXED_0_OS_PMI);
     apic_write_lvtpc(LVT_NMI);
-    uint64_t done = (uint64_t)hypercall(HYPERCALL_STATISTICS, REASON_CPUID);
+    uint64_t done = (uint64_t)hypercall(HYPERCALL_STATISTICS, EXIT_REASON_CPUID);
     for (; done + 1 < first; done++)
         wrong += !probe_once(PROBE_CPUID, (unsigned)done);
     for (uint64_t position = 1; position <= positions; position++) {

@@ -17,8 +17,6 @@
 #define LINGER 64       /* iterations: longer than it takes a pending NMI */
 #define NMI_STRIDE 4    /* NMI exits between two positions */
 #define VMCALL_STRIDE 4 /* counting them takes some, too */
-#define REASON_NMI 0
-#define REASON_TICK 52
 #define NOTES_MAX 8
 
 struct host_sweep {
@@ -199,13 +197,13 @@ void test_host_sweep_nmi(const struct job *job)
 
     if (!host_nmi_setup(job))
         return;
-    uint64_t done = exits(REASON_NMI);
+    uint64_t done = exits(EXIT_REASON_EXCEPTION_OR_NMI);
     for (uint64_t position = 1; position <= positions; position++) {
         uint64_t target = first + (position - 1) * NMI_STRIDE;
         while (done + 1 < target) {
             uint64_t before = done;
             send_and_wait();
-            done = exits(REASON_NMI);
+            done = exits(EXIT_REASON_EXCEPTION_OR_NMI);
             if (done == before) {
                 tap_skip(job->name, "NMIs do not exit here");
                 return;
@@ -219,7 +217,7 @@ void test_host_sweep_nmi(const struct job *job)
         struct moment before = now();
         send_and_wait();
         judge(&s, position, before, 1);
-        done = exits(REASON_NMI);
+        done = exits(EXIT_REASON_EXCEPTION_OR_NMI);
     }
     end(&s, job);
 }
@@ -236,7 +234,7 @@ void test_host_sweep_tick(const struct job *job)
         return;
     for (uint64_t position = 0; position <= positions;) {
         struct moment before = now();
-        done = exits(REASON_TICK);
+        done = exits(EXIT_REASON_PREEMPTION_TIMER);
         bool clean = done + 1 < first;
         settle_all();
         if (clean)
@@ -245,7 +243,7 @@ void test_host_sweep_tick(const struct job *job)
             __asm__ volatile("pause");
         if (clean)
             region_mark(REGION_HOST_CLEAN + PROBE_KINDS, false);
-        uint64_t ticks = exits(REASON_TICK) - done;
+        uint64_t ticks = exits(EXIT_REASON_PREEMPTION_TIMER) - done;
         if (ticks != 1) {
             tap_note("%lu ticks in one round, wanted 1", ticks);
             tap_result(false, job->name, NULL);

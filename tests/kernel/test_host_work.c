@@ -16,7 +16,6 @@
 #define PERIOD 100
 #define PMIS (BRANCHES / PERIOD)
 #define STRIDE 8 /* VMCALLs from one position to the next */
-#define REASON_VMCALL 18
 #define SETTLE_ROUNDS 3
 #define LINGER 64
 #define NOTES_MAX 8
@@ -35,7 +34,7 @@ void test_host_work(const struct job *job)
         struct handled before = host_handled();
         uint64_t nmis = nmi.count, done, target = first + (position - 1) * STRIDE;
         do
-            done = (uint64_t)hypercall(HYPERCALL_STATISTICS, REASON_VMCALL);
+            done = (uint64_t)hypercall(HYPERCALL_STATISTICS, EXIT_REASON_VMCALL);
         while (done + 1 < target);
         if (done + 1 != target) {
             tap_result(false, job->name, "too many VMCALLs have been made already");

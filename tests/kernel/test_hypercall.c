@@ -6,9 +6,7 @@
 #include "host.h"
 
 #include "hypercall.h"
-#include "msr.h"
 #include "tests/hooks/hooks.h"
-#include "x86.h"
 
 #define REGISTERS HYPERCALL_REGISTERS
 #define FILL 0x0123456789abcdefULL
@@ -26,7 +24,7 @@ enum { RAX, RBX, RCX, RDX };
 
 static const uint32_t pmu_msrs[] = {IA32_PERFEVTSEL0, IA32_PMC0, IA32_PERF_GLOBAL_CTRL,
                                     IA32_PERF_GLOBAL_STATUS, IA32_DEBUGCTL};
-#define PMU_MSRS (sizeof(pmu_msrs) / sizeof(pmu_msrs[0]))
+#define PMU_MSRS LENGTH_OF(pmu_msrs)
 
 static bool good;
 
@@ -76,7 +74,7 @@ void test_hypercall(const struct job *job)
         return;
     good = true;
     occupy(true);
-    for (unsigned i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+    for (unsigned i = 0; i < LENGTH_OF(numbers); i++)
         refused(numbers[i], FILL, ~FILL, FILL << 1, HYPERCALL_E_NUMBER);
     refused(HYPERCALL_STATISTICS, NO_REASON, ~FILL, FILL, HYPERCALL_E_ARGUMENT);
     refused(HYPERCALL_STATISTICS, ~0ULL - 1, ~FILL, FILL, HYPERCALL_E_ARGUMENT);

@@ -13,8 +13,6 @@
 
 #include "console/log.h"
 #include "interrupt.h"
-#include "msr.h"
-#include "x86.h"
 
 #define VECTOR_SENT 0x61
 #define VECTOR_DONE 0x62
@@ -22,7 +20,6 @@
 #define STUB_DONE 33
 #define EVENTS 12
 #define EVENTS_TEXT 256
-#define DR6_NONE 0xffff0ff0ULL
 #define DR7_NONE 0x400ULL
 #define DR7_ENABLE(n) (1ULL << 2 * (n))
 #define DR7_KIND(n, kind, bytes) ((uint64_t)((kind) | ((bytes) - 1) << 2) << (16 + 4 * (n)))
@@ -33,14 +30,7 @@
 #define FLAGS_SHOWN (RFLAGS_TF | RFLAGS_IF | RFLAGS_RF)
 #define DEBUGCTL_BTF_BIT 2
 #define CR2_PATTERN 0x123456789000ULL
-#define MSR_NOBODYS 0x40000000
 #define NOT_CANONICAL 0x8000000000000000ULL
-#define CR0_NW BIT(29)
-#define CR4_TSD BIT(2)
-#define CR4_RESERVED BIT(15)
-#define APIC_PAGE 0xfee00000u
-#define APIC_LVT_ERROR 0x370
-#define IA32_LSTAR 0xc0000082
 
 /* As instruction.asm has them. */
 static struct registers {
@@ -242,7 +232,7 @@ static const struct subject {
     {"apic-exchange", apic_error, 2, .code = {0x87, 0x03}, .needs = XAPIC, .data = true,
      .bytes = 4},
 };
-#define SUBJECTS (sizeof(subjects) / sizeof(subjects[0]))
+#define SUBJECTS LENGTH_OF(subjects)
 static const uint8_t nop_3[] = {0x0f, 0x1f, 0x00};
 
 /* ---- the ways ---- */
@@ -287,7 +277,7 @@ static const struct way {
     {"data-step", DATA_READ | STEP},
     {"data-write", DATA_WRITE},
 };
-#define WAYS (sizeof(ways) / sizeof(ways[0]))
+#define WAYS LENGTH_OF(ways)
 
 static bool possible(const struct subject *s, const struct way *w)
 {

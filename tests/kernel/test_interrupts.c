@@ -8,14 +8,12 @@
 #include "interrupt.h"
 
 #include "console/log.h"
-#include "x86.h"
 
 #define PERIODS 997
 #define NMI_EVERY 4         /* requests of the next processor */
 #define ANSWER_WAIT 5000000 /* iterations until the other processor is given up */
 #define EXTRA 2
 #define LINGER 64
-#define APIC_TPR 0x080
 
 enum way {
     CLOSED,      /* sent with IF = 0, then one of the openings */

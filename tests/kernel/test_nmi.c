@@ -6,13 +6,9 @@
  */
 #include "kernel.h"
 
-#include "msr.h"
-#include "x86.h"
-
 #define ROUNDS 100
 #define HALTS 10
 #define WAIT 1000 /* iterations; an NMI of one's own takes a few instructions */
-#define X2APIC_ICR 0x830
 
 static uint64_t seen_inside;
 static uint64_t faults_of_state;

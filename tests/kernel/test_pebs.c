@@ -7,9 +7,7 @@
 
 #include "console/log.h"
 #include "hypercall.h"
-#include "msr.h"
 #include "tests/hooks/hooks.h"
-#include "x86.h"
 
 #define EXITS 64
 

@@ -8,13 +8,9 @@
  */
 #include "kernel.h"
 
-#include "boot_info.h"
 #include "console/log.h"
-#include "msr.h"
-#include "x86.h"
 
 #define PERIOD 24
-#define COUNTER_WIDTH 48
 #define EVENT_INSTRUCTIONS 0xc0
 #define PERFEVTSEL_OS BIT(17)
 #define PERFEVTSEL_EN BIT(22)
@@ -175,8 +171,6 @@ void test_pebs_faults(const struct job *job)
     tap_result(good, job->name, NULL);
 }
 
-#define APIC_TPR 0x080
-#define APIC_PAGE 0xfee00000ULL
 #define STORES 60
 #define STORED 0x20 /* a priority, should it come there */
 

@@ -10,7 +10,6 @@
 #include "host.h"
 #include "hypercall.h"
 #include "tests/hooks/hooks.h"
-#include "x86.h"
 
 static volatile uint64_t kind;
 

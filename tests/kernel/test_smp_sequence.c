@@ -13,7 +13,6 @@
 #include "console/log.h"
 #include "fuzz_hash.h"
 #include "sequence.h"
-#include "x86.h"
 
 #define ACTIONS_MAX 6
 #define WAIT 200             /* microseconds for what a processor is to do by itself */
@@ -49,8 +48,7 @@ static void place_code(uint64_t random)
         {0xfb, 0xeb, 0xfd}, {0x0f, 0xa2, 0xeb, 0xfc}, {0xf3, 0x90, 0xeb, 0xfc},
     };
 
-    memcpy((void *)smp_page(CODE_PAGE), codes[random % (sizeof(codes) / sizeof(codes[0]))],
-           sizeof(codes[0]));
+    memcpy((void *)smp_page(CODE_PAGE), codes[random % LENGTH_OF(codes)], sizeof(codes[0]));
 }
 
 /* As an operating system waits after an INIT: a SIPI has to find the processor waiting. */
@@ -99,7 +97,7 @@ static uint64_t run(uint64_t seed, uint64_t number, bool verbose)
     static const processor_work works[] = {spin, halt, lasting, NULL};
     struct sequence draw = {.random = seed * HASH_PRIME ^ number};
     struct processor *p = &processors[1 + sequence_below(&draw, processor_count - 1)];
-    processor_work work = works[sequence_below(&draw, sizeof(works) / sizeof(works[0]))];
+    processor_work work = works[sequence_below(&draw, LENGTH_OF(works))];
     unsigned count = (unsigned)sequence_below(&draw, ACTIONS_MAX);
     uint64_t hash = HASH_BASIS;
     bool left = false; /* the work, by an INIT */

@@ -9,35 +9,21 @@
 
 #include <string.h>
 
-#include "boot_info.h"
 #include "console/log.h"
 #include "fuzz.h"
-#include "msr.h"
-#include "x86.h"
 
 #define DEEP 0x20 /* MWAIT's hint for C3 */
 #define ROUNDS 10
 #define IA32_FS_BASE 0xc0000100
 #define IA32_KERNEL_GS_BASE 0xc0000102
 #define IA32_TSC_AUX 0xc0000103
-#define APIC_TPR 0x080
-#define APIC_LVT_TIMER 0x320
-#define APIC_LVT_PMI 0x340
-#define APIC_LVT_LINT0 0x350
-#define APIC_LVT_ERROR 0x370
-#define APIC_TIMER_INITIAL 0x380
-#define APIC_TIMER_DIVIDE 0x3e0
 #define APIC_VECTOR_FIRST 0x20
 #define PATTERN 0x5aa5
 #define IA32_UMWAIT_CONTROL 0x0e1
 #define IA32_SYSENTER_CS 0x174
 #define IA32_THERM_INTERRUPT 0x19b
-#define IA32_RTIT_CR3_MATCH 0x572
 #define IA32_PKRS 0x6e1
-#define IA32_STAR 0xc0000081
-#define IA32_LSTAR 0xc0000082
 #define IA32_CSTAR 0xc0000083
-#define IA32_FMASK 0xc0000084
 #define CET_PATTERN 3                                  /* SH_STK_EN, WR_SHSTK_EN */
 #define TRACING (RTIT_CTL_TRACE_EN | BIT(2) | BIT(13)) /* OS, BranchEn */
 #define PATTERN_ADDRESS 0xffff800012345000ULL
@@ -63,7 +49,7 @@ static const uint16_t apic_offsets[] = {
     APIC_TIMER_INITIAL,
     APIC_TIMER_DIVIDE,
 };
-#define APIC_OFFSETS (sizeof(apic_offsets) / sizeof(apic_offsets[0]))
+#define APIC_OFFSETS LENGTH_OF(apic_offsets)
 
 static uint32_t apic_kept[KERNEL_PROCESSORS][APIC_OFFSETS];
 
@@ -162,7 +148,7 @@ static struct {
     {IA32_RTIT_CR3_MATCH, PAGE_SIZE, 0, false},
     {IA32_RTIT_CTL, TRACING, 0, false},
 };
-#define INIT_MSRS (sizeof(init_msrs) / sizeof(init_msrs[0]))
+#define INIT_MSRS LENGTH_OF(init_msrs)
 
 static uint8_t trace_page[PAGE_SIZE] __attribute__((aligned(PAGE_SIZE)));
 
@@ -321,7 +307,7 @@ static processor_work work_named(const char *word)
                  {"exiting", exit_on_and_on},
                  {"handler", handle_forever}};
 
-    for (unsigned i = 0; i < sizeof(works) / sizeof(works[0]); i++)
+    for (unsigned i = 0; i < LENGTH_OF(works); i++)
         if (text_equal(works[i].name, word))
             return works[i].work;
     return NULL;
@@ -429,7 +415,7 @@ void test_smp_broadcast(const struct job *job)
     for (uint64_t round = 0; round < job->number[1] && wrong == 0; round++) {
         uint64_t page = smp_page(round % 2);
         for (unsigned i = 1; i < processor_count; i++)
-            wrong += !let_run(&processors[i], works[round % (sizeof(works) / sizeof(works[0]))]);
+            wrong += !let_run(&processors[i], works[round % LENGTH_OF(works)]);
         for (unsigned i = 1; i < processor_count; i++)
             smp_prepare(&processors[i], page);
         smp_start_broadcast(page, (unsigned)job->number[0]);

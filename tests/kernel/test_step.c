@@ -6,11 +6,6 @@
  */
 #include "kernel.h"
 
-#include "msr.h"
-#include "x86.h"
-
-#define DR6_NONE 0xffff0ff0ULL
-#define DR6_BS BIT(14)
 #define NOTES 16
 
 extern const char step_debug[];

@@ -9,13 +9,9 @@
 
 #include <string.h>
 
-#include "boot_info.h"
 #include "console/log.h"
-#include "x86.h"
 
 #define CR4_VME BIT(0)
-#define EFLAGS_VM BIT(17)
-#define IOPL_3 (3u << 12)
 #define INT_TO_IDT 0x40 /* its bit in the TSS says so, even with VME */
 #define INT_TO_IVT 0x41
 #define GATE_32 0x8e
@@ -144,7 +140,7 @@ static void execute(const struct instruction *i, uint64_t page, unsigned iopl, b
     run.cs = segment;
     run.ss = run.ds = run.es = (uint32_t)(page >> 4);
     run.esp = STACK_AT;
-    run.eflags = (uint32_t)(EFLAGS_VM | RFLAGS_FIXED | (iopl == 3 ? IOPL_3 : 0) |
+    run.eflags = (uint32_t)(RFLAGS_VM | RFLAGS_FIXED | (iopl == 3 ? RFLAGS_IOPL : 0) |
                             (step ? RFLAGS_TF : 0));
     run.edx = i->port != 0 ? i->port : machine_pm1a_control();
     ivt[0] = IVT_HANDLER;
@@ -172,7 +168,7 @@ void test_v86(const struct job *job)
         return;
     }
     write_cr4(cr4 & ~(uint64_t)CR4_OSXSAVE);
-    for (unsigned n = 0; n < sizeof(instructions) / sizeof(instructions[0]); n++)
+    for (unsigned n = 0; n < LENGTH_OF(instructions); n++)
         for (unsigned how = 0; how < 8; how++)
             /* What follows the segment's end is not ours. */
             if (!instructions[n].at_end || how & 4)

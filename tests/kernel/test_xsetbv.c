@@ -9,7 +9,6 @@
 #include "kernel.h"
 
 #include "console/log.h"
-#include "x86.h"
 
 #define X87 BIT(0)
 #define SSE BIT(1)
@@ -88,7 +87,7 @@ void test_xsetbv(const struct job *job)
 
     fuzz_setup();
     uint64_t before = xcr0();
-    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (unsigned i = 0; i < LENGTH_OF(cases); i++) {
         const struct xsetbv_case *c = &cases[i];
         uint64_t first = X87 | SSE, wanted = c->wanted == DONE && c->value & ~all ? GP : c->wanted;
         xcr0_set(first);
