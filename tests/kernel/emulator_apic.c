@@ -50,10 +50,8 @@ static const struct {
     {"divide configuration", 0x3e0, 0xb, 0},
     {"initial count", 0x380, 0x7fffffff, 0},
 };
-#define REGISTERS LENGTH_OF(registers)
 /* Those that nobody writes: ISR, TMR and IRR, ESR, ICR, the timer's current count. */
 static const uint32_t others[] = {0x100, 0x120, 0x180, 0x1a0, 0x200, 0x220, ESR, 0x300, 0x390};
-#define OTHERS LENGTH_OF(others)
 
 static volatile uint32_t *xapic(uint32_t offset)
 {
@@ -110,7 +108,7 @@ static void check_transitions(void)
 
 static void spoil(void)
 {
-    for (unsigned n = 0; n < REGISTERS; n++)
+    for (unsigned n = 0; n < LENGTH_OF(registers); n++)
         *xapic(registers[n].offset) = registers[n].spoilt;
     /* One in the IRR, held there by IF = 0, and an error that ESR has not shown yet. */
     *xapic(0x300) = ICR_SELF_FIXED | PMI_VECTOR;
@@ -121,9 +119,9 @@ static void check_reset_state(uint32_t id, uint32_t version)
 {
     check_equal("ID", *xapic(0x20), id);
     check_equal("version", *xapic(0x30), version);
-    for (unsigned n = 0; n < REGISTERS; n++)
+    for (unsigned n = 0; n < LENGTH_OF(registers); n++)
         check_equal(registers[n].name, *xapic(registers[n].offset), registers[n].reset);
-    for (unsigned n = 0; n < OTHERS; n++)
+    for (unsigned n = 0; n < LENGTH_OF(others); n++)
         check_equal("a register that is read only", *xapic(others[n]), 0);
     *xapic(ESR) = 0;
     check_equal("no error is kept", *xapic(ESR), 0);

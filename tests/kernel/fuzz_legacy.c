@@ -138,10 +138,10 @@ static void pick_instruction(struct fuzz_op *op)
     legacy.in[EDX] = 0x80; /* a port */
     legacy.in[EDI] = (uint32_t)fuzz_physical(fuzz_data);
     if (bytes[1] == 0xa2) {
-        legacy.in[EAX] = leaves[fuzz_below(op, LENGTH_OF(leaves))];
+        legacy.in[EAX] = FUZZ_PICK(op, leaves);
         legacy.in[ECX] = (uint32_t)fuzz_below(op, 3);
     } else if (bytes[1] == 0x30 || bytes[1] == 0x32) {
-        legacy.in[ECX] = indices[fuzz_below(op, LENGTH_OF(indices))];
+        legacy.in[ECX] = FUZZ_PICK(op, indices);
         legacy.in[EDX] = legacy.in[EAX] = legacy.in[ECX] == IA32_PAT ? 0x00070406 : 0;
     } else if (bytes[1] == 0x33) {
         legacy.in[ECX] = (uint32_t)fuzz_below(op, 12);

@@ -85,7 +85,7 @@ void fuzz_page(struct fuzz_op *op)
 {
     static const uint8_t often[] = {PLAIN, PLAIN, HIDDEN,   HIDDEN, HIDDEN,  HIDDEN,
                                     HOLE,  HIGH,  RESERVED, APIC,   IO_APIC, ROM};
-    enum target target = (enum target)often[fuzz_below(op, sizeof(often))];
+    enum target target = (enum target)FUZZ_PICK(op, often);
     enum access access = access_of(op, target);
     uint64_t flags = PTE_P | PTE_RW | PTE_US, page = page_of(op, target);
     unsigned through = (unsigned)fuzz_below(op, 8);

@@ -105,7 +105,7 @@ static uint32_t pick_msr(struct fuzz_op *op)
     uint64_t x = fuzz_below(op, 100);
 
     if (x < 70) {
-        const struct range *r = &known[fuzz_below(op, LENGTH_OF(known))];
+        const struct range *r = &FUZZ_PICK(op, known);
         return r->first + (uint32_t)fuzz_below(op, r->last - r->first + 1);
     }
     if (x < 85)
@@ -250,7 +250,7 @@ void fuzz_wrmsr(struct fuzz_op *op)
 void fuzz_rdpmc(struct fuzz_op *op)
 {
     static const uint32_t first[] = {0, 0x40000000, 0x20000000, 0x80000000};
-    uint32_t index = first[fuzz_below(op, LENGTH_OF(first))] + (uint32_t)fuzz_below(op, 10);
+    uint32_t index = FUZZ_PICK(op, first) + (uint32_t)fuzz_below(op, 10);
 
     if (fuzz_chance(op, 20))
         index = (uint32_t)fuzz_number(op);

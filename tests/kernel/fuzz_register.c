@@ -47,7 +47,7 @@ void fuzz_cr0(struct fuzz_op *op)
 void fuzz_cr3(struct fuzz_op *op)
 {
     static const uint64_t high[] = {0, 0, BIT(63), BIT(51), BIT(40), BIT(62), BITS(62, 52)};
-    uint64_t value = (fuzz_random(op) & CR3_LOW) | high[fuzz_below(op, sizeof(high) / 8)];
+    uint64_t value = (fuzz_random(op) & CR3_LOW) | FUZZ_PICK(op, high);
 
     /* Where the tables lie differs between the two runs. */
     write_cr(op, 3, fuzz_base.cr3 | value);
@@ -81,7 +81,7 @@ void fuzz_cr8(struct fuzz_op *op)
 void fuzz_cr_other(struct fuzz_op *op)
 {
     static const uint8_t absent[] = {1, 5, 6, 7};
-    uint8_t number = absent[fuzz_below(op, sizeof(absent))];
+    uint8_t number = FUZZ_PICK(op, absent);
     uint64_t which = fuzz_below(op, 5);
 
     op->subject = which;

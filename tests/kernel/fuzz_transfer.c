@@ -46,7 +46,7 @@ static uint64_t pick_target(struct fuzz_op *op)
         (NOT_CANONICAL - BIT(32)) | (WINDOW_CODE_USER + LANDING),
     };
 
-    return targets[fuzz_below(op, LENGTH_OF(targets))];
+    return FUZZ_PICK(op, targets);
 }
 
 /* 16 bits of the address are the window's first pages only with code segments of 16 bits; elsewhere
@@ -123,7 +123,7 @@ void fuzz_far(struct fuzz_op *op)
 void fuzz_iret(struct fuzz_op *op)
 {
     static const uint8_t bytes_of[] = {8, 8, 4, 2};
-    unsigned bytes = bytes_of[fuzz_below(op, sizeof(bytes_of))];
+    unsigned bytes = FUZZ_PICK(op, bytes_of);
     uint64_t frame[5];
 
     fuzz_level(op, true);
@@ -240,9 +240,9 @@ static void spoil(struct fuzz_op *op, enum spoil how, unsigned vector)
     if (how == SPOIL_PRESENT)
         gate->type &= (uint8_t)~GATE_PRESENT;
     else if (how == SPOIL_TYPE)
-        gate->type = types[fuzz_below(op, sizeof(types))];
+        gate->type = FUZZ_PICK(op, types);
     else if (how == SPOIL_SELECTOR)
-        gate->selector = selectors[fuzz_below(op, LENGTH_OF(selectors))];
+        gate->selector = FUZZ_PICK(op, selectors);
     else if (how == SPOIL_OFFSET)
         gate->offset_high ^= BIT(20);
     else if (how >= SPOIL_IST_CANONICAL && how <= SPOIL_IST_HIDDEN)

@@ -27,7 +27,6 @@ static const struct {
 #include "experiments.inc"
 #undef TEST
 };
-#define TESTS LENGTH_OF(tests)
 
 static const char everywhere[] = "cpuid,vmcall,msr,count,pmi,self,blocked,sti,movss,hlt,x2apic,"
                                  "pmi,self,blocked,sti,movss,hlt";
@@ -90,7 +89,7 @@ static void parse(struct job *job, const char *text, size_t length)
 
 static void run(const struct job *job)
 {
-    for (unsigned i = 0; i < TESTS; i++) {
+    for (unsigned i = 0; i < LENGTH_OF(tests); i++) {
         if (!text_equal(job->kind, tests[i].kind))
             continue;
         tests[i].run(job);

@@ -23,8 +23,8 @@ static void string_part(struct sequence *s)
     static const uint8_t opcodes[] = {0xaa, 0xab, 0xab, 0xab, 0xab, 0xa4, 0xa5,
                                       0xa5, 0xa5, 0xac, 0xad, 0xa7, 0xaf};
     static const unsigned flags[] = {WIDE, WIDE, WIDE, OPERAND_32, NARROW};
-    uint8_t opcode = opcodes[sequence_below(s, sizeof(opcodes))];
-    unsigned size = flags[sequence_below(s, LENGTH_OF(flags))];
+    uint8_t opcode = SEQUENCE_PICK(s, opcodes);
+    unsigned size = SEQUENCE_PICK(s, flags);
     unsigned rep = sequence_chance(s, 75) ? REP : sequence_chance(s, 30) ? REPNE : 0;
 
     uint32_t to = sequence_hot(s), from = sequence_hot(s);
@@ -135,7 +135,7 @@ static void table_part(struct sequence *s)
 {
     static const uint8_t bits[] = {PTE_A, PTE_D, PTE_D, PTE_A | PTE_D, PTE_RW};
     unsigned page = (unsigned)sequence_below(s, SEQUENCE_DATA_PAGES);
-    uint8_t bit = bits[sequence_below(s, sizeof(bits))];
+    uint8_t bit = SEQUENCE_PICK(s, bits);
     bool stack = page == SEQUENCE_STACK / PAGE_SIZE || page + 1 == SEQUENCE_STACK / PAGE_SIZE;
     uint32_t linear = s->data + page * PAGE_SIZE;
 

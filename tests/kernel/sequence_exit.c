@@ -18,7 +18,7 @@ static void cpuid_part(struct sequence *s)
 {
     static const uint32_t leaves[] = {0, 7, 4, 0x80000000, 0x80000008, 0xa};
 
-    sequence_load(s, RAX, leaves[sequence_below(s, LENGTH_OF(leaves))]);
+    sequence_load(s, RAX, SEQUENCE_PICK(s, leaves));
     PUT(s, OPERAND_32, 0x31, 0xc9); /* XOR ECX, ECX */
     PUT(s, 0, 0x0f, 0xa2);
     s->exits = true;
@@ -42,7 +42,7 @@ static void cr0_part(struct sequence *s)
                                     CR0_TS,          CR0_MP,          CR0_NE | CR0_NW,
                                     CR0_NE | CR0_PE, CR0_WP,          CR0_NE | CR0_WP};
 
-    change_cr(s, 0, bits[sequence_below(s, LENGTH_OF(bits))]);
+    change_cr(s, 0, SEQUENCE_PICK(s, bits));
 }
 
 static void cr4_part(struct sequence *s)
@@ -57,7 +57,7 @@ static void cr4_part(struct sequence *s)
                                     CR4_DE,
                                     CR4_OSXSAVE | CR4_PGE};
 
-    change_cr(s, 4, bits[sequence_below(s, LENGTH_OF(bits))]);
+    change_cr(s, 4, SEQUENCE_PICK(s, bits));
 }
 
 /* The same tables, most often by another value: one that is loaded again need not exit. */
@@ -65,7 +65,7 @@ static void cr3_part(struct sequence *s)
 {
     static const uint32_t bits[] = {0, CR3_PWT, CR3_PCD, CR3_PWT | CR3_PCD};
 
-    change_cr(s, 3, bits[sequence_below(s, LENGTH_OF(bits))]);
+    change_cr(s, 3, SEQUENCE_PICK(s, bits));
 }
 
 /* A bit that is reserved, or one of an address that the processor does not have: MOV RAX, CR3; BTC
@@ -77,7 +77,7 @@ static void cr3_fault_part(struct sequence *s)
     if (s->bits_now != 64)
         return;
     PUT(s, 0, 0x0f, 0x20, 0xd8);
-    PUT(s, WIDE, 0x0f, 0xba, 0xf8, bits[sequence_below(s, sizeof(bits))]);
+    PUT(s, WIDE, 0x0f, 0xba, 0xf8, SEQUENCE_PICK(s, bits));
     PUT(s, 0, 0x0f, 0x22, 0xd8);
     PUT(s, 0, 0x0f, 0x20, 0xdb); /* MOV RBX, CR3 */
 }
@@ -123,7 +123,7 @@ static void in_part(struct sequence *s)
 static void out_part(struct sequence *s)
 {
     static const uint16_t ports[] = {0x80, 0x3ff, 0, 0};
-    uint16_t port = ports[sequence_below(s, LENGTH_OF(ports))];
+    uint16_t port = SEQUENCE_PICK(s, ports);
     bool pm1 = port == 0;
 
     sequence_load(s, RDX, pm1 ? machine_pm1a_control() : port);
@@ -148,7 +148,7 @@ static void xsetbv_part(struct sequence *s)
 
     PUT(s, OPERAND_32, 0x31, 0xc9);
     PUT(s, OPERAND_32, 0x31, 0xd2);
-    sequence_load(s, RAX, values[sequence_below(s, sizeof(values))]);
+    sequence_load(s, RAX, SEQUENCE_PICK(s, values));
     PUT(s, 0, 0x0f, 0x01, 0xd1);
     PUT(s, 0, 0x0f, 0x01, 0xd0); /* XGETBV */
     s->exits = true;
@@ -186,7 +186,7 @@ static void rdmsr_part(struct sequence *s)
                                        IA32_PMC0 + 2,
                                        IA32_SYSENTER_EIP};
 
-    sequence_load(s, RCX, indices[sequence_below(s, LENGTH_OF(indices))]);
+    sequence_load(s, RCX, SEQUENCE_PICK(s, indices));
     PUT(s, 0, 0x0f, 0x32);
     s->exits = true;
 }
@@ -351,7 +351,7 @@ static void apic_part(struct sequence *s)
         sequence_load(s, RAX, some_vector(s) | ICR_ASSERT | ICR_SELF);
         PUT(s, 0, 0x89, 0x03);
     } else {
-        sequence_load(s, RBX, APIC_PAGE + offsets[sequence_below(s, LENGTH_OF(offsets))]);
+        sequence_load(s, RBX, APIC_PAGE + SEQUENCE_PICK(s, offsets));
         PUT(s, 0, 0x8b, 0x03); /* MOV EAX, [RBX] */
     }
     s->exits = true;
@@ -363,7 +363,7 @@ static void x2apic_part(struct sequence *s)
     static const uint32_t indices[] = {0x802, 0x808, 0x80f, 0x835};
 
     if (sequence_chance(s, 50)) {
-        sequence_load(s, RCX, indices[sequence_below(s, LENGTH_OF(indices))]);
+        sequence_load(s, RCX, SEQUENCE_PICK(s, indices));
         PUT(s, 0, 0x0f, 0x32);
     } else if (!apic_x2()) {
         sequence_load(s, RCX, X2APIC_MSR + APIC_ICR / 16);

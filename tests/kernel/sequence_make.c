@@ -24,7 +24,6 @@
 
 static const struct sequence_kind *const tables[] = {sequence_exits, sequence_accesses,
                                                      sequence_flows};
-#define TABLES LENGTH_OF(tables)
 
 static uint64_t mixed(uint64_t x)
 {
@@ -120,11 +119,11 @@ static const struct sequence_kind *pick(struct sequence *s)
 {
     unsigned total = 0;
 
-    for (unsigned t = 0; t < TABLES; t++)
+    for (unsigned t = 0; t < LENGTH_OF(tables); t++)
         for (const struct sequence_kind *k = tables[t]; k->name != NULL; k++)
             total += k->weight;
     unsigned at = (unsigned)sequence_below(s, total);
-    for (unsigned t = 0; t < TABLES; t++)
+    for (unsigned t = 0; t < LENGTH_OF(tables); t++)
         for (const struct sequence_kind *k = tables[t]; k->name != NULL; k++) {
             if (at < k->weight)
                 return k;
@@ -192,8 +191,7 @@ static void draw_breakpoint(struct sequence *s, unsigned n)
         break;
     case 2:
         length = sequence_below(s, 2);
-        at = sequence_chance(s, 40) ? machine_pm1a_control()
-                                    : ports[sequence_below(s, LENGTH_OF(ports))];
+        at = sequence_chance(s, 40) ? machine_pm1a_control() : SEQUENCE_PICK(s, ports);
         break;
     default:
         at = sequence_hot(s) + sequence_below(s, 8) * 4;

@@ -68,7 +68,6 @@ static const struct {
     {0xc0000102, 1, CANONICAL, 0}, /* IA32_KERNEL_GS_BASE, IA32_TSC_AUX */
     {SEQUENCE_TSC_AUX, 1, BITS(31, 0), 0},
 };
-#define GROUPS LENGTH_OF(groups)
 
 static uint64_t drawn, hash;
 static bool shown;
@@ -94,7 +93,7 @@ static void fill(const struct job *job)
     struct sequence draw = {.random = drawn};
 
     (void)job;
-    for (unsigned g = 0; g < GROUPS; g++) {
+    for (unsigned g = 0; g < LENGTH_OF(groups); g++) {
         uint64_t value = (sequence_random(&draw) & groups[g].mask) | groups[g].set, now;
         bool left_out = sequence_chance(&draw, 25);
         for (uint32_t i = groups[g].first; !left_out && i < groups[g].first + groups[g].count;
@@ -115,7 +114,7 @@ static void read(const struct job *job)
     uint32_t states = 0;
 
     (void)job;
-    for (unsigned g = 0; g < GROUPS; g++)
+    for (unsigned g = 0; g < LENGTH_OF(groups); g++)
         for (uint32_t i = groups[g].first; i < groups[g].first + groups[g].count; i++) {
             uint64_t value = 0;
             bool there = rdmsr_try(i, &value);

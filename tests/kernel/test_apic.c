@@ -32,7 +32,6 @@ static const struct {
     {0x360, 0x400, LVT_MASKED},   {0x370, 0x100e3, LVT_MASKED},
     {0x380, 0x7fffffff, 0},       {0x3e0, 0xb, 0},
 };
-#define REGISTERS LENGTH_OF(registers)
 
 static uint64_t mode(void) { return rdmsr(IA32_APIC_BASE) & MODES; }
 static uint64_t base_in(uint64_t wanted) { return (rdmsr(IA32_APIC_BASE) & ~MODES) | wanted; }
@@ -73,7 +72,7 @@ void test_apic_leave(const struct job *job)
 
     expect(&wrong, !to_mode(APIC_BASE_EN) && apic_x2(), "x2APIC to xAPIC mode at once");
     expect(&wrong, !to_mode(APIC_BASE_EXTD) && apic_x2(), "x2APIC mode to EXTD without EN");
-    for (unsigned i = 0; i < REGISTERS; i++)
+    for (unsigned i = 0; i < LENGTH_OF(registers); i++)
         apic_write(registers[i].offset, registers[i].spoilt);
     expect(&wrong, to_mode(0) && mode() == 0, "x2APIC mode to disabled is refused");
     expect(&wrong, !rdmsr_try(X2APIC_ID, &value), "disabled, and x2APIC registers answer");
@@ -85,7 +84,7 @@ void test_apic_leave(const struct job *job)
         return;
     }
     expect(&wrong, apic_id() == id, "another APIC ID");
-    for (unsigned i = 0; i < REGISTERS; i++) {
+    for (unsigned i = 0; i < LENGTH_OF(registers); i++) {
         uint32_t found = apic_read(registers[i].offset);
         if (found == registers[i].reset)
             continue;

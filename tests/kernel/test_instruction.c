@@ -232,7 +232,6 @@ static const struct subject {
     {"apic-exchange", apic_error, 2, .code = {0x87, 0x03}, .needs = XAPIC, .data = true,
      .bytes = 4},
 };
-#define SUBJECTS LENGTH_OF(subjects)
 static const uint8_t nop_3[] = {0x0f, 0x1f, 0x00};
 
 /* ---- the ways ---- */
@@ -277,7 +276,6 @@ static const struct way {
     {"data-step", DATA_READ | STEP},
     {"data-write", DATA_WRITE},
 };
-#define WAYS LENGTH_OF(ways)
 
 static bool possible(const struct subject *s, const struct way *w)
 {
@@ -380,13 +378,13 @@ void test_instruction(const struct job *job)
     wrmsr(IA32_LSTAR, rdmsr(IA32_LSTAR)); /* from here on the emulator's unknown MSRs fault */
     apic_software_enable(true);
     idt_make(&before);
-    for (unsigned i = 0; i < SUBJECTS; i++) {
+    for (unsigned i = 0; i < LENGTH_OF(subjects); i++) {
         const struct subject *s = &subjects[i];
         if (job->word[0] != '\0' && !text_equal(job->word, s->name))
             continue;
         if ((s->needs == ON_OTHERS && first) || (s->needs == XAPIC && apic_x2()))
             continue;
-        for (unsigned n = 0; n < WAYS; n++)
+        for (unsigned n = 0; n < LENGTH_OF(ways); n++)
             if (possible(s, &ways[n]))
                 run_one(job, s, &ways[n]);
     }

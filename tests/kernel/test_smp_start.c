@@ -49,13 +49,12 @@ static const uint16_t apic_offsets[] = {
     APIC_TIMER_INITIAL,
     APIC_TIMER_DIVIDE,
 };
-#define APIC_OFFSETS LENGTH_OF(apic_offsets)
 
-static uint32_t apic_kept[KERNEL_PROCESSORS][APIC_OFFSETS];
+static uint32_t apic_kept[KERNEL_PROCESSORS][LENGTH_OF(apic_offsets)];
 
 void smp_keep_apic(const struct processor *self)
 {
-    for (unsigned i = 0; i < APIC_OFFSETS; i++)
+    for (unsigned i = 0; i < LENGTH_OF(apic_offsets); i++)
         apic_kept[self->number][i] = apic_read(apic_offsets[i]);
 }
 
@@ -148,13 +147,12 @@ static struct {
     {IA32_RTIT_CR3_MATCH, PAGE_SIZE, 0, false},
     {IA32_RTIT_CTL, TRACING, 0, false},
 };
-#define INIT_MSRS LENGTH_OF(init_msrs)
 
 static uint8_t trace_page[PAGE_SIZE] __attribute__((aligned(PAGE_SIZE)));
 
 static void spoil_msrs(struct processor *self)
 {
-    for (unsigned i = 0; i < INIT_MSRS; i++) {
+    for (unsigned i = 0; i < LENGTH_OF(init_msrs); i++) {
         init_msrs[i].there = smp_rdmsr_try(init_msrs[i].index, &init_msrs[i].after);
         if (init_msrs[i].there)
             wrmsr(init_msrs[i].index, init_msrs[i].spoilt);
@@ -166,7 +164,7 @@ static void spoil_msrs(struct processor *self)
 static void keep_msrs(struct processor *self)
 {
     (void)self;
-    for (unsigned i = INIT_MSRS; i-- > 0;)
+    for (unsigned i = LENGTH_OF(init_msrs); i-- > 0;)
         if (init_msrs[i].there) {
             init_msrs[i].after = rdmsr(init_msrs[i].index);
             wrmsr(init_msrs[i].index, 0);
@@ -180,7 +178,7 @@ void test_smp_init_msrs(const struct job *job)
     bool up = true;
 
     wrmsr(IA32_LSTAR, rdmsr(IA32_LSTAR)); /* from here on the emulator's unknown MSRs fault */
-    for (unsigned n = 0; n < INIT_MSRS; n++)
+    for (unsigned n = 0; n < LENGTH_OF(init_msrs); n++)
         if (init_msrs[n].index == IA32_RTIT_OUTPUT_BASE)
             init_msrs[n].spoilt = fuzz_physical(trace_page);
         else if (init_msrs[n].index == IA32_XSS)
@@ -193,7 +191,7 @@ void test_smp_init_msrs(const struct job *job)
             __asm__ volatile("pause");
         up = smp_restart(p, smp_page(0)) && up;
         smp_run_on(p, keep_msrs);
-        for (unsigned n = 0; n < INIT_MSRS; n++)
+        for (unsigned n = 0; n < LENGTH_OF(init_msrs); n++)
             if (init_msrs[n].there)
                 log_printf("init: cpu=%u msr=0x%x spoilt=0x%lx after=0x%lx\n", i,
                            init_msrs[n].index, init_msrs[n].spoilt, init_msrs[n].after);
@@ -221,7 +219,7 @@ static void say_state(const struct job *job, const struct processor *p, uint64_t
     for (unsigned i = 0; i < START_MSRS; i++)
         log_printf("state: name=%s cpu=%u msr_%x=0x%lx\n", job->name, p->number, s.msr[i].index,
                    s.msr[i].value);
-    for (unsigned i = 0; i < APIC_OFFSETS; i++)
+    for (unsigned i = 0; i < LENGTH_OF(apic_offsets); i++)
         log_printf("state: name=%s cpu=%u apic_%x=0x%x\n", job->name, p->number, apic_offsets[i],
                    apic_kept[p->number][i]);
 }
