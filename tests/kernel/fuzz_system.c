@@ -297,7 +297,6 @@ void test_fuzz_last(const struct job *job)
         apic_send(apic_id(), ICR_INIT | ICR_ASSERT);
     else
         __asm__ volatile("lidt %0\n\tud2" : : "m"(none));
-    for (unsigned i = 0; i < SPIN_BEFORE_RESULT; i++)
-        __asm__ volatile("pause");
+    linger(SPIN_BEFORE_RESULT);
     tap_result(false, job->name, "the machine was not reset");
 }

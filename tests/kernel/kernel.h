@@ -151,6 +151,8 @@ uint64_t machine_reset_address(void);
 bool under_pmuvisor(void);
 /* VMCALL with a number and an argument in RBX; natively it must not be called. */
 int64_t hypercall(uint64_t number, uint64_t argument);
+/* How many exits of this reason there have been. */
+uint64_t exits_of(unsigned reason);
 /* As the loader left them. */
 const struct boot_params *machine_boot_params(void);
 /* Where the RSDP is; 0: none was found. */
@@ -183,6 +185,13 @@ bool text_equal(const char *a, const char *b);
 /* Exits of a reason that no sweep uses (RDMSR), without an NMI: what the hypervisor remembers of
  * the last NMI, it may work off here. Then the exit under test takes the same path each time. */
 void settle(void);
+/* Exits until the hypervisor has forgotten the last NMI of the host. */
+void settle_all(void);
+static inline void linger(uint64_t iterations)
+{
+    while (iterations-- > 0)
+        cpu_relax();
+}
 
 #define NAME_MAX 64
 #define ARGUMENTS_MAX 6

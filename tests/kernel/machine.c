@@ -107,8 +107,7 @@ void machine_off(void)
         outw(acpi.pm1a_control, value);
         if (acpi.pm1b_control != 0)
             outw(acpi.pm1b_control, value);
-        for (unsigned i = 0; i < SPIN_BEFORE_RESET; i++)
-            __asm__ volatile("pause");
+        linger(SPIN_BEFORE_RESET);
     }
     reset();
     halt_forever();
@@ -154,6 +153,8 @@ int64_t hypercall(uint64_t number, uint64_t argument)
                      : "rcx", "rdx", "rsi", "rdi", "memory");
     return result;
 }
+
+uint64_t exits_of(unsigned reason) { return (uint64_t)hypercall(HYPERCALL_STATISTICS, reason); }
 
 bool machine_reserved(unsigned n, uint64_t *base, uint64_t *size)
 {

@@ -45,8 +45,7 @@ static bool self_nmi_comes(void)
     uint64_t before = nmi.count;
 
     apic_self_nmi();
-    for (unsigned i = 0; i < WAIT; i++)
-        __asm__ volatile("pause");
+    linger(WAIT);
     return nmi.count == before + 1;
 }
 
@@ -114,7 +113,7 @@ void test_apic_off(const struct job *job)
         expect(&wrong, nmi.count == before + 1, "the NMI did not come at once");
     }
     if (first != 0 && under_pmuvisor()) {
-        uint64_t now = (uint64_t)hypercall(HYPERCALL_STATISTICS, EXIT_REASON_CPUID);
+        uint64_t now = exits_of(EXIT_REASON_CPUID);
         expect(&wrong, now < first, "more exits than the first are over");
         while (++now < first)
             (void)cpuid(0, 0);

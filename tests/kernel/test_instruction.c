@@ -345,8 +345,7 @@ static void run_one(const struct job *job, const struct subject *s, const struct
     in.rflags |= (w->what & STEP ? RFLAGS_TF : 0) | (w->what & RESUMED ? RFLAGS_RF : 0);
     if (w->what & STI) {
         interrupt_send(apic_id(), ICR_FIXED | VECTOR_SENT);
-        for (unsigned i = 0; i < INTERRUPT_WAIT / 100; i++)
-            __asm__ volatile("pause");
+        linger(INTERRUPT_WAIT / 100);
     }
     write_cr2(CR2_PATTERN);
     arm(s, w);
