@@ -48,15 +48,9 @@ bool rdmsr_faults(uint32_t index)
 
 bool rdpmc_faults(uint32_t index)
 {
-    uint64_t before = fault_count;
+    static const uint8_t code[] = {0x89, 0xf9, 0x0f, 0x33, 0xc3}; /* mov ecx, edi; rdpmc; ret */
 
-    __asm__ volatile("movq $1f, fault_resume(%%rip)\n\t"
-                     "rdpmc\n"
-                     "1: movq $0, fault_resume(%%rip)"
-                     :
-                     : "c"(index)
-                     : "rax", "rdx", "memory");
-    return fault_count != before;
+    return !call_try(code, index);
 }
 
 void open_interrupts(void) { __asm__ volatile("sti; nop; nop; cli" : : : "memory"); }

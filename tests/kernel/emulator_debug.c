@@ -19,18 +19,6 @@ struct back back;
 /* Where the instruction under test begins, and where it goes on. */
 static uint64_t begins, goes_on;
 
-static uint64_t read_dr6(void)
-{
-    uint64_t value;
-
-    __asm__ volatile("mov %%dr6, %0" : "=r"(value));
-    return value;
-}
-
-static void write_dr6(uint64_t value) { __asm__ volatile("mov %0, %%dr6" : : "r"(value)); }
-
-void write_dr7(uint64_t value) { __asm__ volatile("mov %0, %%dr7" : : "r"(value) : "memory"); }
-
 static void note(unsigned vector, struct frame *frame)
 {
     if (seen < EVENTS) {
@@ -210,7 +198,7 @@ void events_begin(void)
     cpu_gate(VECTOR_BP, on_breakpoint);
     cpu_gate(VECTOR_UD, on_undefined);
     cpu_gate(VECTOR_SOFTWARE, on_software);
-    __asm__ volatile("mov %0, %%dr0" : : "r"(&watched));
+    write_dr0((uintptr_t)&watched);
     events_clear();
 }
 

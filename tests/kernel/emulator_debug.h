@@ -20,7 +20,6 @@ extern struct back {
     uint64_t rip, rsp;
 } back;
 
-void write_dr7(uint64_t value);
 /* Handlers of the events, and breakpoint 0. */
 void events_begin(void);
 /* No events seen, debug registers as after reset but for the address of breakpoint 0. */

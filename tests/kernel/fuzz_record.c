@@ -22,11 +22,6 @@
 #define MASK_PTRS_LOWEST 0x7fULL
 #define RTIT_CTL_USER BIT(3)
 
-struct debug_store {
-    uint64_t bts[4];
-    uint64_t base, index, maximum, threshold;
-    uint64_t reset[8];
-};
 static struct debug_store store __attribute__((aligned(64)));
 static uint8_t plain[PAGE_SIZE] __attribute__((aligned(4096)));
 

@@ -135,17 +135,9 @@ void fuzz_dr(struct fuzz_op *op)
     (void)fuzz_go(&restore);
 }
 
-static uint64_t xgetbv(void)
-{
-    uint32_t low, high;
-
-    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-    return (uint64_t)high << 32 | low;
-}
-
 void fuzz_xsetbv(struct fuzz_op *op)
 {
-    uint64_t before = xgetbv();
+    uint64_t before = read_xcr0();
     uint64_t value = fuzz_chance(op, 60) ? (fuzz_random(op) & 0x3ff) | fuzz_chance(op, 80)
                                          : fuzz_number(op);
 
@@ -159,8 +151,8 @@ void fuzz_xsetbv(struct fuzz_op *op)
     CODE(op, 0x0f, 0x01, 0xd1, 0x0f, 0x01, 0xd0);
     (void)fuzz_go(op);
     fuzz_keep(op, true);
-    op->value[RBX] = xgetbv();
-    __asm__ volatile("xsetbv" : : "c"(0), "a"((uint32_t)before), "d"((uint32_t)(before >> 32)));
+    op->value[RBX] = read_xcr0();
+    write_xcr0(before);
 }
 
 void fuzz_xstate(struct fuzz_op *op)

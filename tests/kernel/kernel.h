@@ -34,6 +34,8 @@ void cpu_nmi_entry(const void *handler);
 void cpu_gate(unsigned vector, const void *handler);
 void cpu_gate_present(unsigned vector, bool present);
 struct tss *cpu_task_state(void);
+/* A triple fault. */
+void shut_down(void);
 
 /* Which of the two IDTs this processor has: of handlers for one that runs alone, or by processor.
  */
@@ -50,6 +52,37 @@ void cpu_interrupts(unsigned first, unsigned last, const char *stubs);
 void cpu_gate_smp(unsigned vector, const char *handler, uint8_t ist);
 /* The two stacks of a processor's events, tops of IST_NMI and IST_EXCEPTION; its own ones first. */
 void cpu_event_stacks(unsigned number, uint64_t own[2], uint64_t nmi_top, uint64_t exception_top);
+
+static inline uint64_t read_xcr0(void)
+{
+    uint32_t low, high;
+
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return (uint64_t)high << 32 | low;
+}
+
+static inline void write_xcr0(uint64_t value)
+{
+    __asm__ volatile("xsetbv" : : "c"(0), "a"((uint32_t)value), "d"((uint32_t)(value >> 32)));
+}
+
+/* read_dr6() and so on. */
+#define DEFINE_DR(n)                                                                               \
+    static inline uint64_t read_dr##n(void)                                                        \
+    {                                                                                              \
+        uint64_t value;                                                                            \
+        __asm__ volatile("mov %%dr" #n ", %0" : "=r"(value));                                      \
+        return value;                                                                              \
+    }                                                                                              \
+    static inline void write_dr##n(uint64_t value)                                                 \
+    {                                                                                              \
+        __asm__ volatile("mov %0, %%dr" #n : : "r"(value) : "memory");                             \
+    }
+DEFINE_DR(0)
+DEFINE_DR(1)
+DEFINE_DR(6)
+DEFINE_DR(7)
+#undef DEFINE_DR
 
 /* ---- trap.asm, trap.c: exceptions and NMIs ---- */
 
@@ -203,6 +236,11 @@ struct job {
     uint64_t number[ARGUMENTS_MAX]; /* 0 where none is given */
 };
 
+/* ---- test_exits.c ---- */
+
+/* False, and the test is skipped: there is no PMU with a fixed counter. */
+bool pmu_there(const struct job *job);
+
 /* ---- test_cet.c: supervisor shadow stacks ---- */
 
 /* False, and the test is skipped: CPUID shows no CET. */
@@ -214,6 +252,13 @@ extern uint64_t cet_stack[];
 /* NMIs, in work with a shadow stack, that have one of their own, whose token lies there: on the
  * first processor, with the IDT by processor. False, and lines say what is not as it has to be. */
 bool cet_nmis_on(const uint64_t *token);
+
+/* SDM Vol. 3, "BTS and DS Save Area", of 64 bits. */
+struct debug_store {
+    uint64_t bts[4];
+    uint64_t base, index, maximum, threshold;
+    uint64_t reset[8];
+};
 
 /* ---- test_sampling.c: PEBS of each 24th instruction, into a buffer at this address; and off ----
  * */

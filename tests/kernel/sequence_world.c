@@ -214,16 +214,6 @@ void sequence_world_end(void)
 
 /* ---- events ---- */
 
-#define READ_DR(n)                                                                                 \
-    static uint64_t dr##n(void)                                                                    \
-    {                                                                                              \
-        uint64_t value;                                                                            \
-        __asm__ volatile("mov %%dr" #n ", %0" : "=r"(value));                                      \
-        return value;                                                                              \
-    }
-READ_DR(6)
-READ_DR(7)
-
 /* Where in the code page; PAGE_SIZE: elsewhere. */
 static unsigned place(const struct trap_frame *f)
 {
@@ -289,7 +279,7 @@ static void act(void)
 static bool handle(struct trap_frame *f)
 {
     unsigned n = __atomic_fetch_add(&sequence_event_count, 1, __ATOMIC_RELAXED);
-    uint64_t dr6_now = dr6(), dr7_now = dr7();
+    uint64_t dr6_now = read_dr6(), dr7_now = read_dr7();
     bool ours = !(f->rip & KERNEL_BIT) || f->cs & 3;
     unsigned at = place(f);
 
@@ -302,7 +292,7 @@ static bool handle(struct trap_frame *f)
              */
             ours ? f->rflags : f->rflags & ~(uint64_t)RFLAGS_STATUS, f->rsp,
             ours ? mix_registers(f) : 0, dr6_now, dr7_now, read_cr0(), read_cr2(), read_cr4()};
-    __asm__ volatile("mov %0, %%dr6" : : "r"(DR6_NONE));
+    write_dr6(DR6_NONE);
     if (f->vector >= SEQUENCE_IPI_FIRST)
         apic_eoi();
     else if (f->vector == VECTOR_NMI)

@@ -75,15 +75,13 @@ static bool shown;
 /* XCR0, which CR4.OSXSAVE shows. False: the processor has none. */
 static bool xcr0(uint32_t *value, bool write)
 {
-    uint32_t high;
-
     if (!(cpuid(1, 0).ecx & CPUID_1_ECX_XSAVE))
         return false;
     write_cr4(read_cr4() | CR4_OSXSAVE);
     if (write)
-        __asm__ volatile("xsetbv" : : "c"(0), "a"(*value), "d"(0));
+        write_xcr0(*value);
     else
-        __asm__ volatile("xgetbv" : "=a"(*value), "=d"(high) : "c"(0));
+        *value = (uint32_t)read_xcr0();
     write_cr4(read_cr4() & ~(uint64_t)CR4_OSXSAVE);
     return true;
 }

@@ -22,24 +22,16 @@ static uint64_t hidden_stack(const struct job *job)
 
 static void invalid_opcode(void)
 {
-    __asm__ volatile("lea 1f(%%rip), %%rax\n\t"
-                     "mov %%rax, %0\n\t"
-                     "ud2\n"
-                     "1:"
-                     : "=m"(fault_resume)
-                     :
-                     : "rax", "memory");
+    static const uint8_t ud2[] = {0x0f, 0x0b};
+
+    (void)call_try(ud2, 0);
 }
 
 static void breakpoint(void)
 {
-    __asm__ volatile("lea 1f(%%rip), %%rax\n\t"
-                     "mov %%rax, %0\n\t"
-                     "int3\n"
-                     "1:"
-                     : "=m"(fault_resume)
-                     :
-                     : "rax", "memory");
+    static const uint8_t int3[] = {0xcc};
+
+    (void)call_try(int3, 0);
 }
 
 static void general_protection(void)

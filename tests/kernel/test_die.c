@@ -12,11 +12,6 @@ enum die { DIE_GUEST_HANGS, DIE_ROOT_HANGS, DIE_FAULT, DIE_TRIPLE_FAULT };
 
 void test_die(const struct job *job)
 {
-    const struct {
-        uint16_t limit;
-        uint64_t base;
-    } __attribute__((packed)) none = {0, 0};
-
     if (!hypervisor_offers(job, HYPERCALL_TEST_FAULT))
         return;
     tap_note("now dies");
@@ -31,7 +26,7 @@ void test_die(const struct job *job)
         (void)hypercall_all(HYPERCALL_TEST_FAULT, FAULT_REPORT, 0, 0);
         break;
     case DIE_TRIPLE_FAULT:
-        __asm__ volatile("lidt %0; ud2" : : "m"(none));
+        shut_down();
     }
     tap_result(false, job->name, "it went on");
 }

@@ -59,14 +59,9 @@ void test_cpuid(const struct job *job)
 
 static void write_cr4_try(uint64_t value)
 {
-    __asm__ volatile("lea 1f(%%rip), %%rax\n\t"
-                     "mov %%rax, %0\n\t"
-                     "mov %1, %%cr4\n\t"
-                     "movq $0, %0\n"
-                     "1:"
-                     : "=m"(fault_resume)
-                     : "r"(value)
-                     : "rax", "memory");
+    static const uint8_t code[] = {0x0f, 0x22, 0xe7, 0xc3}; /* mov cr4, rdi; ret */
+
+    (void)call_try(code, value);
 }
 
 /* A value with a reserved bit is refused whole; without it, the bit that CPUID reports back works.
@@ -122,12 +117,10 @@ static bool keeps(uint32_t msr, uint64_t value)
     return false;
 }
 
-static bool pmu_there(const struct job *job)
+bool pmu_there(const struct job *job)
 {
-    struct cpuid_result pmu = cpuid(0, 0).eax >= CPUID_LEAF_PMU ? cpuid(CPUID_LEAF_PMU, 0)
-                                                                : (struct cpuid_result){0, 0, 0, 0};
-
-    if ((pmu.eax & 0xff) >= 2 && LEAF_PMU_FIXED(pmu.edx) > 0)
+    if (cpuid(0, 0).eax >= CPUID_LEAF_PMU && (cpuid(CPUID_LEAF_PMU, 0).eax & 0xff) >= 2 &&
+        LEAF_PMU_FIXED(cpuid(CPUID_LEAF_PMU, 0).edx) > 0)
         return true;
     tap_skip(job->name, "CPUID shows no architectural PMU of version 2");
     return false;

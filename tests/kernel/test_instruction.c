@@ -49,23 +49,14 @@ static size_t text_length;
 
 /* ---- what comes ---- */
 
-static uint64_t dr6(void)
-{
-    uint64_t value;
-    __asm__ volatile("mov %%dr6, %0" : "=r"(value));
-    return value;
-}
-
 static bool breakpoint_at(uint64_t rip, uint64_t met)
 {
-    uint64_t dr0, dr1;
-    __asm__ volatile("mov %%dr0, %0\n\tmov %%dr1, %1" : "=r"(dr0), "=r"(dr1));
-    return (met & 1 && dr0 == rip) || (met & 2 && dr1 == rip);
+    return (met & 1 && read_dr0() == rip) || (met & 2 && read_dr1() == rip);
 }
 
 void instruction_event(struct trap_frame *f)
 {
-    uint64_t met = dr6() ^ DR6_NONE, offset = f->rip - (uintptr_t)code;
+    uint64_t met = read_dr6() ^ DR6_NONE, offset = f->rip - (uintptr_t)code;
 
     if (f->vector == STUB_DONE) {
         f->rip = (uintptr_t)instruction_back;
@@ -82,7 +73,7 @@ void instruction_event(struct trap_frame *f)
     else
         f->rflags &= ~(uint64_t)RFLAGS_TF;
     if (f->vector == VECTOR_DB) {
-        __asm__ volatile("mov %0, %%dr6" : : "r"(DR6_NONE));
+        write_dr6(DR6_NONE);
         if (breakpoint_at(f->rip, met))
             f->rflags |= RFLAGS_RF; /* as its handler does that goes on */
     } else if (f->vector < EXCEPTIONS) {
@@ -350,7 +341,7 @@ static void run_one(const struct job *job, const struct subject *s, const struct
     write_cr2(CR2_PATTERN);
     arm(s, w);
     instruction_run(&in);
-    __asm__ volatile("mov %0, %%dr7" : : "r"(DR7_NONE));
+    write_dr7(DR7_NONE);
     if (w->what & BRANCHES)
         wrmsr(IA32_DEBUGCTL, 0);
     uint64_t cr0_now = read_cr0(), cr4_now = read_cr4(), cr2 = read_cr2();

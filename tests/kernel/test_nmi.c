@@ -172,16 +172,17 @@ static struct send prepare(void)
 
 #define SEND_IN_SHADOW(before, after)                                                              \
     do {                                                                                           \
+        const uint16_t ss = DATA_SELECTOR;                                                         \
         struct send s = prepare();                                                                 \
         if (s.memory == NULL)                                                                      \
             __asm__ volatile(before "wrmsr\n\t" after                                              \
                              :                                                                     \
-                             : "c"(X2APIC_ICR), "a"(s.msr_low), "d"(s.msr_high)                    \
+                             : "c"(X2APIC_ICR), "a"(s.msr_low), "d"(s.msr_high), [ss] "r"(ss)      \
                              : "memory");                                                          \
         else                                                                                       \
             __asm__ volatile(before "mov %0, (%1)\n\t" after                                       \
                              :                                                                     \
-                             : "r"(s.memory_value), "r"(s.memory)                                  \
+                             : "r"(s.memory_value), "r"(s.memory), [ss] "r"(ss)                    \
                              : "memory");                                                          \
     } while (0)
 
@@ -203,18 +204,7 @@ void test_movss(const struct job *job)
     uint64_t before = nmi.count;
 
     for (uint64_t i = 0; i < ROUNDS; i++) {
-        uint16_t ss = DATA_SELECTOR;
-        struct send s = prepare();
-        if (s.memory == NULL)
-            __asm__ volatile("mov %3, %%ss\n\twrmsr\n\tnop"
-                             :
-                             : "c"(X2APIC_ICR), "a"(s.msr_low), "d"(s.msr_high), "r"(ss)
-                             : "memory");
-        else
-            __asm__ volatile("mov %2, %%ss\n\tmov %0, (%1)\n\tnop"
-                             :
-                             : "r"(s.memory_value), "r"(s.memory), "r"(ss)
-                             : "memory");
+        SEND_IN_SHADOW("mov %[ss], %%ss\n\t", "nop");
         linger(LINGER);
         faults_of_state += nmi.count != before + i + 1;
     }

@@ -25,14 +25,6 @@ static void handle_pmi(void)
     apic_write_lvtpc(LVT_NMI);
 }
 
-static bool pmu_there(const struct job *job)
-{
-    if (cpuid(0, 0).eax >= CPUID_LEAF_PMU && (cpuid(CPUID_LEAF_PMU, 0).eax & 0xff) >= 2)
-        return true;
-    tap_skip(job->name, "CPUID shows no architectural PMU of version 2");
-    return false;
-}
-
 /* Overflows at the n-th instruction behind the WRMSR that starts the counter, which counts that one
  * as well: it is on when the WRMSR retires. */
 static void arm(uint64_t n)

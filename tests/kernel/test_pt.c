@@ -244,7 +244,7 @@ static bool breakpoint_behind_start(void)
     bool passed;
 
     __asm__ volatile("lea 2f(%%rip), %0\n\tmov %0, %%dr0" : "=r"(behind));
-    __asm__ volatile("mov %0, %%dr7" : : "r"((uint64_t)DR7_RESET | 1));
+    write_dr7((uint64_t)DR7_RESET | 1);
     __asm__ volatile("movq $1f, fault_resume(%%rip)\n\t"
                      "movb $0, %0\n\twrmsr\n"
                      "2: movb $1, %0\n"
@@ -252,7 +252,7 @@ static bool breakpoint_behind_start(void)
                      : "=&q"(passed)
                      : "c"(IA32_RTIT_CTL), "a"(TRACING), "d"(0)
                      : "memory");
-    __asm__ volatile("mov %0, %%dr7" : : "r"((uint64_t)DR7_RESET));
+    write_dr7((uint64_t)DR7_RESET);
     return !passed && fault_vector == VECTOR_DB;
 }
 

@@ -29,11 +29,6 @@
 #define BLOCK_FIRST_NOP 4
 #define BLOCK_INSTRUCTIONS 16
 
-struct debug_store {
-    uint64_t bts[4];
-    uint64_t base, index, maximum, threshold;
-    uint64_t reset[8];
-};
 static struct debug_store ds __attribute__((aligned(PAGE_SIZE)));
 static uint64_t buffer[64 * RECORD_BYTES / 8] __attribute__((aligned(PAGE_SIZE)));
 

@@ -13,17 +13,11 @@
 
 static volatile uint64_t kind;
 
-static void spin(struct processor *self)
-{
-    for (;;)
-        self->alive++;
-}
-
 static void fault(struct processor *self)
 {
     smp_delay(1000); /* the others are at it */
     (void)hypercall_all(HYPERCALL_TEST_FAULT, kind, 0, 0);
-    spin(self);
+    smp_spin(self);
 }
 
 void test_smp_fault(const struct job *job)
@@ -33,7 +27,7 @@ void test_smp_fault(const struct job *job)
         return;
     }
     kind = job->number[0];
-    smp_leave_with(&processors[2], spin); /* number 3 sleeps */
+    smp_leave_with(&processors[2], smp_spin); /* number 3 sleeps */
     smp_leave_with(&processors[1], fault);
     for (;;)
         (void)cpuid(0, 0);
@@ -51,16 +45,11 @@ static void spin_there(struct processor *self)
     __asm__ volatile("spin_place: jmp spin_place");
 }
 
-static void shut_down(struct processor *self)
+static void shut_down_late(struct processor *self)
 {
-    const struct {
-        uint16_t limit;
-        uint64_t base;
-    } __attribute__((packed)) none = {0, 0};
-
     (void)self;
     smp_delay(1000);
-    __asm__ volatile("lidt %0; ud2" : : "m"(none));
+    shut_down();
 }
 
 void test_smp_places(const struct job *job)
@@ -72,6 +61,6 @@ void test_smp_places(const struct job *job)
     kind = job->number[0];
     tap_note("places: spins at 0x%lx, sleeps at 0x%lx", (uint64_t)spin_place, (uint64_t)smp_asleep);
     smp_leave_with(&processors[2], spin_there); /* number 3 sleeps */
-    smp_leave_with(&processors[1], kind == FAULT_REPORT ? fault : shut_down);
+    smp_leave_with(&processors[1], kind == FAULT_REPORT ? fault : shut_down_late);
     (void)hypercall_all(HYPERCALL_TEST_SPIN, 0, 0, 0);
 }

@@ -19,12 +19,6 @@
 #define ALIVE_WAIT 10000000u /* iterations */
 #define CODE_PAGE 1          /* smp_page(), beside the one of the start code */
 
-static void spin(struct processor *self)
-{
-    for (;;)
-        self->alive++;
-}
-
 static void halt(struct processor *self)
 {
     (void)self;
@@ -36,7 +30,7 @@ static void lasting(struct processor *self)
 {
     FOR_EACH_AROUND(a)
     a->begin_lasting();
-    spin(self);
+    smp_spin(self);
 }
 
 /* Real-mode code at the place where a SIPI begins: a loop at its first instruction or after it,
@@ -94,7 +88,7 @@ static uint64_t act(struct processor *p, uint64_t action, uint64_t random)
 
 static uint64_t run(uint64_t seed, uint64_t number, bool verbose)
 {
-    static const processor_work works[] = {spin, halt, lasting, NULL};
+    static const processor_work works[] = {smp_spin, halt, lasting, NULL};
     struct sequence draw = {.random = seed * HASH_PRIME ^ number};
     struct processor *p = &processors[1 + sequence_below(&draw, processor_count - 1)];
     processor_work work = works[sequence_below(&draw, LENGTH_OF(works))];
@@ -104,7 +98,7 @@ static uint64_t run(uint64_t seed, uint64_t number, bool verbose)
 
     if (verbose)
         log_printf("smp-sequence: number=%lu processor=%u spins=%d halts=%d lasts=%d\n", number,
-                   p->number, work == spin, work == halt, work == lasting);
+                   p->number, work == smp_spin, work == halt, work == lasting);
     if (sequence_chance(&draw, 50))
         hash = hash_word(hash, smp_fill_msrs(sequence_random(&draw), verbose));
     place_code(0); /* where a SIPI may come before any other code is there */
@@ -112,8 +106,8 @@ static uint64_t run(uint64_t seed, uint64_t number, bool verbose)
     if (work != NULL)
         smp_leave_with(p, work);
     /* What lasts takes its time to begin. */
-    for (unsigned i = 0; i < ALIVE_WAIT && (work == spin || work == lasting) && p->alive == alive;
-         i++)
+    for (unsigned i = 0;
+         i < ALIVE_WAIT && (work == smp_spin || work == lasting) && p->alive == alive; i++)
         __asm__ volatile("pause");
     smp_delay(WAIT);
     for (unsigned i = 0; i < count; i++) {

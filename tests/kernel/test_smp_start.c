@@ -242,12 +242,6 @@ void test_smp_state(const struct job *job)
     tap_result(up, job->name, up ? NULL : "not every processor came up again");
 }
 
-static void spin(struct processor *self)
-{
-    for (;;)
-        self->alive++;
-}
-
 static void halt(struct processor *self)
 {
     for (;;) {
@@ -281,7 +275,7 @@ static void exit_on_and_on(struct processor *self)
 static void spin_in_handler(struct processor *self)
 {
     self->on_nmi = NULL;
-    spin(self);
+    smp_spin(self);
 }
 
 static void handle_forever(struct processor *self)
@@ -292,14 +286,12 @@ static void handle_forever(struct processor *self)
         __asm__ volatile("pause");
 }
 
-static void nothing(struct processor *self) { (void)self; }
-
 static processor_work work_named(const char *word)
 {
     static const struct {
         const char *name;
         processor_work work;
-    } works[] = {{"running", spin},
+    } works[] = {{"running", smp_spin},
                  {"halted", halt},
                  {"asleep", sleep_for_good},
                  {"exiting", exit_on_and_on},
@@ -347,7 +339,7 @@ void test_smp_init(const struct job *job)
                                   offsetof(struct start_state, cs)),
                    sizeof(cs));
             if (ran && up && cs == page >> 4) {
-                smp_run_on(p, nothing);
+                smp_run_on(p, smp_nothing);
                 continue;
             }
             wrong++;
@@ -375,7 +367,7 @@ void test_smp_init_loop(const struct job *job)
             bool loops = p->starts == p->starts_wanted - 1;
             bool up = smp_restart(p, smp_page(0));
             if (up)
-                smp_run_on(p, nothing);
+                smp_run_on(p, smp_nothing);
             wrong += !loops || !up;
         }
     }
@@ -397,7 +389,7 @@ void test_smp_parallel(const struct job *job)
         for (unsigned i = 1; i < processor_count; i++) {
             wrong += !smp_came_up(&processors[i]);
             if (wrong == 0)
-                smp_run_on(&processors[i], nothing);
+                smp_run_on(&processors[i], smp_nothing);
         }
     }
     tap_result(wrong == 0 && job->number[0] != 0, job->name, NULL);
@@ -407,7 +399,7 @@ void test_smp_parallel(const struct job *job)
  * and so many SIPIs, as firmware does it; each comes up, and once. */
 void test_smp_broadcast(const struct job *job)
 {
-    static const processor_work works[] = {halt, exit_on_and_on, spin, handle_forever};
+    static const processor_work works[] = {halt, exit_on_and_on, smp_spin, handle_forever};
     uint64_t wrong = 0, up = 0;
 
     for (uint64_t round = 0; round < job->number[1] && wrong == 0; round++) {
@@ -422,7 +414,7 @@ void test_smp_broadcast(const struct job *job)
         smp_delay(LINGER);
         for (unsigned i = 1; i < processor_count; i++) {
             if (processors[i].starts == processors[i].starts_wanted) {
-                smp_run_on(&processors[i], nothing);
+                smp_run_on(&processors[i], smp_nothing);
                 continue;
             }
             wrong++;
@@ -443,7 +435,7 @@ void test_smp_sipi(const struct job *job)
     for (unsigned i = 1; i < processor_count; i++) {
         struct processor *p = &processors[i];
         uint64_t starts = p->starts;
-        bool ran = let_run(p, spin);
+        bool ran = let_run(p, smp_spin);
         smp_sipi(p, page);
         smp_delay(LINGER);
         uint64_t alive = p->alive;

@@ -187,11 +187,8 @@ static void storm(const struct job *job, processor_work work, uint64_t pmis, uin
     rounds = job->number[0];
     period = job->number[1];
     hypercalls = under_pmuvisor();
-    if (pmis != 0 &&
-        (cpuid(0, 0).eax < CPUID_LEAF_PMU || (cpuid(CPUID_LEAF_PMU, 0).eax & 0xff) < 2)) {
-        tap_skip(job->name, "CPUID shows no architectural PMU of version 2");
+    if (pmis != 0 && !pmu_there(job))
         return;
-    }
     if (rounds == 0 || (pmis != 0 && period == 0) || processor_count < 2) {
         tap_result(false, job->name, "wanted a number of rounds, a period, and two processors");
         return;
