@@ -12,13 +12,6 @@
 #define STACK_BYTES AP_STACK
 #define GDT_WORDS 6
 
-struct gate {
-    uint16_t offset_low, selector;
-    uint8_t ist, type;
-    uint16_t offset_middle;
-    uint32_t offset_high, reserved;
-} __attribute__((packed));
-
 static struct tables {
     uint64_t gdt[GDT_WORDS];
     struct tss tss;
@@ -28,11 +21,11 @@ static struct tables *current = &tables[0];
 static struct gate idt[VECTORS], smp_idt[VECTORS];
 static uint8_t stacks[2][STACK_BYTES] __attribute__((aligned(16)));
 
-static void gate_set(struct gate *gates, unsigned vector, const char *handler, uint8_t ist)
+struct gate cpu_gate_to(const void *handler, uint8_t ist)
 {
     uint64_t address = (uintptr_t)handler;
 
-    gates[vector] = (struct gate){
+    return (struct gate){
         .offset_low = (uint16_t)address,
         .selector = CODE_SELECTOR,
         .ist = ist,
@@ -40,6 +33,11 @@ static void gate_set(struct gate *gates, unsigned vector, const char *handler, u
         .offset_middle = (uint16_t)(address >> 16),
         .offset_high = (uint32_t)(address >> 32),
     };
+}
+
+static void gate_set(struct gate *gates, unsigned vector, const void *handler, uint8_t ist)
+{
+    gates[vector] = cpu_gate_to(handler, ist);
 }
 
 static void gdt_setup(struct tables *t)

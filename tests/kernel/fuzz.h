@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "bits.h"
+#include "kernel.h"
 
 /* ---- fuzz_run.asm, fuzz_cpu.c: one execution ---- */
 
@@ -83,6 +83,11 @@ void fuzz_end(void);
 /* After an operation that loaded TR or a descriptor: GDT and TR as they were. */
 void fuzz_restore_descriptors(void);
 uint64_t fuzz_physical(const void *of_ours);
+extern uint8_t page_tables[]; /* start.asm */
+/* The page directories of the first 4 GiB. */
+uint64_t *fuzz_directory(void);
+extern struct table_register fuzz_own_gdt, fuzz_own_idt;
+extern uint8_t fuzz_code_page[];
 /* Two pages of the operation's data, and one of plain memory, full of INT FUZZ_DONE. */
 extern uint8_t fuzz_data[DATA_BYTES], fuzz_plain[4096];
 /* Page table entries of WINDOW_TARGET and of the table behind WINDOW_TARGET_TABLE. */
@@ -92,16 +97,14 @@ void fuzz_map_table(uint64_t directory_entry, uint64_t entry);
  * natively one of ours. */
 uint64_t fuzz_hidden_page(uint64_t random);
 /* For operations on interrupt delivery: the IDT and the TSS's stacks, until the operation ends. */
-struct fuzz_gate {
-    uint16_t offset_low, selector;
-    uint8_t ist, type;
-    uint16_t offset_middle;
-    uint32_t offset_high, reserved;
-} __attribute__((packed));
-struct fuzz_gate *fuzz_spoil_idt(unsigned vector, uint16_t limit);
+struct gate *fuzz_spoil_idt(unsigned vector, uint16_t limit);
 void fuzz_spoil_ist(unsigned number, uint64_t top);
 void fuzz_mend(unsigned vector);
 #define IST_ORDINARY 1
+#define IST_OF_NMI 2
+#define IST_OF_DB 3
+#define IST_OF_DF 4
+#define ISTS 7
 #define IST_SPOIL 5
 
 /* ---- fuzz.c: operations ---- */

@@ -14,15 +14,9 @@
 #include "layout.h"
 
 #define STACK_BYTES 4096
-#define IST_OF_NMI 2
-#define IST_OF_DB 3
-#define IST_OF_DF 4
-#define ISTS 7
 
-#define CODE_64 0x00af9b000000ffffULL
 #define CODE_32 0x00cf9b000000ffffULL
 #define CODE_16 0x00009b000000ffffULL
-#define DATA 0x00cf93000000ffffULL
 #define DATA_READ_ONLY 0x00cf91000000ffffULL
 #define CODE_CONFORMING 0x00af9f000000ffffULL
 #define DESCRIPTOR_PRESENT BIT(47)
@@ -37,7 +31,6 @@
 #define USER_VECTORS_FIRST 0x40
 #define USER_VECTORS_LAST 0x5f
 
-#define LOW_DIRECTORIES (2 * PAGE_SIZE) /* in page_tables, see start.asm */
 #define OWN_TABLE ((4 + 4) * PAGE_SIZE)
 #define GIB_SHIFT 30
 
@@ -49,12 +42,10 @@
 
 #define OPCODE_INT 0xcd
 
-extern uint8_t page_tables[];
-extern struct table_register fuzz_own_gdt, fuzz_own_idt;
 struct table_register fuzz_own_gdt, fuzz_own_idt;
 
 static uint64_t gdt[FUZZ_GDT_BYTES / 8], gdt_before[FUZZ_GDT_BYTES / 8];
-static struct fuzz_gate idt[VECTORS], spoilt_idt[VECTORS];
+static struct gate idt[VECTORS], spoilt_idt[VECTORS];
 static struct tss tss;
 static uint8_t stacks[4][STACK_BYTES] __attribute__((aligned(16)));
 uint8_t fuzz_code_page[PAGE_SIZE] __attribute__((aligned(4096)));
@@ -75,7 +66,7 @@ uint64_t fuzz_physical(const void *of_ours)
 
 static void flush(uint64_t linear) { invlpg((const void *)(uintptr_t)linear); }
 
-static uint64_t *directory(void) { return (uint64_t *)(page_tables + LOW_DIRECTORIES); }
+uint64_t *fuzz_directory(void) { return (uint64_t *)(page_tables + 2 * PAGE_SIZE); }
 
 void fuzz_map(uint64_t entry)
 {
@@ -86,10 +77,10 @@ void fuzz_map(uint64_t entry)
 void fuzz_map_table(uint64_t directory_entry, uint64_t entry)
 {
     target_table[0] = entry;
-    directory()[WINDOW_TARGET_TABLE / SIZE_2M] = directory_entry & PTE_ADDRESS
-                                                     ? directory_entry
-                                                     : directory_entry |
-                                                           fuzz_physical(target_table);
+    fuzz_directory()[WINDOW_TARGET_TABLE / SIZE_2M] = directory_entry & PTE_ADDRESS
+                                                          ? directory_entry
+                                                          : directory_entry |
+                                                                fuzz_physical(target_table);
     flush(WINDOW_TARGET_TABLE);
 }
 
@@ -114,7 +105,7 @@ static void setup_window(void)
     map_window(WINDOW_HIDDEN, hidden_stand_in, 1, PTE_RW | PTE_US);
     if (hidden_pages != 0)
         window_table[(WINDOW_HIDDEN - WINDOW) / PAGE_SIZE] = hidden_first | PTE_P | PTE_RW | PTE_US;
-    directory()[WINDOW / SIZE_2M] = fuzz_physical(window_table) | PTE_P | PTE_RW | PTE_US;
+    fuzz_directory()[WINDOW / SIZE_2M] = fuzz_physical(window_table) | PTE_P | PTE_RW | PTE_US;
     for (unsigned i = 0; i < PAGE_SIZE; i += 2) {
         fuzz_code_page[i] = fuzz_plain[i] = OPCODE_INT;
         fuzz_code_page[i + 1] = fuzz_plain[i + 1] = FUZZ_DONE;
@@ -134,17 +125,17 @@ static void setup_gdt(void)
     for (unsigned level = 0; level < 4; level++) {
         static const uint8_t code[] = {FUZZ_CODE_0, FUZZ_CODE_1, FUZZ_CODE_2, FUZZ_CODE_3};
         static const uint8_t data[] = {FUZZ_DATA_0, FUZZ_DATA_1, FUZZ_DATA_2, FUZZ_DATA_3};
-        gdt[code[level] / 8] = CODE_64 | DPL(level);
-        gdt[data[level] / 8] = DATA | DPL(level);
+        gdt[code[level] / 8] = GDT_CODE_64 | DPL(level);
+        gdt[data[level] / 8] = GDT_DATA | DPL(level);
     }
     gdt[FUZZ_CODE32_0 / 8] = CODE_32;
     gdt[FUZZ_CODE32_3 / 8] = CODE_32 | DPL(3);
     gdt[FUZZ_CODE16_0 / 8] = CODE_16 | (uint64_t)(WINDOW >> 24) << 56;
     gdt[FUZZ_CODE16_3 / 8] = gdt[FUZZ_CODE16_0 / 8] | DPL(3);
     gdt[FUZZ_CODE_CONFORMING / 8] = CODE_CONFORMING;
-    gdt[FUZZ_CODE_ABSENT / 8] = CODE_64 & ~DESCRIPTOR_PRESENT;
-    gdt[FUZZ_DATA_ABSENT / 8] = (DATA | DPL(3)) & ~DESCRIPTOR_PRESENT;
-    gdt[FUZZ_CODE_L_AND_D / 8] = CODE_64 | DESCRIPTOR_D;
+    gdt[FUZZ_CODE_ABSENT / 8] = GDT_CODE_64 & ~DESCRIPTOR_PRESENT;
+    gdt[FUZZ_DATA_ABSENT / 8] = (GDT_DATA | DPL(3)) & ~DESCRIPTOR_PRESENT;
+    gdt[FUZZ_CODE_L_AND_D / 8] = GDT_CODE_64 | DESCRIPTOR_D;
     gdt[FUZZ_READ_ONLY / 8] = DATA_READ_ONLY | DPL(3);
     uint64_t target = WINDOW_CODE + LANDING;
     gdt[FUZZ_CALL_GATE / 8] = (target & 0xffff) | (uint64_t)FUZZ_CODE_0 << 16 |
@@ -181,17 +172,10 @@ static uint8_t stack_of(unsigned vector)
 static void setup_idt(void)
 {
     for (unsigned v = 0; v < VECTORS; v++) {
-        uint64_t handler = (uintptr_t)fuzz_stubs + v * STUB_BYTES;
         bool user = v == VECTOR_BP || v == VECTOR_BP + 1 ||
                     (v >= USER_VECTORS_FIRST && v <= USER_VECTORS_LAST);
-        idt[v] = (struct fuzz_gate){
-            .offset_low = (uint16_t)handler,
-            .selector = FUZZ_CODE_0,
-            .ist = stack_of(v),
-            .type = (uint8_t)(GATE_INTERRUPT | (user ? GATE_USER : 0)),
-            .offset_middle = (uint16_t)(handler >> 16),
-            .offset_high = (uint32_t)(handler >> 32),
-        };
+        idt[v] = cpu_gate_to(fuzz_stubs + v * STUB_BYTES, stack_of(v));
+        idt[v].type |= user ? GATE_USER : 0;
     }
     memcpy(spoilt_idt, idt, sizeof(idt));
     for (unsigned i = 0; i < LENGTH_OF(stacks); i++)
@@ -203,7 +187,7 @@ static void setup_idt(void)
     __asm__ volatile("lidt %0" : : "m"(fuzz_own_idt));
 }
 
-struct fuzz_gate *fuzz_spoil_idt(unsigned vector, uint16_t limit)
+struct gate *fuzz_spoil_idt(unsigned vector, uint16_t limit)
 {
     struct table_register r = {limit, (uintptr_t)spoilt_idt};
 
@@ -273,7 +257,7 @@ void fuzz_setup(void)
 void fuzz_end(void)
 {
     cpu_setup();
-    directory()[WINDOW_TARGET_TABLE / SIZE_2M] = 0;
+    fuzz_directory()[WINDOW_TARGET_TABLE / SIZE_2M] = 0;
 }
 
 /* ---- one execution ---- */

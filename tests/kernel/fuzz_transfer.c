@@ -236,7 +236,7 @@ static void spoil(struct fuzz_op *op, enum spoil how, unsigned vector)
     /* The double fault's gate stays inside. */
     if (how == SPOIL_LIMIT)
         limit = (uint16_t)(GATE_BYTES * (VECTOR_DF + 1) - 1 + fuzz_below(op, 8 * GATE_BYTES));
-    struct fuzz_gate *gate = fuzz_spoil_idt(vector, limit);
+    struct gate *gate = fuzz_spoil_idt(vector, limit);
     if (how == SPOIL_PRESENT)
         gate->type &= (uint8_t)~GATE_PRESENT;
     else if (how == SPOIL_TYPE)

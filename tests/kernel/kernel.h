@@ -24,6 +24,15 @@
 #define IST_SPOILT 3
 #define GATE_PRESENT 0x80
 
+struct gate {
+    uint16_t offset_low, selector;
+    uint8_t ist, type;
+    uint16_t offset_middle;
+    uint32_t offset_high, reserved;
+} __attribute__((packed));
+/* An interrupt gate of CPL 0, for code at CODE_SELECTOR. */
+struct gate cpu_gate_to(const void *handler, uint8_t ist);
+
 void cpu_setup(void);
 /* Gives an exception another stack, one for all that have one; 0: its own again. */
 void cpu_exception_stack(unsigned vector, uint64_t top);

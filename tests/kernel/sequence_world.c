@@ -15,15 +15,10 @@
 #define PHYSICAL_PAGES 8 /* two of them have no address of a sequence */
 #define HOT_BYTES 256u   /* of a page's beginning, and of its end */
 #define STACKS 4
-#define ISTS 7
 #define SHADOW_WORDS 64u      /* of one of CPL 0; its last is the token */
 #define SHADOW_FRAME 3u       /* CS, LIP, SSP, from there downwards */
 #define SHADOW_USER_WORD 256u /* where the user's begins */
 #define SHADOW_SHOWN 8u
-#define LOW_DIRECTORIES (2 * PAGE_SIZE) /* in page_tables, see start.asm */
-#define IST_OF_NMI 2
-#define IST_OF_DB 3
-#define IST_OF_DF 4
 #define DR6_BREAKPOINTS 0xfULL
 #define DR7_ENABLE(n) (3ULL << 2 * (n))
 #define DR7_KIND(n) (0xfULL << (16 + 4 * (n)))
@@ -32,9 +27,6 @@
 #define CR2_BEFORE 0x123000ULL
 #define RFLAGS_STATUS (RFLAGS_CF | RFLAGS_PF | RFLAGS_AF | RFLAGS_ZF | RFLAGS_SF | RFLAGS_OF)
 #define FILL 0x0101010101010101ULL
-
-extern uint8_t page_tables[], fuzz_code_page[];
-extern struct table_register fuzz_own_idt;
 
 static struct area {
     uint8_t data[PHYSICAL_PAGES][PAGE_SIZE];
@@ -47,7 +39,7 @@ static struct area {
 /* Page n of the data: never the one behind page n - 1. */
 static const uint8_t order[SEQUENCE_DATA_PAGES] = {2, 5, 0, 4, 1, 6};
 
-static struct fuzz_gate idt[VECTORS];
+static struct gate idt[VECTORS];
 static const struct sequence *now;
 
 struct sequence_event sequence_events[SEQUENCE_EVENTS];
@@ -186,7 +178,7 @@ void sequence_range(enum sequence_range n, uint64_t *first, uint64_t *bytes)
 
 void sequence_world_setup(void)
 {
-    uint64_t *directory = (uint64_t *)(page_tables + LOW_DIRECTORIES);
+    uint64_t *directory = fuzz_directory();
 
     fuzz_setup();
     directory[SEQUENCE_DATA / SIZE_2M] = fuzz_physical(area.table) | PTE_P | PTE_RW | PTE_US |
@@ -194,10 +186,9 @@ void sequence_world_setup(void)
     write_cr3(read_cr3());
     memcpy(idt, (const void *)fuzz_own_idt.base, sizeof(idt));
     for (unsigned v = 0; v < VECTORS; v++) {
-        uint64_t handler = (uintptr_t)sequence_stubs + v * STUB_BYTES;
-        idt[v].offset_low = (uint16_t)handler;
-        idt[v].offset_middle = (uint16_t)(handler >> 16);
-        idt[v].offset_high = (uint32_t)(handler >> 32);
+        uint8_t type = idt[v].type;
+        idt[v] = cpu_gate_to(sequence_stubs + v * STUB_BYTES, idt[v].ist);
+        idt[v].type = type;
     }
     fuzz_own_idt.base = (uintptr_t)idt;
     __asm__ volatile("lidt %0" : : "m"(fuzz_own_idt));
@@ -208,7 +199,7 @@ void sequence_world_setup(void)
 
 void sequence_world_end(void)
 {
-    ((uint64_t *)(page_tables + LOW_DIRECTORIES))[SEQUENCE_DATA / SIZE_2M] = 0;
+    (fuzz_directory())[SEQUENCE_DATA / SIZE_2M] = 0;
     fuzz_end();
 }
 

@@ -82,24 +82,11 @@ void instruction_event(struct trap_frame *f)
     }
 }
 
-static struct gate {
-    uint16_t offset_low, selector;
-    uint8_t ist, type;
-    uint16_t offset_middle;
-    uint32_t offset_high, reserved;
-} __attribute__((packed)) idt[VECTORS];
+static struct gate idt[VECTORS];
 
 static void gate_set(unsigned vector, unsigned stub)
 {
-    uint64_t address = (uintptr_t)instruction_stubs + stub * STUB_BYTES;
-
-    idt[vector] = (struct gate){(uint16_t)address,
-                                CODE_SELECTOR,
-                                IST_EXCEPTION,
-                                GATE_INTERRUPT,
-                                (uint16_t)(address >> 16),
-                                (uint32_t)(address >> 32),
-                                0};
+    idt[vector] = cpu_gate_to(instruction_stubs + stub * STUB_BYTES, IST_EXCEPTION);
 }
 
 static void idt_make(struct table_register *before)
