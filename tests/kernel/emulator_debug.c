@@ -9,10 +9,8 @@
 
 #define EVENTS 8
 
-static volatile struct event {
-    unsigned vector;
-    uint64_t rip, rsp, dr6;
-} events[EVENTS];
+static volatile struct event events[EVENTS];
+volatile uint64_t event_rsp;
 static volatile unsigned seen;
 volatile uint16_t watched = DATA_SELECTOR;
 struct back back;
@@ -21,10 +19,11 @@ static uint64_t begins, goes_on;
 
 static void note(unsigned vector, struct frame *frame)
 {
+    if (seen == 0)
+        event_rsp = frame->rsp;
     if (seen < EVENTS) {
         events[seen].vector = vector;
         events[seen].rip = frame->rip;
-        events[seen].rsp = frame->rsp;
         events[seen].dr6 = read_dr6();
     }
     seen++;
@@ -75,24 +74,25 @@ void events_clear(void)
     seen = 0;
 }
 
-void check_events(unsigned count) { check_equal("events", seen, count); }
-
-uint64_t event_rsp(unsigned n) { return events[n].rsp; }
-
-void check_event(unsigned n, unsigned vector, uint64_t rip, uint64_t dr6)
+void check_events(const struct event *wanted, unsigned count)
 {
-    check_equal("vector", events[n].vector, vector);
-    check_equal("RIP", events[n].rip, rip);
-    check_equal("DR6", events[n].dr6, DR6_RESET | dr6);
+    check_equal("events", seen, count);
+    for (unsigned n = 0; n < count; n++) {
+        check_equal("vector", events[n].vector, wanted[n].vector);
+        check_equal("RIP", events[n].rip, wanted[n].rip);
+        check_equal("DR6", events[n].dr6, DR6_RESET | wanted[n].dr6);
+    }
 }
 
 static uint64_t address(void (*handler)(struct frame *)) { return (uint64_t)(uintptr_t)handler; }
 
 uint64_t software_handler(void) { return address(on_software); }
 
-/* MOV SS from the watched word, then the instruction; with TF where `flags` has it. */
-#define MOV_SS_AND(flags, instruction)                                                             \
+/* MOV SS from the watched word, then the instruction, with TF where `flags` has it; and the events
+ * that come. */
+#define MOV_SS_AND(what, flags, instruction, ...)                                                  \
     do {                                                                                           \
+        check_about("MOV SS at a watchpoint, then ", what ": ");                                   \
         events_clear();                                                                            \
         write_dr7(DR7_WATCH_0);                                                                    \
         __asm__ volatile("lea 1f(%%rip), %%rax\n\tmov %%rax, %0\n\t"                               \
@@ -106,60 +106,32 @@ uint64_t software_handler(void) { return address(on_software); }
                          : "m"(watched), "r"((uint64_t)(flags))                                    \
                          : "rax", "rdx", "memory", "cc");                                          \
         write_dr7(DR7_RESET);                                                                      \
+        CHECK_EVENTS(__VA_ARGS__);                                                                 \
     } while (0)
-
-static void say(const char *what) { check_about("MOV SS at a watchpoint, then ", what); }
 
 static void check_mov_ss(void)
 {
-    say("NOP: ");
-    MOV_SS_AND(0, "nop");
-    check_events(1);
-    check_event(0, VECTOR_DB, goes_on, DR6_B0);
-
-    say("INT3: ");
-    MOV_SS_AND(0, "int3");
-    check_events(2);
-    check_event(0, VECTOR_DB, address(on_breakpoint), DR6_B0);
-    check_event(1, VECTOR_BP, goes_on, 0);
-
-    say("INT n: ");
-    MOV_SS_AND(0, "int $0x42");
-    check_events(2);
-    check_event(0, VECTOR_DB, address(on_software), DR6_B0);
-    check_event(1, VECTOR_SOFTWARE, goes_on, 0);
-
-    say("INT 1 by two bytes: the handler interrupts itself: ");
-    MOV_SS_AND(0, ".byte 0xcd, 1");
-    check_events(2);
-    check_event(0, VECTOR_DB, address(on_debug), DR6_B0);
-    check_event(1, VECTOR_DB, goes_on, 0);
-
-    say("INT1: ");
-    MOV_SS_AND(0, ".byte 0xf1");
-    check_events(1);
-    check_event(0, VECTOR_DB, goes_on, 0);
-
-    say("a fault: ");
-    MOV_SS_AND(0, "ud2");
-    check_events(1);
-    check_event(0, VECTOR_UD, begins, 0);
-
+    MOV_SS_AND("NOP", 0, "nop", {VECTOR_DB, goes_on, DR6_B0});
+    MOV_SS_AND("INT3", 0, "int3", {VECTOR_DB, address(on_breakpoint), DR6_B0},
+               {VECTOR_BP, goes_on, 0});
+    MOV_SS_AND("INT n", 0, "int $0x42", {VECTOR_DB, address(on_software), DR6_B0},
+               {VECTOR_SOFTWARE, goes_on, 0});
+    MOV_SS_AND("INT 1 by two bytes: the handler interrupts itself", 0, ".byte 0xcd, 1",
+               {VECTOR_DB, address(on_debug), DR6_B0}, {VECTOR_DB, goes_on, 0});
+    MOV_SS_AND("INT1", 0, ".byte 0xf1", {VECTOR_DB, goes_on, 0});
+    MOV_SS_AND("a fault", 0, "ud2", {VECTOR_UD, begins, 0});
     /* INT3 clears TF, so that only the watchpoint is left. After the handler TF is 1 again: one
      * trap after PUSH, one after the POPFQ that clears it. */
-    say("INT3, in single steps: ");
-    MOV_SS_AND(RFLAGS_TF, "int3");
-    check_events(4);
-    check_event(0, VECTOR_DB, address(on_breakpoint), DR6_B0);
-    check_event(1, VECTOR_BP, goes_on, 0);
-    check_event(2, VECTOR_DB, goes_on + 1, DR6_BS);
-    check_event(3, VECTOR_DB, goes_on + 2, DR6_BS);
+    MOV_SS_AND("INT3, in single steps", RFLAGS_TF, "int3",
+               {VECTOR_DB, address(on_breakpoint), DR6_B0}, {VECTOR_BP, goes_on, 0},
+               {VECTOR_DB, goes_on + 1, DR6_BS}, {VECTOR_DB, goes_on + 2, DR6_BS});
 }
 
 /* MOV from DR6 with DR7.GD set, in single steps: the fault, then the trap after it, then those of
  * PUSH and POPFQ. */
-#define GENERAL_DETECT(before)                                                                     \
+#define GENERAL_DETECT(what, before)                                                               \
     do {                                                                                           \
+        check_about("DR7.GD in single steps", what ": ");                                          \
         events_clear();                                                                            \
         write_dr7(DR7_RESET | DR7_GD);                                                             \
         __asm__ volatile("lea 1f(%%rip), %%rax\n\tmov %%rax, %0\n\t"                               \
@@ -171,26 +143,9 @@ static void check_mov_ss(void)
                          : "=m"(begins), "=m"(goes_on)                                             \
                          : "r"(RFLAGS_TF)                                                          \
                          : "rax", "rcx", "rdx", "memory", "cc");                                   \
+        CHECK_EVENTS({VECTOR_DB, begins, DR6_BD}, {VECTOR_DB, goes_on, DR6_BS},                    \
+                     {VECTOR_DB, goes_on + 1, DR6_BS}, {VECTOR_DB, goes_on + 2, DR6_BS});          \
     } while (0)
-
-static void check_detected(void)
-{
-    check_events(4);
-    check_event(0, VECTOR_DB, begins, DR6_BD);
-    check_event(1, VECTOR_DB, goes_on, DR6_BS);
-    check_event(2, VECTOR_DB, goes_on + 1, DR6_BS);
-    check_event(3, VECTOR_DB, goes_on + 2, DR6_BS);
-}
-
-static void check_general_detect(void)
-{
-    check_about("DR7.GD in single steps", ": ");
-    GENERAL_DETECT("");
-    check_detected();
-    check_about("DR7.GD in single steps, behind MOV SS", ": ");
-    GENERAL_DETECT("mov %%ecx, %%ss\n");
-    check_detected();
-}
 
 void events_begin(void)
 {
@@ -206,6 +161,7 @@ void emulator_debug(void)
 {
     events_begin();
     check_mov_ss();
-    check_general_detect();
+    GENERAL_DETECT("", "");
+    GENERAL_DETECT(", behind MOV SS", "mov %%ecx, %%ss\n");
     events_clear();
 }

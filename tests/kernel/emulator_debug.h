@@ -24,7 +24,15 @@ extern struct back {
 void events_begin(void);
 /* No events seen, debug registers as after reset but for the address of breakpoint 0. */
 void events_clear(void);
-void check_events(unsigned count);
-void check_event(unsigned n, unsigned vector, uint64_t rip, uint64_t dr6);
-uint64_t event_rsp(unsigned n);
+struct event {
+    unsigned vector;
+    uint64_t rip, dr6;
+};
+/* These events came, {vector, rip, dr6} each, and no other. */
+void check_events(const struct event *wanted, unsigned count);
+#define CHECK_EVENTS(...)                                                                          \
+    check_events((const struct event[]){__VA_ARGS__},                                              \
+                 LENGTH_OF(((const struct event[]){__VA_ARGS__})))
+/* RSP at the first one. */
+extern volatile uint64_t event_rsp;
 uint64_t software_handler(void);

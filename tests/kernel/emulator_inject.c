@@ -50,14 +50,11 @@ static void check_entry(void)
 {
     check_about("INT n injected behind MOV SS at a watchpoint", ": ");
     block_and_inject(TYPE_SOFTWARE | VECTOR_SOFTWARE);
-    check_events(2);
-    check_event(0, VECTOR_DB, software_handler(), DR6_B0);
-    check_event(1, VECTOR_SOFTWARE, where, 0);
+    CHECK_EVENTS({VECTOR_DB, software_handler(), DR6_B0}, {VECTOR_SOFTWARE, where, 0});
 
     check_about("an exception injected behind MOV SS at a watchpoint", ": ");
     block_and_inject(TYPE_HARDWARE | VECTOR_UD);
-    check_events(1);
-    check_event(0, VECTOR_UD, where - UD2_LENGTH, 0);
+    CHECK_EVENTS({VECTOR_UD, where - UD2_LENGTH, 0});
 }
 
 /* A #DB that is injected changes nothing but what its handler does. */
@@ -67,7 +64,7 @@ static void check_debugctl(void)
     vmcs_write_raw(VMCS_GUEST_IA32_DEBUGCTL, DEBUGCTL_BTF);
     where = vmcs_read_raw(VMCS_GUEST_RIP);
     inject(TYPE_HARDWARE | VECTOR_DB);
-    check_events(1);
+    CHECK_EVENTS({VECTOR_DB, where - INT_N_LENGTH, 0});
     check_equal("DEBUGCTL", vmcs_read_raw(VMCS_GUEST_IA32_DEBUGCTL), DEBUGCTL_BTF);
     vmcs_write_raw(VMCS_GUEST_IA32_DEBUGCTL, 0);
 }
@@ -87,7 +84,7 @@ static void check_exit(void)
     check_equal("blocking", vmcs_read_raw(VMCS_GUEST_INTERRUPTIBILITY_STATE), BLOCKING_BY_MOV_SS);
     check_equal("pending debug exceptions", vmcs_read_raw(VMCS_GUEST_PENDING_DEBUG_EXCEPTIONS),
                 PENDING_DEBUG_ENABLED | DR6_B0);
-    check_events(0);
+    check_events(NULL, 0);
 
     check_about("and injected again", ": ");
     cpu_gate_present(VECTOR_SOFTWARE, true);
@@ -96,9 +93,8 @@ static void check_exit(void)
                    INTERRUPTION_VALID | TYPE_SOFTWARE | VECTOR_SOFTWARE);
     vmcs_write_raw(VMCS_ENTRY_INSTRUCTION_LENGTH, INT_N_LENGTH);
     check_equal("exit reason", vmx_run(job_software_interrupt), EXIT_REASON_VMCALL);
-    check_events(2);
-    check_event(0, VECTOR_DB, software_handler(), DR6_B0);
-    check_event(1, VECTOR_SOFTWARE, where + INT_N_LENGTH, 0);
+    CHECK_EVENTS({VECTOR_DB, software_handler(), DR6_B0},
+                 {VECTOR_SOFTWARE, where + INT_N_LENGTH, 0});
     vmcs_write_raw(VMCS_EXCEPTION_BITMAP, 0);
 }
 

@@ -30,9 +30,8 @@ static uint64_t begins, goes_on;
 /* Each instruction from `goes_on` on has its trap. */
 static void check_steps(void)
 {
-    check_events(3);
-    for (unsigned n = 0; n < 3; n++)
-        check_event(n, VECTOR_DB, goes_on + n, DR6_BS);
+    CHECK_EVENTS({VECTOR_DB, goes_on, DR6_BS}, {VECTOR_DB, goes_on + 1, DR6_BS},
+                 {VECTOR_DB, goes_on + 2, DR6_BS});
 }
 
 static void check_halt(void)
@@ -59,7 +58,7 @@ static void check_branch_steps(void)
     check_about("TF with BTF and no branch", ": ");
     wrmsr(IA32_DEBUGCTL, DEBUGCTL_BTF);
     STEP("nop\n\tcpuid\n\txor %%edx, %%edx\n\tpushfq\n\tpop %%rdx\n\tand $~0x100, %%rdx");
-    check_events(0);
+    check_events(NULL, 0);
     check_equal("DEBUGCTL", rdmsr(IA32_DEBUGCTL), DEBUGCTL_BTF);
     wrmsr(IA32_DEBUGCTL, 0);
 }
@@ -100,15 +99,14 @@ static void check_system_call(void)
     check_about("SYSCALL in single steps, TF masked", ": ");
     wrmsr(IA32_FMASK, RFLAGS_TF);
     system_call();
-    check_events(0);
+    check_events(NULL, 0);
     check_about("SYSCALL in single steps, TF not masked", ": ");
     wrmsr(IA32_FMASK, 0);
     system_call();
     check_steps();
     check_about("MOV SS at a watchpoint, then SYSCALL", ": ");
     system_call_watched();
-    check_events(1);
-    check_event(0, VECTOR_DB, goes_on, DR6_B0);
+    CHECK_EVENTS({VECTOR_DB, goes_on, DR6_B0});
 }
 
 /* SYSRET with these RFLAGS to `user`, with a null SS before it; an event comes back. `user` is
@@ -135,17 +133,14 @@ static void check_system_return(void)
 
     check_about("SYSRET", ": ");
     SYSTEM_RETURN(RFLAGS_FIXED, "sysretq", "nop\n\tud2");
-    check_events(1);
-    check_event(0, VECTOR_UD, begins + 1, 0);
+    CHECK_EVENTS({VECTOR_UD, begins + 1, 0});
     check_about("SYSRET that sets TF", ": ");
     SYSTEM_RETURN(RFLAGS_FIXED | RFLAGS_TF, "sysretq", "nop\n\tud2");
-    check_events(1);
-    check_event(0, VECTOR_DB, begins, DR6_BS);
+    CHECK_EVENTS({VECTOR_DB, begins, DR6_BS});
     check_about("a push after SYSRET to compatibility mode", ": ");
     SYSTEM_RETURN(RFLAGS_FIXED, "sysretl", "push %%rax\n\tud2");
-    check_events(1);
-    check_event(0, VECTOR_UD, begins + 1, 0);
-    check_equal("ESP", event_rsp(0), FREE_MEMORY - 4);
+    CHECK_EVENTS({VECTOR_UD, begins + 1, 0});
+    check_equal("ESP", event_rsp, FREE_MEMORY - 4);
 }
 
 /* Lets CPL 3 access the kernel where it lies in memory, and the stack. */

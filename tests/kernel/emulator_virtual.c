@@ -96,11 +96,16 @@ static void set_status(uint64_t status) { vmcs_write_raw(VMCS_GUEST_INTERRUPT_ST
 
 static uint64_t status(void) { return vmcs_read_raw(VMCS_GUEST_INTERRUPT_STATUS); }
 
+/* The highest one requested. */
+static void request_next(unsigned vector)
+{
+    request(vector);
+    set_status(vector);
+}
+
 static void preemption_timer(bool on)
 {
-    uint64_t pin = vmcs_read_raw(VMCS_PIN_BASED_CONTROLS) & ~PIN_PREEMPTION_TIMER;
-
-    vmcs_write_raw(VMCS_PIN_BASED_CONTROLS, pin | (on ? PIN_PREEMPTION_TIMER : 0));
+    vmx_set(VMCS_PIN_BASED_CONTROLS, PIN_PREEMPTION_TIMER, on);
     vmcs_write_raw(VMCS_PREEMPTION_TIMER_VALUE, LATER);
 }
 
@@ -171,7 +176,7 @@ static void job_halt_for_good(void)
 
 static void check_controls(void)
 {
-    uint64_t address = fuzz_physical(DESCRIPTOR), exit = vmcs_read_raw(VMCS_EXIT_CONTROLS);
+    uint64_t address = fuzz_physical(DESCRIPTOR);
 
     clean("checks: ", false);
     check_that("the descriptor is not at a page", (address & 0xfff) != 0);
@@ -186,9 +191,9 @@ static void check_controls(void)
     vmcs_write_raw(VMCS_POSTED_VECTOR, 0x100 | NOTIFY);
     check_equal("a vector of nine bits", vmx_refusal(job_nothing), ERROR_CONTROLS);
     vmcs_write_raw(VMCS_POSTED_VECTOR, NOTIFY);
-    vmcs_write_raw(VMCS_EXIT_CONTROLS, exit & ~EXIT_ACKNOWLEDGE_INTERRUPT);
+    vmx_set(VMCS_EXIT_CONTROLS, EXIT_ACKNOWLEDGE_INTERRUPT, false);
     check_equal("without acknowledging at exits", vmx_refusal(job_nothing), ERROR_CONTROLS);
-    vmcs_write_raw(VMCS_EXIT_CONTROLS, exit);
+    vmx_set(VMCS_EXIT_CONTROLS, EXIT_ACKNOWLEDGE_INTERRUPT, true);
     check_run(job_nothing, EXIT_REASON_VMCALL);
 }
 
@@ -197,8 +202,7 @@ static void check_delivery(void)
 {
     clean("at the entry: ", true);
     request(LOW);
-    request(HIGH);
-    set_status(HIGH);
+    request_next(HIGH);
     check_run(job_nothing, EXIT_REASON_VMCALL);
     check_arrivals(HIGH, LOW);
     check_equal("before any instruction", came[0].rip, home_rip);
@@ -207,8 +211,7 @@ static void check_delivery(void)
     check_equal("none in service", *vector_word(VISR, LOW) | *vector_word(VISR, HIGH), 0);
 
     clean("IF = 0: ", false);
-    request(LOW);
-    set_status(LOW);
+    request_next(LOW);
     check_run(job_nothing, EXIT_REASON_VMCALL);
     check_arrivals(0, 0);
     check_equal("the status", status(), LOW);
@@ -224,22 +227,18 @@ static void check_delivery(void)
     check_arrivals(LOW, 0);
 
     clean("blocked by STI: ", true);
-    request(LOW);
-    set_status(LOW);
+    request_next(LOW);
     vmcs_write_raw(VMCS_GUEST_INTERRUPTIBILITY_STATE, BIT(0));
     check_run(job_nothing, EXIT_REASON_VMCALL);
     check_arrivals(LOW, 0);
     check_that("after an instruction", came[0].rip != home_rip);
 
     clean("the interrupt window: ", true);
-    request(LOW);
-    set_status(LOW);
-    vmcs_write_raw(VMCS_PRIMARY_CONTROLS,
-                   vmcs_read_raw(VMCS_PRIMARY_CONTROLS) | PRIMARY_INTERRUPT_WINDOW);
+    request_next(LOW);
+    vmx_set(VMCS_PRIMARY_CONTROLS, PRIMARY_INTERRUPT_WINDOW, true);
     check_run(job_nothing, EXIT_REASON_INTERRUPT_WINDOW);
     check_arrivals(0, 0);
-    vmcs_write_raw(VMCS_PRIMARY_CONTROLS,
-                   vmcs_read_raw(VMCS_PRIMARY_CONTROLS) & ~PRIMARY_INTERRUPT_WINDOW);
+    vmx_set(VMCS_PRIMARY_CONTROLS, PRIMARY_INTERRUPT_WINDOW, false);
     check_run(job_nothing, EXIT_REASON_VMCALL);
     check_arrivals(LOW, 0);
 }
@@ -248,8 +247,7 @@ static void check_priority(void)
 {
     clean("the task's priority: ", true);
     *virtual_register(VTPR) = LOW;
-    request(LOW);
-    set_status(LOW);
+    request_next(LOW);
     check_run(job_lower_priority, EXIT_REASON_VMCALL);
     check_arrivals(LOW, 0);
     check_equal("the processor's priority", *virtual_register(VPPR), 0);
@@ -273,8 +271,7 @@ static void check_eoi(void)
     clean("EOI-exit bitmap: ", true);
     vmcs_write_raw(VMCS_EOI_EXIT_BITMAP + 2 * (LOW / 64), BIT(LOW % 64));
     request(LOW);
-    request(HIGH);
-    set_status(HIGH);
+    request_next(HIGH);
     check_run(job_nothing, EXIT_REASON_VIRTUALIZED_EOI);
     check_equal("the vector", vmcs_read_raw(VMCS_EXIT_QUALIFICATION), LOW);
     check_arrivals(HIGH, LOW);
@@ -287,8 +284,7 @@ static void check_eoi(void)
 static void check_faults(void)
 {
     clean("an exit from the delivery: ", true);
-    request(LOW);
-    set_status(LOW);
+    request_next(LOW);
     cpu_gate_present(LOW, false);
     vmcs_write_raw(VMCS_EXCEPTION_BITMAP, BIT(VECTOR_NP));
     check_run(job_nothing, EXIT_REASON_EXCEPTION_OR_NMI);
@@ -299,8 +295,7 @@ static void check_faults(void)
     cpu_gate_present(LOW, true);
 
     clean("an injected event that faults: ", true);
-    request(LOW);
-    set_status(LOW);
+    request_next(LOW);
     cpu_gate_present(OTHER, false);
     vmcs_write_raw(VMCS_ENTRY_INTERRUPTION_INFORMATION, INTERRUPTION_VALID | OTHER);
     check_run(job_nothing, EXIT_REASON_VMCALL);
@@ -324,8 +319,7 @@ static void check_posted(void)
 
     clean("posted with IF = 0: ", false);
     post(LOW);
-    request(HIGH);
-    set_status(HIGH);
+    request_next(HIGH);
     wrmsr(X2APIC_SELF_IPI, NOTIFY);
     check_run(job_nothing, EXIT_REASON_VMCALL);
     check_arrivals(0, 0);
@@ -395,8 +389,7 @@ static void check_halted(void)
     apic_eoi();
 
     clean("entered halted: ", true);
-    request(LOW);
-    set_status(LOW);
+    request_next(LOW);
     vmcs_write_raw(VMCS_GUEST_ACTIVITY_STATE, ACTIVITY_HLT);
     preemption_timer(true);
     check_run(job_nothing, EXIT_REASON_VMCALL);
@@ -406,20 +399,10 @@ static void check_halted(void)
 
 static void controls(bool on)
 {
-    static uint64_t pin, primary, secondary, exit;
-
-    if (on) {
-        pin = vmcs_read_raw(VMCS_PIN_BASED_CONTROLS);
-        primary = vmcs_read_raw(VMCS_PRIMARY_CONTROLS);
-        secondary = vmcs_read_raw(VMCS_SECONDARY_CONTROLS);
-        exit = vmcs_read_raw(VMCS_EXIT_CONTROLS);
-    }
-    vmcs_write_raw(VMCS_PIN_BASED_CONTROLS,
-                   pin | (on ? PIN_EXTERNAL_INTERRUPT_EXITING | PIN_POSTED : 0));
-    vmcs_write_raw(VMCS_PRIMARY_CONTROLS,
-                   primary | (on ? PRIMARY_TPR_SHADOW | PRIMARY_SECONDARY_CONTROLS : 0));
-    vmcs_write_raw(VMCS_SECONDARY_CONTROLS, secondary | (on ? SECONDARY_OF_VIRTUAL_APIC : 0));
-    vmcs_write_raw(VMCS_EXIT_CONTROLS, exit | (on ? EXIT_ACKNOWLEDGE_INTERRUPT : 0));
+    vmx_set(VMCS_PIN_BASED_CONTROLS, PIN_EXTERNAL_INTERRUPT_EXITING | PIN_POSTED, on);
+    vmx_set(VMCS_PRIMARY_CONTROLS, PRIMARY_TPR_SHADOW | PRIMARY_SECONDARY_CONTROLS, on);
+    vmx_set(VMCS_SECONDARY_CONTROLS, SECONDARY_OF_VIRTUAL_APIC, on);
+    vmx_set(VMCS_EXIT_CONTROLS, EXIT_ACKNOWLEDGE_INTERRUPT, on);
 }
 
 void emulator_virtual(void)

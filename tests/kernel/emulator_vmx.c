@@ -41,6 +41,11 @@ void vmcs_access_failed(uint32_t encoding, bool write)
     tap_bail_out("a VMCS field cannot be accessed");
 }
 
+void vmx_set(uint32_t field, uint64_t bits, bool on)
+{
+    vmcs_write_raw(field, (vmcs_read_raw(field) & ~bits) | (on ? bits : 0));
+}
+
 /* The guest: a job, then an exit, for ever. */
 void guest_entry(void);
 __asm__("guest_entry:\n\t"

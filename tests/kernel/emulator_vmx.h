@@ -27,6 +27,8 @@
 
 /* Enters VMX operation, once, with a VMCS for the guest. */
 void vmx_begin(void);
+/* Sets or clears bits of a field. */
+void vmx_set(uint32_t field, uint64_t bits, bool on);
 /* Runs one job in the guest. Returns the exit reason, which is a VMCALL at the job's end. */
 uint64_t vmx_run(void (*job)(void));
 /* Returns the VM-instruction error of an entry that is refused before it loads the guest's state.
