@@ -5,11 +5,12 @@
 import dataclasses
 import os
 
-from boots import Emulated, Machine
-from kernel import expect_ok
-import machine
-from machine import path
 import pytest
+
+from testbed import machine
+from testbed.boots import Emulated, Machine
+from testbed.machine import path
+from tests.e2e.kernel import expect_ok
 
 ANY_PMU = ["apic", "timer", "debug", "smap", "files"]
 PMU_4 = [*ANY_PMU, "pmu", "events", "lbr", "step", "vmx", "inject", "virtual"]
