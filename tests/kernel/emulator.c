@@ -15,7 +15,11 @@ static const struct {
     {"shape", emulator_shape},   {"pt", emulator_pt},         {"pt-guest", emulator_pt_guest},
 };
 
+extern const char emulator_stubs[]; /* emulator.asm */
+void emulator_event(struct trap_frame *frame);
+
 volatile unsigned pmi_interrupts;
+static void (*handlers[VECTORS])(struct trap_frame *frame);
 static unsigned passed, failed;
 static const char *subject, *subject_more;
 
@@ -37,6 +41,16 @@ void check_equal(const char *what, uint64_t found, uint64_t wanted)
 
 void check_that(const char *what, bool holds) { check_equal(what, holds, true); }
 
+void emulator_event(struct trap_frame *frame) { handlers[frame->vector](frame); }
+
+uint64_t handler_of(unsigned vector) { return (uintptr_t)emulator_stubs + vector * STUB_BYTES; }
+
+void handle(unsigned vector, void (*handler)(struct trap_frame *frame))
+{
+    handlers[vector] = handler;
+    cpu_gate(vector, (const void *)handler_of(vector));
+}
+
 bool wrmsr_faults(uint32_t index, uint64_t value) { return !wrmsr_try(index, value); }
 
 bool rdmsr_faults(uint32_t index)
@@ -55,7 +69,7 @@ bool rdpmc_faults(uint32_t index)
 
 void open_interrupts(void) { __asm__ volatile("sti; nop; nop; cli" : : : "memory"); }
 
-__attribute__((interrupt)) static void on_pmi(struct frame *frame UNUSED)
+static void on_pmi(struct trap_frame *frame UNUSED)
 {
     pmi_interrupts++;
     apic_eoi();
@@ -85,7 +99,7 @@ void test_emulator(const struct job *job)
             continue;
         passed = failed = 0;
         check_about("", "");
-        cpu_gate(PMI_VECTOR, on_pmi);
+        handle(PMI_VECTOR, on_pmi);
         apic_write(APIC_LVT_TIMER, LVT_MASKED);
         apic_software_enable(true);
         parts[i].run();

@@ -18,12 +18,6 @@
 #define PMI_VECTOR 0x40u
 #define FREE_MEMORY UINT64_C(0x4000000) /* nothing else is in these pages */
 
-/* What the processor pushes before a handler. The handlers have the attribute `interrupt`. The
- * members are volatile because otherwise the compiler drops the handlers' stores. */
-struct frame {
-    volatile uint64_t rip, cs, rflags, rsp, ss;
-};
-
 /* ---- emulator.c ---- */
 
 /* A prefix for the names of the checks that follow. */
@@ -31,6 +25,11 @@ void check_about(const char *what, const char *more);
 /* A failed check prints what was found and what was wanted. */
 void check_equal(const char *what, uint64_t found, uint64_t wanted);
 void check_that(const char *what, bool holds);
+
+/* Gives a vector a handler, on the stack of what it interrupts, until the part's end. */
+void handle(unsigned vector, void (*handler)(struct trap_frame *frame));
+/* The first instruction of each vector's handler. */
+uint64_t handler_of(unsigned vector);
 
 bool wrmsr_faults(uint32_t index, uint64_t value);
 bool rdmsr_faults(uint32_t index);

@@ -17,12 +17,12 @@ struct back back;
 /* Where the instruction under test begins, and where it goes on. */
 static uint64_t begins, goes_on;
 
-static void note(unsigned vector, struct frame *frame)
+static void note(struct trap_frame *frame)
 {
     if (seen == 0)
         event_rsp = frame->rsp;
     if (seen < EVENTS) {
-        events[seen].vector = vector;
+        events[seen].vector = (unsigned)frame->vector;
         events[seen].rip = frame->rip;
         events[seen].dr6 = read_dr6();
     }
@@ -32,7 +32,7 @@ static void note(unsigned vector, struct frame *frame)
         frame->rflags &= ~RFLAGS_TF;
 }
 
-static void go_back(struct frame *frame)
+static void go_back(struct trap_frame *frame)
 {
     if (back.rip == 0)
         return;
@@ -44,27 +44,17 @@ static void go_back(struct frame *frame)
     back.rip = 0;
 }
 
-__attribute__((interrupt)) static void on_debug(struct frame *frame)
+static void on_debug(struct trap_frame *frame)
 {
-    note(VECTOR_DB, frame);
+    note(frame);
     go_back(frame);
 }
 
-__attribute__((interrupt)) static void on_breakpoint(struct frame *frame)
+static void on_undefined(struct trap_frame *frame)
 {
-    note(VECTOR_BP, frame);
-}
-
-__attribute__((interrupt)) static void on_undefined(struct frame *frame)
-{
-    note(VECTOR_UD, frame);
+    note(frame);
     frame->rip += UD2_LENGTH;
     go_back(frame);
-}
-
-__attribute__((interrupt)) static void on_software(struct frame *frame)
-{
-    note(VECTOR_SOFTWARE, frame);
 }
 
 void events_clear(void)
@@ -83,10 +73,6 @@ void check_events(const struct event *wanted, unsigned count)
         check_equal("DR6", events[n].dr6, DR6_RESET | wanted[n].dr6);
     }
 }
-
-static uint64_t address(void (*handler)(struct frame *)) { return (uint64_t)(uintptr_t)handler; }
-
-uint64_t software_handler(void) { return address(on_software); }
 
 /* MOV SS from the watched word, then the instruction, with TF where `flags` has it; and the events
  * that come. */
@@ -112,18 +98,18 @@ uint64_t software_handler(void) { return address(on_software); }
 static void check_mov_ss(void)
 {
     MOV_SS_AND("NOP", 0, "nop", {VECTOR_DB, goes_on, DR6_B0});
-    MOV_SS_AND("INT3", 0, "int3", {VECTOR_DB, address(on_breakpoint), DR6_B0},
+    MOV_SS_AND("INT3", 0, "int3", {VECTOR_DB, handler_of(VECTOR_BP), DR6_B0},
                {VECTOR_BP, goes_on, 0});
-    MOV_SS_AND("INT n", 0, "int $0x42", {VECTOR_DB, address(on_software), DR6_B0},
+    MOV_SS_AND("INT n", 0, "int $0x42", {VECTOR_DB, handler_of(VECTOR_SOFTWARE), DR6_B0},
                {VECTOR_SOFTWARE, goes_on, 0});
     MOV_SS_AND("INT 1 by two bytes: the handler interrupts itself", 0, ".byte 0xcd, 1",
-               {VECTOR_DB, address(on_debug), DR6_B0}, {VECTOR_DB, goes_on, 0});
+               {VECTOR_DB, handler_of(VECTOR_DB), DR6_B0}, {VECTOR_DB, goes_on, 0});
     MOV_SS_AND("INT1", 0, ".byte 0xf1", {VECTOR_DB, goes_on, 0});
     MOV_SS_AND("a fault", 0, "ud2", {VECTOR_UD, begins, 0});
     /* INT3 clears TF, so that only the watchpoint is left. After the handler TF is 1 again: one
      * trap after PUSH, one after the POPFQ that clears it. */
     MOV_SS_AND("INT3, in single steps", RFLAGS_TF, "int3",
-               {VECTOR_DB, address(on_breakpoint), DR6_B0}, {VECTOR_BP, goes_on, 0},
+               {VECTOR_DB, handler_of(VECTOR_BP), DR6_B0}, {VECTOR_BP, goes_on, 0},
                {VECTOR_DB, goes_on + 1, DR6_BS}, {VECTOR_DB, goes_on + 2, DR6_BS});
 }
 
@@ -149,10 +135,10 @@ static void check_mov_ss(void)
 
 void events_begin(void)
 {
-    cpu_gate(VECTOR_DB, on_debug);
-    cpu_gate(VECTOR_BP, on_breakpoint);
-    cpu_gate(VECTOR_UD, on_undefined);
-    cpu_gate(VECTOR_SOFTWARE, on_software);
+    handle(VECTOR_DB, on_debug);
+    handle(VECTOR_BP, note);
+    handle(VECTOR_UD, on_undefined);
+    handle(VECTOR_SOFTWARE, note);
     write_dr0((uintptr_t)&watched);
     events_clear();
 }

@@ -35,4 +35,3 @@ void check_events(const struct event *wanted, unsigned count);
                  LENGTH_OF(((const struct event[]){__VA_ARGS__})))
 /* RSP at the first one. */
 extern volatile uint64_t event_rsp;
-uint64_t software_handler(void);

@@ -50,7 +50,7 @@ static void check_entry(void)
 {
     check_about("INT n injected behind MOV SS at a watchpoint", ": ");
     block_and_inject(TYPE_SOFTWARE | VECTOR_SOFTWARE);
-    CHECK_EVENTS({VECTOR_DB, software_handler(), DR6_B0}, {VECTOR_SOFTWARE, where, 0});
+    CHECK_EVENTS({VECTOR_DB, handler_of(VECTOR_SOFTWARE), DR6_B0}, {VECTOR_SOFTWARE, where, 0});
 
     check_about("an exception injected behind MOV SS at a watchpoint", ": ");
     block_and_inject(TYPE_HARDWARE | VECTOR_UD);
@@ -93,7 +93,7 @@ static void check_exit(void)
                    INTERRUPTION_VALID | TYPE_SOFTWARE | VECTOR_SOFTWARE);
     vmcs_write_raw(VMCS_ENTRY_INSTRUCTION_LENGTH, INT_N_LENGTH);
     check_equal("exit reason", vmx_run(job_software_interrupt), EXIT_REASON_VMCALL);
-    CHECK_EVENTS({VECTOR_DB, software_handler(), DR6_B0},
+    CHECK_EVENTS({VECTOR_DB, handler_of(VECTOR_SOFTWARE), DR6_B0},
                  {VECTOR_SOFTWARE, where + INT_N_LENGTH, 0});
     vmcs_write_raw(VMCS_EXCEPTION_BITMAP, 0);
 }

@@ -13,9 +13,8 @@
 static volatile unsigned faults;
 static volatile uint64_t resume;
 
-__attribute__((interrupt)) static void on_page_fault(struct frame *frame, uint64_t error)
+static void on_page_fault(struct trap_frame *frame)
 {
-    (void)error;
     faults++;
     frame->rip = resume;
     frame->rflags &= ~RFLAGS_AC;
@@ -53,7 +52,7 @@ void emulator_smap(void)
     uint64_t *entry = page_for_user(PLACE, true); /* this page alone */
 
     check_about("SMAP, ", "");
-    cpu_gate(VECTOR_PF, on_page_fault);
+    handle(VECTOR_PF, on_page_fault);
     write_cr0(cr0 | CR0_WP);
     write_cr4(cr4 | CR4_SMAP);
     check_equal("reads with AC = 0 that fault", accesses(false, false), 2);

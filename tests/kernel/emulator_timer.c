@@ -22,7 +22,7 @@
 static volatile unsigned timer_interrupts;
 static volatile uint64_t timer_tsc; /* at the last of these interrupts */
 
-__attribute__((interrupt)) static void on_timer(struct frame *frame UNUSED)
+static void on_timer(struct trap_frame *frame UNUSED)
 {
     timer_tsc = rdtsc();
     timer_interrupts++;
@@ -176,7 +176,7 @@ void emulator_timer(void)
 {
     uint64_t deadline;
 
-    cpu_gate(TIMER_VECTOR, on_timer);
+    handle(TIMER_VECTOR, on_timer);
     set_mode(DEADLINE);
     arm(deadline = rdtsc() + SOON);
     check_fires_at("a deadline", deadline);

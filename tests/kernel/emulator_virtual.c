@@ -45,33 +45,23 @@ static volatile uint64_t after_halt;
 /* Where the guest stands behind its last VMCALL. */
 static uint64_t home_rip, home_rsp;
 
-static void arrive(unsigned vector, uint64_t rip)
+static void arrive(struct trap_frame *frame)
 {
     if (arrivals < LOG_SIZE) {
-        came[arrivals].vector = vector;
-        came[arrivals].rip = rip;
+        came[arrivals].vector = (unsigned)frame->vector;
+        came[arrivals].rip = frame->rip;
     }
     arrivals++;
     apic_eoi();
 }
 
-__attribute__((interrupt)) static void on_low(struct frame *frame) { arrive(LOW, frame->rip); }
-
-__attribute__((interrupt)) static void on_high(struct frame *frame) { arrive(HIGH, frame->rip); }
-
-__attribute__((interrupt)) static void on_notify(struct frame *frame)
+static void on_notify(struct trap_frame *frame UNUSED)
 {
-    (void)frame;
     host_notifications++;
     apic_eoi();
 }
 
-__attribute__((interrupt)) static void on_not_present(struct frame *frame, uint64_t error)
-{
-    (void)frame;
-    (void)error;
-    not_present++;
-}
+static void on_not_present(struct trap_frame *frame UNUSED) { not_present++; }
 
 static volatile uint32_t *virtual_register(uint32_t offset)
 {
@@ -409,10 +399,10 @@ void emulator_virtual(void)
 {
     vmx_begin();
     check_that("x2APIC mode", apic_enter_x2());
-    cpu_gate(LOW, on_low);
-    cpu_gate(HIGH, on_high);
-    cpu_gate(NOTIFY, on_notify);
-    cpu_gate(VECTOR_NP, on_not_present);
+    handle(LOW, arrive);
+    handle(HIGH, arrive);
+    handle(NOTIFY, on_notify);
+    handle(VECTOR_NP, on_not_present);
     home_rip = vmcs_read_raw(VMCS_GUEST_RIP);
     home_rsp = vmcs_read_raw(VMCS_GUEST_RSP);
     vmcs_write_raw(VMCS_VIRTUAL_APIC, fuzz_physical(virtual_apic));
