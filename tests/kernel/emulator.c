@@ -103,7 +103,7 @@ void test_emulator(const struct job *job)
         apic_write(APIC_LVT_TIMER, LVT_MASKED);
         apic_software_enable(true);
         parts[i].run();
-        cpu_setup(); /* the handlers of before */
+        cpu_setup(); /* restores the handlers */
         tap_note("%s: %u checks", job->word, passed);
         tap_result(passed != 0 && failed == 0, job->name, NULL);
         return;

@@ -9,14 +9,14 @@
 #include "kernel.h"
 #include "layout.h"
 
-/* The architectural events that have a fixed meaning. */
+/* Architectural events: event select and unit mask. */
 #define EVENT_INSTRUCTIONS 0xc0u
 #define EVENT_BRANCHES 0xc4u
 #define EVENT_LLC_REFERENCES 0x4f2eu
 #define EVENT_LLC_MISSES 0x412eu
 #define RDPMC_FIXED BIT(30) /* RDPMC's ECX for fixed counters */
 #define PMI_VECTOR 0x40u
-#define FREE_MEMORY UINT64_C(0x4000000) /* nothing else is in these pages */
+#define FREE_MEMORY UINT64_C(0x4000000) /* no one else uses these pages */
 
 /* ---- emulator.c ---- */
 

@@ -50,7 +50,7 @@ static const struct {
     {"divide configuration", 0x3e0, 0xb, 0},
     {"initial count", 0x380, 0x7fffffff, 0},
 };
-/* Those that nobody writes: ISR, TMR and IRR, ESR, ICR, the timer's current count. */
+/* Registers that `spoil()` does not write: ISR, TMR, IRR, ESR, ICR, the timer's current count. */
 static const uint32_t others[] = {0x100, 0x120, 0x180, 0x1a0, 0x200, 0x220, ESR, 0x300, 0x390};
 
 static volatile uint32_t *xapic(uint32_t offset)
@@ -68,7 +68,7 @@ static uint64_t base_in(enum state state)
     return (rdmsr(IA32_APIC_BASE) & ~STATE_MASK) | (uint64_t)state << STATE_SHIFT;
 }
 
-/* By the ways that the SDM allows. */
+/* Goes there only by transitions that the SDM allows. */
 static void go_to(enum state state)
 {
     wrmsr(IA32_APIC_BASE, base_in(DISABLED));
@@ -110,7 +110,7 @@ static void spoil(void)
 {
     for (unsigned n = 0; n < LENGTH_OF(registers); n++)
         *xapic(registers[n].offset) = registers[n].spoilt;
-    /* One in the IRR, held there by IF = 0, and an error that ESR has not shown yet. */
+    /* An interrupt stays in the IRR because IF is 0. ESR does not show the error yet. */
     *xapic(0x300) = ICR_SELF_FIXED | PMI_VECTOR;
     (void)*xapic(XAPIC_LVT_CMCI);
 }
@@ -154,7 +154,7 @@ static void check_registers(void)
     check_about("from x2APIC mode to disabled to xAPIC mode: ", "");
     check_reset_state(id, version);
 
-    /* Moved while it is disabled. */
+    /* Move the APIC while it is disabled. */
     wrmsr(IA32_APIC_BASE, base_in(DISABLED));
     wrmsr(IA32_APIC_BASE, (base_in(XAPIC_MODE) & 0xfff) | MOVED);
     check_equal("at another address", *(volatile uint32_t *)(uintptr_t)(MOVED + 0x30), version);

@@ -14,7 +14,7 @@ volatile uint64_t event_rsp;
 static volatile unsigned seen;
 volatile uint16_t watched = DATA_SELECTOR;
 struct back back;
-/* Where the instruction under test begins, and where it goes on. */
+/* The addresses of the instruction under test and of the next instruction. */
 static uint64_t begins, goes_on;
 
 static void note(struct trap_frame *frame)
@@ -74,8 +74,8 @@ void check_events(const struct event *wanted, unsigned count)
     }
 }
 
-/* MOV SS from the watched word, then the instruction, with TF where `flags` has it; and the events
- * that come. */
+/* Executes MOV SS from the watched word, then the instruction, and checks the events. `flags` may
+ * have TF. */
 #define MOV_SS_AND(what, flags, instruction, ...)                                                  \
     do {                                                                                           \
         check_about("MOV SS at a watchpoint, then ", what ": ");                                   \
@@ -106,15 +106,15 @@ static void check_mov_ss(void)
                {VECTOR_DB, handler_of(VECTOR_DB), DR6_B0}, {VECTOR_DB, goes_on, 0});
     MOV_SS_AND("INT1", 0, ".byte 0xf1", {VECTOR_DB, goes_on, 0});
     MOV_SS_AND("a fault", 0, "ud2", {VECTOR_UD, begins, 0});
-    /* INT3 clears TF, so that only the watchpoint is left. After the handler TF is 1 again: one
-     * trap after PUSH, one after the POPFQ that clears it. */
+    /* INT3 clears TF, so only the watchpoint is pending. After the handler TF is 1 again: PUSH
+     * traps, and the POPFQ that clears TF traps. */
     MOV_SS_AND("INT3, in single steps", RFLAGS_TF, "int3",
                {VECTOR_DB, handler_of(VECTOR_BP), DR6_B0}, {VECTOR_BP, goes_on, 0},
                {VECTOR_DB, goes_on + 1, DR6_BS}, {VECTOR_DB, goes_on + 2, DR6_BS});
 }
 
-/* MOV from DR6 with DR7.GD set, in single steps: the fault, then the trap after it, then those of
- * PUSH and POPFQ. */
+/* Executes MOV from DR6 with DR7.GD set, in single steps. The MOV faults, and traps when it is
+ * executed again. Then PUSH and POPFQ trap. */
 #define GENERAL_DETECT(what, before)                                                               \
     do {                                                                                           \
         check_about("DR7.GD in single steps", what ": ");                                          \

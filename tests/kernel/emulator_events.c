@@ -15,7 +15,7 @@
 #define DEMAND_DATA_RD_MISSES 0x3ffc020001
 #define DEMAND_RFO_MISSES 0x3ffc020002
 #define ROUNDS 1000u
-/* Of an instruction stream between the two WRMSRs that is empty: the first WRMSR and two moves. */
+/* Instructions that the counter counts if `body` is empty: the first WRMSR and two XORs. */
 #define AROUND 3
 #define LINE 64
 
@@ -30,7 +30,7 @@ static void prepare(uint64_t event)
     wrmsr(IA32_A_PMC0, 0);
 }
 
-/* Counts the event in `body`, which has RSI = `ram` and may use RAX, RBX, RDX, RSI, RDI. */
+/* Counts the event in `body`. RSI is `ram`. `body` may change RAX, RBX, RDX, RSI and RDI. */
 #define COUNT(event, body)                                                                         \
     ({                                                                                             \
         uint64_t a_ = 1, d_ = 0, rsi_ = (uint64_t)ram;                                             \
@@ -43,10 +43,10 @@ static void prepare(uint64_t event)
         rdmsr(IA32_PMC0);                                                                          \
     })
 
-/* `body` ROUNDS times: two instructions more a round, and one for all. */
+/* Repeats `body` ROUNDS times, with two more instructions in each round and one before them. */
 #define REPEAT(body) "mov %[rounds], %%edi\n1:\n\t" body "\n\tdec %%edi\n\tjnz 1b"
 
-/* Of the two WRMSRs exactly one is counted. */
+/* The counter counts exactly one of the two WRMSRs. */
 static void check_wrmsr(void)
 {
     check_equal("nothing between two WRMSRs", COUNT(EVENT_INSTRUCTIONS, ""), AROUND);
@@ -87,7 +87,7 @@ static void check_accesses(void)
                 0);
 }
 
-/* The counter itself watches the caches, so they have to be warmed while it counts. */
+/* The caches are watched only while the counter runs, so each body warms them itself. */
 static void check_flush(void)
 {
     wrmsr(MSR_OFFCORE_RSP_0, DEMAND_DATA_RD_MISSES);
@@ -137,7 +137,7 @@ static void check_branches(void)
                 COUNT(EVENT_BRANCH_MISSES, REPEAT("call 2f\n\tjmp 3f\n2:\n\tret\n3:")), 2);
     check_equal("an indirect jump to one place",
                 COUNT(EVENT_BRANCH_MISSES, "lea 2f(%%rip), %%rax\n\t" REPEAT("jmp *%%rax\n2:")), 3);
-    /* To the next instruction and to the one after it in turn, 1 byte apart. */
+    /* The jumps go in turn to the next instruction and to the one after it, 1 byte further. */
     check_equal("and to two in turn",
                 COUNT(EVENT_BRANCH_MISSES,
                       "lea 2f(%%rip), %%rax\n\t" REPEAT("jmp *%%rax\n2:\n\tnop\n\t"

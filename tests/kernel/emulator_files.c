@@ -31,7 +31,7 @@ static uint64_t ask(char *room, uint32_t size)
 void emulator_files(void)
 {
     static uint8_t bytes[3 * PAGE_SIZE];
-    static char room[ROOM + 2]; /* with a byte after it, and an end of all */
+    static char room[ROOM + 2]; /* one byte after the room, and the text's end */
 
     check_about("files: ", "");
     for (unsigned n = 0; n < sizeof(bytes); n++)

@@ -16,7 +16,7 @@ static uint64_t where;
 
 static void job_nothing(void) {}
 
-/* MOV SS at the watchpoint, then INT n. */
+/* Executes MOV SS at the watchpoint, then INT n. */
 static void job_software_interrupt(void)
 {
     __asm__ volatile("lea 1f(%%rip), %%rax\n\tmov %%rax, %0\n\t"
@@ -27,8 +27,8 @@ static void job_software_interrupt(void)
                      : "rax", "memory");
 }
 
-/* The event is injected where the guest is, as by an instruction of two bytes before it; each
- * handler of these goes on there. */
+/* Injects the event as if an instruction of two bytes, which ends where the guest is, had raised
+ * it. Each handler returns to where the guest is. */
 static void inject(uint64_t type_vector)
 {
     events_clear();
@@ -57,7 +57,7 @@ static void check_entry(void)
     CHECK_EVENTS({VECTOR_UD, where - UD2_LENGTH, 0});
 }
 
-/* A #DB that is injected changes nothing but what its handler does. */
+/* An injected #DB leaves DEBUGCTL unchanged. */
 static void check_debugctl(void)
 {
     check_about("an injected #DB", ": ");
@@ -69,7 +69,7 @@ static void check_debugctl(void)
     vmcs_write_raw(VMCS_GUEST_IA32_DEBUGCTL, 0);
 }
 
-/* The interrupt's gate is not present, and that is a VM exit; then it is injected again. */
+/* The interrupt's gate is not present, so its delivery exits. Then the interrupt is injected. */
 static void check_exit(void)
 {
     check_about("INT n behind MOV SS at a watchpoint, VM exit from its delivery", ": ");

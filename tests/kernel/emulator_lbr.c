@@ -23,8 +23,8 @@ static uint64_t to(unsigned back)
     return rdmsr(MSR_LASTBRANCH_0_TO_IP + (uint32_t)((tos + LBR_DEPTH - back) % LBR_DEPTH));
 }
 
-/* Turns recording on with `debugctl`, takes a jump and a call, and turns it off, without a branch
- * in between. Gives the addresses of both branches and of their targets. */
+/* Turns recording on with `debugctl`, executes a jump and a call, and turns recording off, with no
+ * other branch. Stores the addresses of both branches and of their targets. */
 static void branches(uint64_t debugctl, uint64_t addresses[4])
 {
     __asm__ volatile("wrmsr\n\t"

@@ -8,10 +8,10 @@
 #include "console/log.h"
 
 #define SLED_LENGTH 64
-/* Trace ToPA, uncore, the buffer of PEBS. */
+/* Intel PT's ToPA, the uncore, the PEBS buffer. */
 #define STATUS_OTHER_PMIS (BIT(55) | BIT(61) | BIT(62))
 
-/* Stops everything and forgets it. */
+/* Stops all counters and clears their state. */
 static void pmu_clear(void)
 {
     wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
@@ -26,8 +26,8 @@ static void pmu_clear(void)
     pmi_interrupts = 0;
 }
 
-/* Counts a loop of `rounds` rounds (two instructions, one of them a branch) with the counter that
- * RDPMC's `index` names. */
+/* Runs a loop of `rounds` rounds, each of an instruction and a branch. Returns the count of the
+ * counter that RDPMC's `index` names. */
 static __attribute__((noinline)) uint64_t count_loop(uint32_t index, uint64_t rounds)
 {
     uint64_t before = rdpmc(index);
@@ -36,7 +36,7 @@ static __attribute__((noinline)) uint64_t count_loop(uint32_t index, uint64_t ro
     return rdpmc(index) - before;
 }
 
-/* Runs SLED_LENGTH one-byte instructions and gives the address of the first. */
+/* Runs SLED_LENGTH one-byte instructions. Returns the first one's address. */
 static uint64_t run_sled(void)
 {
     uint64_t start;
@@ -131,8 +131,8 @@ static void check_caches(void)
     check_that("and hits near the core", rdpmc(0) - references < lines / 10);
 }
 
-/* Overflows counter 0 `after` instructions from here on and gives the position in the sled at which
- * the NMI came. */
+/* Overflows counter 0 after `after` instructions. Returns the position in the sled at which the NMI
+ * came. */
 static uint64_t overflow_in_sled(uint64_t after)
 {
     uint64_t start;
@@ -147,7 +147,7 @@ static uint64_t overflow_in_sled(uint64_t after)
     return nmi.rip - start;
 }
 
-/* Delivery in the APIC mode that is on. */
+/* Checks the delivery in the APIC's current mode. */
 static void check_delivery(void)
 {
     uint64_t position;
@@ -166,7 +166,7 @@ static void check_delivery(void)
     check_equal("nothing was held", nmi.count, 1);
     check_equal("one instruction later", overflow_in_sled(21) - position, 1);
     check_equal("NMIs", nmi.count, 2);
-    /* A test with skid compares this line of two runs. */
+    /* tests/e2e/test_emulator.py compares this line between runs with and without a skid. */
     log_printf("emulator: position=%lu\n", position);
 
     pmu_clear();
@@ -209,7 +209,7 @@ static void check_freeze(void)
     check_equal("and their reset", rdmsr(IA32_PERF_GLOBAL_STATUS), 0);
 }
 
-/* By the marker: what a buffer of PEBS that is full will do. */
+/* The marker raises these PMIs, as a full PEBS buffer does. */
 static void check_other_pmis(void)
 {
     static const unsigned bits[] = {55, 61, 62};

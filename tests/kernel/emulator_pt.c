@@ -22,7 +22,7 @@
 #define EXIT_OF_PT (EXIT_CONCEAL_FROM_PT | EXIT_CLEAR_RTIT_CTL)
 #define VALID_NMI 0x80000202u
 
-/* Packets by their first bytes; a TIP.PGD without an IP is one byte. */
+/* The first bytes of packets. */
 #define PACKET_PIP 0x4302
 
 #define BUFFER_SIZE (BUFFER_PAGES * PAGE_SIZE)
@@ -44,7 +44,7 @@ static void single_range(uint64_t base)
         buffer[n] = 0;
 }
 
-/* Bytes that the trace has. */
+/* The number of bytes in the trace. */
 static uint64_t written(void) { return rdmsr(IA32_RTIT_OUTPUT_MASK_PTRS) >> 32; }
 
 static bool begins_with_psb(const uint8_t *at)
@@ -94,7 +94,7 @@ static void check_registers(void)
     check_equal("TriggerEn after it", rdmsr(IA32_RTIT_STATUS) & RTIT_STATUS_TRIGGER_EN, 0);
 }
 
-/* PTWRITE of a register and of memory, each with a FUP. */
+/* Traces PTWRITE of a register and of memory, each with a FUP. */
 static void check_ptwrite(void)
 {
     static const uint8_t packets[] = {0x02, 0x92, 0x44, 0x33, 0x22, 0x11};
@@ -166,7 +166,7 @@ static uint64_t ept_pml4[512] __attribute__((aligned(4096)));
 static uint64_t ept_pdpt[512] __attribute__((aligned(4096)));
 static uint64_t ept_directory[4][512] __attribute__((aligned(4096)));
 static uint64_t ept_pages[512] __attribute__((aligned(4096)));
-/* Guest-physical addresses that are other ones: the buffer as the guest has it. */
+/* The buffer's guest-physical address. All other addresses are the same for guest and host. */
 #define GUEST_BUFFER (UINT64_C(3) << 30)
 
 static void job_branches(void) { branches(100); }
@@ -254,14 +254,14 @@ static void check_guest_trace(void)
     check_equal("no PIP but that of PSB+", pips(first), 1);
     branches(1000);
     check_equal("root mode has no packets", written(), first);
-    /* Without the last control the host's CR3 is in the guest's trace. */
+    /* Without this control the guest's trace contains the host's CR3. */
     controls(SECONDARY_OF_PT | SECONDARY_ENABLE_EPT, ENTRY_OF_PT, EXIT_CLEAR_RTIT_CTL);
     vmx_run(job_branches);
     second = written();
     check_that("more is written", second > first);
     check_equal("PIP of an exit that is not concealed", pips(second), 2);
     all_controls();
-    /* Traced in both worlds, by no control. */
+    /* Without any of the controls, guest and host are both traced. */
     vmcs_write_raw(VMCS_GUEST_IA32_RTIT_CTL, 0);
     controls(SECONDARY_ENABLE_EPT, 0, 0);
     single_range(fuzz_physical(buffer));
@@ -297,7 +297,7 @@ static void check_violations(void)
 {
     uint64_t ctl = RTIT_CTL_TRACE_EN | RTIT_CTL_OS | RTIT_CTL_BRANCH_EN, rip;
 
-    /* At the entry: nothing of the guest is executed, an event is not delivered. */
+    /* The entry exits before the guest executes an instruction and before it gets an event. */
     single_range(GUEST_BUFFER);
     hide(0, true);
     vmcs_write_raw(VMCS_GUEST_IA32_RTIT_CTL, ctl);
@@ -315,7 +315,7 @@ static void check_violations(void)
     check_equal("shown: exit reason", vmx_run(job_branches), EXIT_REASON_VMCALL);
     check_that("and written", written() > 40);
 
-    /* WRMSR sets TraceEn: the exit is after it. */
+    /* WRMSR sets TraceEn, and the exit follows the WRMSR. */
     single_range(GUEST_BUFFER);
     vmcs_write_raw(VMCS_GUEST_IA32_RTIT_CTL, 0);
     hide(0, true);
@@ -329,7 +329,7 @@ static void check_violations(void)
     check_equal("and it goes on", vmx_run(job_traces), EXIT_REASON_VMCALL);
     vmcs_write_raw(VMCS_GUEST_IA32_RTIT_CTL, 0);
 
-    /* The page after the one at hand, before that is full: its bytes are all there. */
+    /* The exit for the next page comes before the current page is full. */
     single_range(GUEST_BUFFER);
     hide(1, true);
     vmcs_write_raw(VMCS_GUEST_IA32_RTIT_CTL, ctl);

@@ -47,7 +47,7 @@ static void check_registers(void)
     wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
 }
 
-/* A processor with 5-level paging, in use or not. */
+/* The processor has 5-level paging, so addresses have 57 bits even while paging has 4 levels. */
 static void check_debug_store(void)
 {
     check_that("IA32_DS_AREA of 57 bits", !wrmsr_faults(IA32_DS_AREA, BIT(47)));
@@ -74,7 +74,7 @@ static void check_overflow(void)
 
 void emulator_shape(void)
 {
-    /* The firmware is done: MSRs that do not exist fault from here on. */
+    /* The emulator takes this for a kernel's start: from now on MSRs that do not exist fault. */
     wrmsr(IA32_LSTAR, 0);
     check_enumeration();
     check_registers();

@@ -7,8 +7,7 @@
 #include "emulator.h"
 
 #define CPUID_EXTENDED_FEATURES 7
-/* Memory that nothing else is in; each byte is written as it was read. */
-#define PLACE (UINT64_C(64) << 20)
+#define PLACE FREE_MEMORY
 
 static volatile unsigned faults;
 static volatile uint64_t resume;
@@ -20,8 +19,8 @@ static void on_page_fault(struct trap_frame *frame)
     frame->rflags &= ~RFLAGS_AC;
 }
 
-/* Two accesses in a row, so that the second one meets what the first has left in the TLB; how many
- * of them fault. */
+/* Makes two accesses, because the first one leaves an entry in the TLB. Returns how many of them
+ * fault. */
 static unsigned accesses(bool ac, bool write)
 {
     unsigned before = faults;
@@ -49,7 +48,7 @@ static unsigned accesses(bool ac, bool write)
 void emulator_smap(void)
 {
     uint64_t cr0 = read_cr0(), cr4 = read_cr4();
-    uint64_t *entry = page_for_user(PLACE, true); /* this page alone */
+    uint64_t *entry = page_for_user(PLACE, true); /* no other page */
 
     check_about("SMAP, ", "");
     handle(VECTOR_PF, on_page_fault);

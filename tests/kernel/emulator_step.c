@@ -7,13 +7,13 @@
  */
 #include "emulator_debug.h"
 
-/* No table has these descriptors: SYSRET looks at none. */
+/* The GDT has no descriptors for it, because SYSRET reads none. */
 #define SELECTOR_USER 0x38
 
 static uint8_t stack[8192] __attribute__((aligned(16)));
 static uint64_t begins, goes_on;
 
-/* The instruction with TF set before it; then PUSH and POPFQ, which clears TF. */
+/* Sets TF and executes the instruction, then PUSH, then the POPFQ that clears TF. */
 #define STEP(instruction)                                                                          \
     do {                                                                                           \
         events_clear();                                                                            \
@@ -27,7 +27,7 @@ static uint64_t begins, goes_on;
                          : "rax", "rbx", "rcx", "rdx", "memory", "cc");                            \
     } while (0)
 
-/* Each instruction from `goes_on` on has its trap. */
+/* The instruction before `goes_on`, PUSH and POPFQ have trapped. */
 static void check_steps(void)
 {
     CHECK_EVENTS({VECTOR_DB, goes_on, DR6_BS}, {VECTOR_DB, goes_on + 1, DR6_BS},
@@ -45,7 +45,7 @@ static void check_branch_steps(void)
 {
     check_about("TF with BTF", ": ");
     wrmsr(IA32_DEBUGCTL, DEBUGCTL_BTF);
-    /* ZF is 1: the first branch is not taken. */
+    /* ZF is 1, so the first branch is not taken. */
     STEP("nop\n\tjnz 2f\n\tnop\n\tjmp 2f\n\tnop");
     check_steps();
     check_equal("DEBUGCTL behind a trap", rdmsr(IA32_DEBUGCTL), 0);
@@ -63,7 +63,7 @@ static void check_branch_steps(void)
     wrmsr(IA32_DEBUGCTL, 0);
 }
 
-/* SYSCALL with TF set, to the label after it, and stays at CPL 0. */
+/* Executes SYSCALL with TF set. It goes to the label after it, at CPL 0. */
 static void system_call(void)
 {
     events_clear();
@@ -78,7 +78,7 @@ static void system_call(void)
                      : "rax", "rcx", "rdx", "r11", "memory", "cc");
 }
 
-/* MOV SS from the watched word, SYSCALL to the label after it. */
+/* Executes MOV SS from the watched word, then SYSCALL to the label after it. */
 static void system_call_watched(void)
 {
     events_clear();

@@ -15,12 +15,12 @@
 #define DEADLINE (1u << 18)
 #define SOON 1000u
 #define STORES 100000u
-/* Far more than the wait and everything in it. */
+/* Longer than any wait here. */
 #define LATER 100000u
 #define FAR UINT64_C(1000000000000)
 
 static volatile unsigned timer_interrupts;
-static volatile uint64_t timer_tsc; /* at the last of these interrupts */
+static volatile uint64_t timer_tsc; /* at the last interrupt */
 
 static void on_timer(struct trap_frame *frame UNUSED)
 {
@@ -35,7 +35,7 @@ static void set_mode(uint32_t mode)
     timer_interrupts = 0;
 }
 
-/* Lets that many ticks pass, with interrupts on. */
+/* Waits that many ticks with interrupts on. */
 static void pass(uint64_t ticks)
 {
     __asm__ volatile("sti");
@@ -80,7 +80,7 @@ static void check_tsc_written(void)
     arm(deadline = rdtsc() + SOON);
     check_fires_at("the TSC is behind", deadline);
 
-    /* The TSC is moved while the timer is armed. */
+    /* Write the TSC while the timer is armed. */
     arm(deadline = rdtsc() + FAR + SOON);
     wrmsr(IA32_TSC_ADJUST, rdmsr(IA32_TSC_ADJUST) + FAR);
     check_fires_at("IA32_TSC_ADJUST comes near", deadline);
@@ -133,8 +133,8 @@ static void check_disarm(void)
     check_equal("periodic to one-shot disarms", timer_interrupts, 0);
 }
 
-/* The instructions of a block in which the timer fires once: that many ticks from now. Backwards,
- * so that Bochs stores byte by byte. */
+/* Returns the number of instructions in a block. The timer fires once in it, after that many ticks.
+ * STOS goes backwards because Bochs then stores each byte by itself. */
 static uint64_t instructions_with_interrupt(uint64_t ticks)
 {
     uint8_t *to = (uint8_t *)FREE_MEMORY + STORES - 1;

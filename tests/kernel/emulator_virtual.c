@@ -16,33 +16,33 @@
 
 #define NOTIFY 0x70u
 #define OTHER 0x71u
-/* Virtual interrupts of two classes, and two that nobody handles by more than an EOI. */
+/* Two virtual interrupts of different priority classes. */
 #define LOW 0x52u
 #define HIGH 0x63u
-/* Ticks: that of the timer which interrupts, and of the preemption timer, by then long over. */
+/* Ticks until the local APIC's timer fires, and until the preemption timer does. */
 #define SOON 2000u
 #define LATER 1000000u
 #define LOG_SIZE 8
 
 static uint8_t virtual_apic[4096] __attribute__((aligned(4096)));
-/* The second of two descriptors in one page. */
+/* The test uses the second of two descriptors in one page. */
 static struct descriptor {
     uint32_t requests[8];
     uint32_t on, unused[7];
 } descriptors[2] __attribute__((aligned(128)));
 #define DESCRIPTOR (&descriptors[1])
-/* Bit 0 is ON. The others are not the processor's. */
+/* Bit 0 is ON. The processor leaves the other bits unchanged. */
 #define ON 1u
 #define OTHERS_BITS 0x5a5a5a5au
 
-/* What came, in its order, and how often the notification was an interrupt of the host. */
+/* The guest's interrupts in order, and the number of notifications that interrupted the host. */
 static volatile struct {
     unsigned vector;
     uint64_t rip;
 } came[LOG_SIZE];
 static volatile unsigned arrivals, host_notifications, not_present;
 static volatile uint64_t after_halt;
-/* Where the guest stands behind its last VMCALL. */
+/* The guest's RIP and RSP after its last VMCALL. */
 static uint64_t home_rip, home_rsp;
 
 static void arrive(struct trap_frame *frame)
@@ -81,12 +81,12 @@ static void post(unsigned vector)
     DESCRIPTOR->on |= ON;
 }
 
-/* RVI, and above it SVI. */
+/* Bits 7:0 are RVI, bits 15:8 are SVI. */
 static void set_status(uint64_t status) { vmcs_write_raw(VMCS_GUEST_INTERRUPT_STATUS, status); }
 
 static uint64_t status(void) { return vmcs_read_raw(VMCS_GUEST_INTERRUPT_STATUS); }
 
-/* The highest one requested. */
+/* Requests a vector and makes it RVI. */
 static void request_next(unsigned vector)
 {
     request(vector);
@@ -99,7 +99,7 @@ static void preemption_timer(bool on)
     vmcs_write_raw(VMCS_PREEMPTION_TIMER_VALUE, LATER);
 }
 
-/* Nothing requested, posted or seen; the guest is where it was, interrupts as they are told. */
+/* Clears all requests and arrivals, and puts the guest back to where it was. */
 static void clean(const char *what, bool interrupts)
 {
     check_about("virtual interrupts: ", what);
@@ -187,7 +187,7 @@ static void check_controls(void)
     check_run(job_nothing, EXIT_REASON_VMCALL);
 }
 
-/* Those that the entry finds requested. */
+/* Checks interrupts that are requested before the entry. */
 static void check_delivery(void)
 {
     clean("at the entry: ", true);
@@ -205,7 +205,7 @@ static void check_delivery(void)
     check_run(job_nothing, EXIT_REASON_VMCALL);
     check_arrivals(0, 0);
     check_equal("the status", status(), LOW);
-    /* The host's, which exits all the same. */
+    /* A host interrupt exits all the same. */
     wrmsr(X2APIC_SELF_IPI, OTHER);
     check_run(job_nothing, EXIT_REASON_EXTERNAL_INTERRUPT);
     check_equal("the host's interrupt", vmcs_read_raw(VMCS_EXIT_INTERRUPTION_INFORMATION),
@@ -270,7 +270,7 @@ static void check_eoi(void)
     check_arrivals(HIGH, LOW);
 }
 
-/* An exit from a virtual interrupt's delivery, and an entry whose own event faults. */
+/* The delivery of a virtual interrupt exits; an entry's own event faults. */
 static void check_faults(void)
 {
     clean("an exit from the delivery: ", true);
@@ -343,7 +343,7 @@ static void check_posted(void)
     check_arrivals(0, 0);
 }
 
-/* The vector comes while the guest is halted. */
+/* Sends the vector while the guest is halted. */
 static void timer(unsigned vector)
 {
     preemption_timer(true);

@@ -25,7 +25,7 @@ static uint8_t guest_stack[GUEST_STACK] __attribute__((aligned(16)));
 static struct msr_entry entry_load __attribute__((aligned(16)));
 static struct msr_entry exit_store __attribute__((aligned(16)));
 
-/* What the guest runs, and what it leaves. */
+/* The guest's next job, and what the jobs read and return. */
 void (*guest_job)(void);
 static volatile uint64_t guest_rounds;
 static volatile uint64_t guest_value;
@@ -46,14 +46,14 @@ void vmx_set(uint32_t field, uint64_t bits, bool on)
     vmcs_write_raw(field, (vmcs_read_raw(field) & ~bits) | (on ? bits : 0));
 }
 
-/* The guest: a job, then an exit, for ever. */
+/* The guest runs a job and exits, again and again. */
 void guest_entry(void);
 __asm__("guest_entry:\n\t"
         "call *guest_job(%rip)\n\t"
         "vmcall\n\t"
         "jmp guest_entry");
 
-/* Enters the guest; after its exit, or if the entry is refused, comes back. */
+/* Enters the guest. Returns after the exit, or if the entry is refused. */
 static enum entry_result enter(void)
 {
     uint64_t result = ENTERED;
@@ -84,7 +84,6 @@ static enum entry_result enter(void)
     return (enum entry_result)result;
 }
 
-/* Runs one job in the guest and gives the exit reason; the guest goes on after its VMCALL. */
 uint64_t vmx_run(void (*job)(void))
 {
     uint64_t reason;
@@ -134,7 +133,7 @@ static void write_controls(void)
     vmcs_write_raw(VMCS_EXIT_MSR_STORE_ADDRESS, fuzz_physical(&exit_store));
 }
 
-/* Guest and host are the same machine but for stack and instruction pointer. */
+/* Guest and host share all state except RSP and RIP. */
 static void write_state(void)
 {
     struct table_register gdtr, idtr;
@@ -142,7 +141,7 @@ static void write_state(void)
     const uint64_t task_state = address_of(cpu_task_state());
 
     __asm__ volatile("sgdt %0; sidt %1" : "=m"(gdtr), "=m"(idtr));
-    /* ES, CS, SS, DS, FS, GS: consecutive fields. */
+    /* The fields of ES, CS, SS, DS, FS and GS are consecutive. */
     for (uint64_t n = 0; n < 6; n++) {
         uint64_t selector = n == 1 ? CODE_SELECTOR : DATA_SELECTOR;
         vmcs_write_raw(VMCS_GUEST_ES_SELECTOR + 2 * n, selector);
@@ -189,7 +188,7 @@ static void vmx_on(void)
     __asm__ volatile("vmxon %0; vmclear %1; vmptrld %1" : : "m"(vmxon), "m"(vmcs) : "cc", "memory");
 }
 
-/* Jobs of the guest. */
+/* The guest's jobs. */
 
 static void job_loop(void)
 {
@@ -212,7 +211,7 @@ static void host_loop(void)
     job_loop();
 }
 
-/* What counter 0 counts while the guest runs `rounds` rounds. */
+/* Returns what counter 0 counts while the guest runs `rounds` rounds. */
 static uint64_t guest_count(uint64_t rounds)
 {
     uint64_t before = rdmsr(IA32_PMC0);
@@ -230,12 +229,12 @@ static void check_global_ctrl(void)
     wrmsr(IA32_PERFEVTSEL0, EVENT_INSTRUCTIONS | EVTSEL_OS | EVTSEL_EN);
     vmcs_write_raw(VMCS_GUEST_IA32_PERF_GLOBAL_CTRL, 1);
     vmcs_write_raw(VMCS_HOST_IA32_PERF_GLOBAL_CTRL, 0);
-    /* The first entry begins before the guest's loop, all others inside it. */
+    /* The first entry begins at guest_entry, each other one after a VMCALL. */
     guest_count(1);
     few = guest_count(10);
     many = guest_count(100010);
     check_equal("the guest's instructions count", many - few, 200000);
-    /* The call and the job around its loop; VMRESUME and VMCALL do not retire in the guest. */
+    /* The rest is the call and the job around the loop. VMRESUME and VMCALL do not retire. */
     check_that("nearly nothing else does", few >= 20 && few < 40);
     check_equal("GLOBAL_CTRL after the exit", rdmsr(IA32_PERF_GLOBAL_CTRL), 0);
     few = rdmsr(IA32_PMC0);
@@ -268,13 +267,13 @@ static void check_debugctl_and_lists(void)
     vmcs_write_raw(VMCS_ENTRY_MSR_LOAD_COUNT, 0);
 }
 
-/* Fields that together are no state of a guest's. SDM Vol. 3, "Checks on the Guest State Area". */
+/* Guest states that VM entry refuses. SDM Vol. 3, "Checks on the Guest State Area". */
 static const struct state {
     const char *what;
     bool refused;
     struct {
         uint32_t field;
-        uint64_t value; /* XORed with what is there */
+        uint64_t value; /* XORed with the field */
     } changes[4];
 } states[] = {
     {"RIP outside the linear addresses", true, {{VMCS_GUEST_RIP, BIT(60)}}},
@@ -360,7 +359,7 @@ static void check_refusals(void)
                (rdmsr(IA32_VMX_TRUE_EXIT_CTLS) >> 32 & EXIT_SAVE_GLOBAL_CTRL) == 0);
 }
 
-/* A PMI in the guest: through its IDT without "NMI exiting", as a VM exit with it. */
+/* A PMI in the guest goes through the guest's IDT. With "NMI exiting" it exits. */
 static void check_pmi(void)
 {
     guest_rounds = 100;
@@ -396,7 +395,7 @@ void vmx_begin(void)
 
 void emulator_vmx(void)
 {
-    events_begin(); /* one of the states takes a step */
+    events_begin(); /* one of the states is in single steps */
     vmx_begin();
     check_global_ctrl();
     check_debugctl_and_lists();
