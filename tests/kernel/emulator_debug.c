@@ -5,7 +5,7 @@
  * Condition"; what comes after INT n, INT3, INT1 and a fault is as debug.c of kvm-unit-tests and
  * mov_ss_trap.c of Linux's self-tests have it of real processors.
  */
-#include "emulator_debug.h"
+#include "emulator.h"
 
 #define EVENTS 8
 

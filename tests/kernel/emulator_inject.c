@@ -4,8 +4,6 @@
  * exit from the delivery of one saves (testbed/patches/16). SDM Vol. 3, "Delivery of Pending Debug
  * Exceptions after VM Entry", "Saving Non-Register State", "VM-Entry Controls for Event Injection".
  */
-#include "emulator_debug.h"
-
 #include "emulator_vmx.h"
 
 #define TYPE_HARDWARE (UINT64_C(3) << 8)

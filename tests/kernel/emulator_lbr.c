@@ -9,18 +9,18 @@
 #define SELECT_NEAR_REL_JMP BIT(7)
 #define NO_SUCH_MSR 0x1234
 
-static uint64_t from(unsigned back)
+static uint64_t from(unsigned earlier)
 {
     uint64_t tos = rdmsr(MSR_LASTBRANCH_TOS);
 
-    return rdmsr(MSR_LASTBRANCH_0_FROM_IP + (uint32_t)((tos + LBR_DEPTH - back) % LBR_DEPTH));
+    return rdmsr(MSR_LASTBRANCH_0_FROM_IP + (uint32_t)((tos + LBR_DEPTH - earlier) % LBR_DEPTH));
 }
 
-static uint64_t to(unsigned back)
+static uint64_t to(unsigned earlier)
 {
     uint64_t tos = rdmsr(MSR_LASTBRANCH_TOS);
 
-    return rdmsr(MSR_LASTBRANCH_0_TO_IP + (uint32_t)((tos + LBR_DEPTH - back) % LBR_DEPTH));
+    return rdmsr(MSR_LASTBRANCH_0_TO_IP + (uint32_t)((tos + LBR_DEPTH - earlier) % LBR_DEPTH));
 }
 
 /* Turns recording on with `debugctl`, executes a jump and a call, and turns recording off, with no

@@ -5,7 +5,7 @@
  * "HLT", "SYSCALL", "SYSRET"; Vol. 3, "Single-Stepping on Branches". What TF does at SYSCALL and
  * SYSRET is as Linux's self-test single_step_syscall.c and its entry code have it.
  */
-#include "emulator_debug.h"
+#include "emulator.h"
 
 /* The GDT has no descriptors for it, because SYSRET reads none. */
 #define SELECTOR_USER 0x38

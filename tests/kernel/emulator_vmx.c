@@ -6,8 +6,6 @@
  */
 #include "emulator_vmx.h"
 
-#include "emulator_debug.h"
-
 #define GUEST_STACK 8192
 #define INTERRUPTION_VALID_NMI 0x80000202u
 #define INTERRUPTION_VALID_UD 0x80000306u

@@ -9,7 +9,6 @@
 #include "fuzz.h"
 
 #include "console/log.h"
-#include "fuzz_hash.h"
 #include "kernel.h"
 
 #define STEP 4096

@@ -206,6 +206,17 @@ FUZZ_OPERATIONS(FUZZ_DECLARE)
 /* Whether this MSR has the processor write records or packets, or says where. */
 bool fuzz_writes_by_itself(uint32_t index);
 
+/* ---- both fuzzers' hash: one word more ---- */
+
+#define HASH_BASIS 0xcbf29ce484222325ULL
+#define HASH_PRIME 0x100000001b3ULL
+
+static inline uint64_t hash_word(uint64_t hash, uint64_t word)
+{
+    hash = (hash ^ word) * HASH_PRIME;
+    return hash ^ hash >> 32;
+}
+
 /* ---- fuzz_differ.c: documented differences ---- */
 
 /* Natively: makes of what the processor gave what the guest has to get instead. */

@@ -227,6 +227,8 @@ bool text_equal(const char *a, const char *b);
 /* Exits of a reason that no sweep uses (RDMSR), without an NMI: what the hypervisor remembers of
  * the last NMI, it may work off here. Then the exit under test takes the same path each time. */
 void settle(void);
+/* Sends this processor an NMI, and waits until it has come. */
+void nmi_send_and_wait(void);
 /* Exits until the hypervisor has forgotten the last NMI of the host. */
 void settle_all(void);
 static inline void linger(uint64_t iterations)

@@ -9,7 +9,6 @@
 #include "sequence.h"
 
 #include "console/log.h"
-#include "fuzz_hash.h"
 
 #define STEP SEQUENCE_STEP
 #define WHOLE_STEPS 16 /* after so many steps the data are looked at as a whole */

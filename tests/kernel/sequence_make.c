@@ -8,8 +8,6 @@
 
 #include <string.h>
 
-#include "fuzz_hash.h"
-
 #define GOLDEN 0x9e3779b97f4a7c15ULL /* SplitMix64, as in fuzz.c */
 #define PARTS_MIN 3
 #define HOT_BELOW 24 /* an access begins at most so far below a page's end */

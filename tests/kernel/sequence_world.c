@@ -10,8 +10,6 @@
 
 #include <string.h>
 
-#include "fuzz_hash.h"
-
 #define PHYSICAL_PAGES 8 /* two of them have no address of a sequence */
 #define HOT_BYTES 256u   /* of a page's beginning, and of its end */
 #define STACKS 4

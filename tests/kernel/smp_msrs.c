@@ -8,7 +8,6 @@
 #include "smp.h"
 
 #include "console/log.h"
-#include "fuzz_hash.h"
 #include "sequence.h"
 
 #define CANONICAL BITS(46, 12)

@@ -60,7 +60,7 @@ void settle(void) { exits(SETTLE_EXITS); }
 
 void settle_all(void) { exits(SETTLE_ROUNDS * SETTLE_EXITS); }
 
-static void send_and_wait(void)
+void nmi_send_and_wait(void)
 {
     uint64_t before = nmi.count;
 
@@ -108,7 +108,7 @@ static bool go_to(struct sweep *s, uint64_t first, bool blocked)
             continue;
         }
         nmi.action = clean_exit;
-        send_and_wait();
+        nmi_send_and_wait();
     }
     settle();
     return clean_right;
@@ -198,7 +198,7 @@ void test_sweep_blocked(const struct job *job)
         settle();
         inside_position = position;
         nmi.action = exit_inside;
-        send_and_wait();
+        nmi_send_and_wait();
         /* Taken right after the first one's IRET, it comes from the same place. */
         judge(&s, position, nmi.count - before - 1, nmi.previous_rip);
     }
@@ -226,7 +226,7 @@ void test_sweep_nmi(const struct job *job)
         }
         while (now + 1 < next) {
             before = nmi.count;
-            send_and_wait();
+            nmi_send_and_wait();
             uint64_t then = exits_of(EXIT_REASON_EXCEPTION_OR_NMI);
             if (then == now) {
                 tap_skip(job->name, "NMIs do not exit here");
@@ -235,7 +235,7 @@ void test_sweep_nmi(const struct job *job)
             now = then;
         }
         before = nmi.count;
-        send_and_wait();
+        nmi_send_and_wait();
         linger(LINGER);
         if (nmi.count == before)
             wrong(&s, position, "no NMI", 0);

@@ -75,11 +75,7 @@ static void end(const struct host_sweep *s, const struct job *job)
 
 static void send_and_wait(void)
 {
-    uint64_t before = nmi.count;
-
-    apic_self_nmi();
-    while (nmi.count == before)
-        __asm__ volatile("pause");
+    nmi_send_and_wait();
     linger(LINGER);
 }
 

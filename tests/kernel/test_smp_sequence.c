@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "console/log.h"
-#include "fuzz_hash.h"
 #include "sequence.h"
 
 #define ACTIONS_MAX 6

@@ -4,6 +4,8 @@
  * first one exits all the time; every one of them has to stop. The ledger says whether they did.
  * `smp-places:KIND`: the same, or a triple fault of the guest's, with each other processor in a
  * place that is known: the report has to name it.
+ * `die:KIND`: the machine ends so that nothing is left but its memory. Outside the hypervisor,
+ * where the boot menu goes after that, nothing is done.
  */
 #include "smp.h"
 
@@ -63,4 +65,29 @@ void test_smp_places(const struct job *job)
     smp_leave_with(&processors[2], spin_there); /* number 3 sleeps */
     smp_leave_with(&processors[1], kind == FAULT_REPORT ? fault : shut_down_late);
     (void)hypercall_all(HYPERCALL_TEST_SPIN, 0, 0, 0);
+}
+
+/* ---- `die` ---- */
+
+enum die { DIE_GUEST_HANGS, DIE_ROOT_HANGS, DIE_FAULT, DIE_TRIPLE_FAULT };
+
+void test_die(const struct job *job)
+{
+    if (!hypervisor_offers(job, HYPERCALL_TEST_FAULT))
+        return;
+    tap_note("now dies");
+    switch (job->number[0]) {
+    case DIE_GUEST_HANGS:
+        __asm__ volatile("cli; hlt");
+        break;
+    case DIE_ROOT_HANGS:
+        (void)hypercall_all(HYPERCALL_TEST_SPIN, 0, 0, 0);
+        break;
+    case DIE_FAULT:
+        (void)hypercall_all(HYPERCALL_TEST_FAULT, FAULT_REPORT, 0, 0);
+        break;
+    case DIE_TRIPLE_FAULT:
+        shut_down();
+    }
+    tap_result(false, job->name, "it went on");
 }
