@@ -7,7 +7,6 @@ import os
 
 import pytest
 
-from testbed import machine
 from testbed.boots import Emulated, Machine
 from testbed.machine import path
 from tests.e2e.kernel import expect_ok
@@ -40,17 +39,8 @@ def boot(lab, name):
         append="tests=" + ",".join(f"emulator:{part}" for part in PARTS[name]),
     )
     model = "sapphire_rapids" if name == "shape" else None
-    return lab.boot(
-        Emulated(
-            f"emulator-{name}",
-            dataclasses.replace(volume, words=WORDS),
-            Machine(1, 512, model, None, "", KNOBS[name], machine.LIMIT, None, True),
-            0,
-            None,
-            "",
-            (),
-        )
-    )
+    volume = dataclasses.replace(volume, words=WORDS)
+    return lab.boot(Emulated(f"emulator-{name}", volume, Machine(model=model, knobs=KNOBS[name])))
 
 
 @pytest.mark.parametrize("name", PARTS)
