@@ -17,8 +17,8 @@ PARTS = {
     "plain": PMU_4,
     "skid": PMU_4,
     "shape": [*ANY_PMU, "shape", "step"],
-    "pt": ["pt", "pt-guest"],
-    "ptwrite": ["pt", "pt-guest"],
+    "pt": ["pt", "pt_guest"],
+    "ptwrite": ["pt", "pt_guest"],
 }
 SKID = 5
 KNOBS = {

@@ -8,11 +8,9 @@ static const struct {
     const char *name;
     void (*run)(void);
 } parts[] = {
-    {"apic", emulator_apic},     {"timer", emulator_timer},   {"debug", emulator_debug},
-    {"smap", emulator_smap},     {"files", emulator_files},   {"pmu", emulator_pmu},
-    {"events", emulator_events}, {"lbr", emulator_lbr},       {"step", emulator_step},
-    {"vmx", emulator_vmx},       {"inject", emulator_inject}, {"virtual", emulator_virtual},
-    {"shape", emulator_shape},   {"pt", emulator_pt},         {"pt-guest", emulator_pt_guest},
+#define EMULATOR_ROW(name) {#name, emulator_##name},
+    EMULATOR_PARTS(EMULATOR_ROW)
+#undef EMULATOR_ROW
 };
 
 extern const char emulator_stubs[]; /* emulator.asm */

@@ -81,20 +81,12 @@ void check_events(const struct event *wanted, unsigned count);
 /* RSP at the first event. */
 extern volatile uint64_t event_rsp;
 
-/* ---- the parts ---- */
+/* ---- the parts, X(name) ---- */
 
-void emulator_apic(void);
-void emulator_timer(void);
-void emulator_debug(void);
-void emulator_smap(void);
-void emulator_files(void);
-void emulator_pmu(void);
-void emulator_events(void);
-void emulator_lbr(void);
-void emulator_step(void);
-void emulator_vmx(void);
-void emulator_inject(void);
-void emulator_virtual(void);
-void emulator_shape(void);
-void emulator_pt(void);
-void emulator_pt_guest(void);
+#define EMULATOR_PARTS(X)                                                                          \
+    X(apic)                                                                                        \
+    X(timer) X(debug) X(smap) X(files) X(pmu) X(events) X(lbr) X(step) X(vmx) X(inject) X(virtual) \
+        X(shape) X(pt) X(pt_guest)
+#define EMULATOR_DECLARE(name) void emulator_##name(void);
+EMULATOR_PARTS(EMULATOR_DECLARE)
+#undef EMULATOR_DECLARE

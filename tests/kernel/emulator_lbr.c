@@ -5,22 +5,13 @@
  */
 #include "emulator.h"
 
-#define LBR_DEPTH 32
 #define SELECT_NEAR_REL_JMP BIT(7)
 #define NO_SUCH_MSR 0x1234
 
-static uint64_t from(unsigned earlier)
+/* The record before the last `earlier` ones, in the block of MSRs from `first` on. */
+static uint64_t record(uint32_t first, unsigned earlier)
 {
-    uint64_t tos = rdmsr(MSR_LASTBRANCH_TOS);
-
-    return rdmsr(MSR_LASTBRANCH_0_FROM_IP + (uint32_t)((tos + LBR_DEPTH - earlier) % LBR_DEPTH));
-}
-
-static uint64_t to(unsigned earlier)
-{
-    uint64_t tos = rdmsr(MSR_LASTBRANCH_TOS);
-
-    return rdmsr(MSR_LASTBRANCH_0_TO_IP + (uint32_t)((tos + LBR_DEPTH - earlier) % LBR_DEPTH));
+    return rdmsr(first + (uint32_t)((rdmsr(MSR_LASTBRANCH_TOS) - earlier) % LBR_RECORDS));
 }
 
 /* Turns recording on with `debugctl`, executes a jump and a call, and turns recording off, with no
@@ -56,17 +47,17 @@ void emulator_lbr(void)
 
     wrmsr(MSR_LBR_SELECT, 0);
     branches(DEBUGCTL_LBR, at);
-    check_equal("last branch: from", from(0), at[2]);
-    check_equal("last branch: to", to(0), at[3]);
-    check_equal("branch before: from", from(1), at[0]);
-    check_equal("branch before: to", to(1), at[1]);
+    check_equal("last branch: from", record(MSR_LASTBRANCH_0_FROM_IP, 0), at[2]);
+    check_equal("last branch: to", record(MSR_LASTBRANCH_0_TO_IP, 0), at[3]);
+    check_equal("branch before: from", record(MSR_LASTBRANCH_0_FROM_IP, 1), at[0]);
+    check_equal("branch before: to", record(MSR_LASTBRANCH_0_TO_IP, 1), at[1]);
 
     wrmsr(MSR_LBR_SELECT, SELECT_NEAR_REL_JMP);
     tos = rdmsr(MSR_LASTBRANCH_TOS);
     branches(DEBUGCTL_LBR, at);
     check_equal("jumps kept out: one record",
-                (rdmsr(MSR_LASTBRANCH_TOS) + LBR_DEPTH - tos) % LBR_DEPTH, 1);
-    check_equal("jumps kept out: the call's", from(0), at[2]);
+                (rdmsr(MSR_LASTBRANCH_TOS) + LBR_RECORDS - tos) % LBR_RECORDS, 1);
+    check_equal("jumps kept out: the call's", record(MSR_LASTBRANCH_0_FROM_IP, 0), at[2]);
 
     wrmsr(MSR_LBR_SELECT, 0);
     tos = rdmsr(MSR_LASTBRANCH_TOS);
