@@ -233,7 +233,7 @@ void nmi_send_and_wait(void);
 void settle_all(void);
 static inline void linger(uint64_t iterations)
 {
-    while (iterations-- > 0)
+    for (uint64_t i = 0; i < iterations; i++)
         cpu_relax();
 }
 
