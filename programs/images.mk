@@ -130,7 +130,7 @@ define kbuild
 	    { grep -m 1 -i error $(@D)/log || tail -n 1 $(@D)/log; echo "see $(@D)/log"; exit 1; } >&2; }
 endef
 $(foreach name,$(MODULES),$(BUILD)/module/%/$(name).ko): $(wildcard programs/module/* programs/measure/*.[ch]) \
-    include/hypercall.h $(IMAGES)/kernel-%.txt
+    include/hypercall.h include/instructions.h $(IMAGES)/kernel-%.txt
 	$(kbuild)
 
 # $(call image_rule,NAME,SUITE-FLAVOUR or FLAVOUR,FLAVOUR,WORDS)

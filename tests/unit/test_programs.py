@@ -16,7 +16,7 @@ RESULT = re.compile(r"\[\s*(OK|FAILED|SKIPPED)\s*\] (\w+)\s*$|(ok|FAIL|SKIP)\s+(
 # TEST() of tests/unit/unit.h and of tests/unit/testbed/check.h, and cmocka's own table.
 NAME = r"^ *(?:TEST|cmocka_unit_test\w*)\((\w+)"
 GOOD, SKIPPED = ("OK", "ok"), ("SKIPPED", "SKIP")
-BED, SELFTEST = path("testbed", "test.sh"), path("testbed", "selftest.sh")
+BED = path("testbed", "test.sh")
 
 
 def programs():
@@ -40,7 +40,6 @@ def programs():
             + glob.glob(path("experiments", "*", "tests", "emulator", "*.cc"))
         ),
     )
-    found[SELFTEST] = names(r'^echo "ok (\w+)"', SELFTEST)
     return found
 
 
@@ -109,8 +108,8 @@ CASES = [
 ]  # without any it fails: each program has to run something
 
 
-def cases(*commands):
-    found = [case for case in CASES if (case[0] in (BED, SELFTEST)) == bool(commands)]
+def cases(bed):
+    found = [case for case in CASES if (case[0] == BED) == bed]
     return pytest.mark.parametrize(
         "command, names, test",
         found,
@@ -118,13 +117,13 @@ def cases(*commands):
     )
 
 
-@cases()
+@cases(bed=False)
 def test_unit(lab, command, names, test):
     """Of a program of build/unit/."""
     return judge(test, names, *run(lab, command))
 
 
-@cases(BED, SELFTEST)
+@cases(bed=True)
 def test_bed(lab, command, names, test):
     """Of the test bed's own."""
     return judge(test, names, *run(lab, command))

@@ -14,7 +14,6 @@
 #define DEFAULT_T 48
 #define DEFAULT_U 100
 #define DEFAULT_ROUNDS 10
-#define PAGE_SIZE 4096UL
 #define WORDS (PAGE_SIZE / sizeof(uint64_t))
 #define REGION_MEMORY_COST 1900 /* + the job's last number */
 

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause
- * files.c: files for selftest.sh by the knob guest_files, in pieces, and what has to be ignored;
- * and words, which selftest.sh gives. README.md, "Files of the guest" and "Words".
+ *
+ * Files that the emulator writes for the guest (the knob guest_files), in pieces, and names that it
+ * has to ignore; and the guest's words. testbed/README.md, "Files of the guest" and "Words".
  */
-#include "selftest.h"
+#include "emulator.h"
+
+#include "console/log.h"
 
 #define MARKER_WORDS 6u
 #define MARKER_FILE 7u
 #define PIECE_MAX (1u << 20)
-#define PAGE 4096
 #define ROOM 63
 
 static void hand_over(const char *name, const void *bytes, uint32_t count)
@@ -26,10 +28,10 @@ static uint64_t ask(char *room, uint32_t size)
     return length;
 }
 
-void test_files(void)
+void emulator_files(void)
 {
-    static uint8_t bytes[3 * PAGE];
-    static char room[ROOM + 2]; /* with a byte after it, and an end of all */
+    static uint8_t bytes[3 * PAGE_SIZE];
+    static char room[ROOM + 2]; /* one byte after the room, and the text's end */
 
     check_about("files: ", "");
     for (unsigned n = 0; n < sizeof(bytes); n++)
@@ -47,9 +49,7 @@ void test_files(void)
     for (unsigned n = 0; n <= ROOM; n++)
         room[n] = 'x';
     uint64_t length = ask(room, ROOM);
-    print("selftest: words '");
-    print(room);
-    print("'\n");
+    log_printf("emulator: words=\"%s\"\n", room);
     check_that("the words' length", length < ROOM && room[length] == '\0');
     for (unsigned n = (unsigned)length; n < ROOM; n++)
         check_equal("the room after the words", (uint8_t)room[n], 0);

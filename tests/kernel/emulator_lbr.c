@@ -1,29 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause
- * lbr.c: the branch records of known branches, their filter and their freeze; and that an MSR that
+ *
+ * The branch records of known branches, their filter and their freeze; and that an MSR that
  * does not exist faults from the first write of IA32_LSTAR on. SDM Vol. 3, "LBR Stack".
  */
-#include "selftest.h"
+#include "emulator.h"
 
-#define LBR_DEPTH 32
 #define SELECT_NEAR_REL_JMP BIT(7)
 #define NO_SUCH_MSR 0x1234
 
-static uint64_t from(unsigned back)
+/* The record before the last `earlier` ones, in the block of MSRs from `first` on. */
+static uint64_t record(uint32_t first, unsigned earlier)
 {
-    uint64_t tos = rdmsr(MSR_LASTBRANCH_TOS);
-
-    return rdmsr(MSR_LASTBRANCH_0_FROM_IP + (uint32_t)((tos + LBR_DEPTH - back) % LBR_DEPTH));
+    return rdmsr(first + (uint32_t)((rdmsr(MSR_LASTBRANCH_TOS) - earlier) % LBR_RECORDS));
 }
 
-static uint64_t to(unsigned back)
-{
-    uint64_t tos = rdmsr(MSR_LASTBRANCH_TOS);
-
-    return rdmsr(MSR_LASTBRANCH_0_TO_IP + (uint32_t)((tos + LBR_DEPTH - back) % LBR_DEPTH));
-}
-
-/* Turns recording on with `debugctl`, takes a jump and a call, and turns it off, without a branch
- * in between. Gives the addresses of both branches and of their targets. */
+/* Turns recording on with `debugctl`, executes a jump and a call, and turns recording off, with no
+ * other branch. Stores the addresses of both branches and of their targets. */
 static void branches(uint64_t debugctl, uint64_t addresses[4])
 {
     __asm__ volatile("wrmsr\n\t"
@@ -49,30 +41,30 @@ static void branches(uint64_t debugctl, uint64_t addresses[4])
                      : "r8", "memory", "cc");
 }
 
-void test_lbr(void)
+void emulator_lbr(void)
 {
     uint64_t at[4] = {0}, tos;
 
     wrmsr(MSR_LBR_SELECT, 0);
     branches(DEBUGCTL_LBR, at);
-    check_equal("last branch: from", from(0), at[2]);
-    check_equal("last branch: to", to(0), at[3]);
-    check_equal("branch before: from", from(1), at[0]);
-    check_equal("branch before: to", to(1), at[1]);
+    check_equal("last branch: from", record(MSR_LASTBRANCH_0_FROM_IP, 0), at[2]);
+    check_equal("last branch: to", record(MSR_LASTBRANCH_0_TO_IP, 0), at[3]);
+    check_equal("branch before: from", record(MSR_LASTBRANCH_0_FROM_IP, 1), at[0]);
+    check_equal("branch before: to", record(MSR_LASTBRANCH_0_TO_IP, 1), at[1]);
 
     wrmsr(MSR_LBR_SELECT, SELECT_NEAR_REL_JMP);
     tos = rdmsr(MSR_LASTBRANCH_TOS);
     branches(DEBUGCTL_LBR, at);
     check_equal("jumps kept out: one record",
-                (rdmsr(MSR_LASTBRANCH_TOS) + LBR_DEPTH - tos) % LBR_DEPTH, 1);
-    check_equal("jumps kept out: the call's", from(0), at[2]);
+                (rdmsr(MSR_LASTBRANCH_TOS) + LBR_RECORDS - tos) % LBR_RECORDS, 1);
+    check_equal("jumps kept out: the call's", record(MSR_LASTBRANCH_0_FROM_IP, 0), at[2]);
 
     wrmsr(MSR_LBR_SELECT, 0);
     tos = rdmsr(MSR_LASTBRANCH_TOS);
-    wrmsr(IA32_PERF_GLOBAL_STATUS_SET, STATUS_LBR_FRZ);
+    wrmsr(IA32_PERF_GLOBAL_STATUS_SET, GLOBAL_STATUS_LBR_FRZ);
     branches(DEBUGCTL_LBR, at);
     check_equal("frozen: no record", rdmsr(MSR_LASTBRANCH_TOS), tos);
-    wrmsr(IA32_PERF_GLOBAL_STATUS_RESET, STATUS_LBR_FRZ);
+    wrmsr(IA32_PERF_GLOBAL_STATUS_RESET, GLOBAL_STATUS_LBR_FRZ);
     branches(0, at);
     check_equal("off: no record", rdmsr(MSR_LASTBRANCH_TOS), tos);
 

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause
- * pmu.c: counters, overflow, delivery and freeze, as software sees them. SDM Vol. 3, "Performance
+ *
+ * Counters, overflow, delivery and freeze, as software sees them. SDM Vol. 3, "Performance
  * Monitoring".
  */
-#include "selftest.h"
+#include "emulator.h"
+
+#include "console/log.h"
 
 #define SLED_LENGTH 64
+/* Intel PT's ToPA, the uncore, the PEBS buffer. */
+#define STATUS_OTHER_PMIS (BIT(55) | BIT(61) | BIT(62))
 
-/* Stops everything and forgets it. */
+/* Stops all counters and clears their state. */
 static void pmu_clear(void)
 {
     wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
@@ -17,13 +22,13 @@ static void pmu_clear(void)
     wrmsr(IA32_FIXED_CTR_CTRL, 0);
     wrmsr(IA32_DEBUGCTL, 0);
     wrmsr(IA32_PERF_GLOBAL_STATUS_RESET, rdmsr(IA32_PERF_GLOBAL_STATUS));
-    nmis = 0;
+    nmi.count = 0;
     pmi_interrupts = 0;
 }
 
-/* Counts a loop of `rounds` rounds (two instructions, one of them a branch) with the counter that
- * RDPMC's `index` names. */
-static uint64_t count_loop(uint32_t index, uint64_t rounds)
+/* Runs a loop of `rounds` rounds, each of an instruction and a branch. Returns the count of the
+ * counter that RDPMC's `index` names. */
+static __attribute__((noinline)) uint64_t count_loop(uint32_t index, uint64_t rounds)
 {
     uint64_t before = rdpmc(index);
 
@@ -31,7 +36,7 @@ static uint64_t count_loop(uint32_t index, uint64_t rounds)
     return rdpmc(index) - before;
 }
 
-/* Runs SLED_LENGTH one-byte instructions and gives the address of the first. */
+/* Runs SLED_LENGTH one-byte instructions. Returns the first one's address. */
 static uint64_t run_sled(void)
 {
     uint64_t start;
@@ -45,18 +50,18 @@ static uint64_t run_sled(void)
     return start;
 }
 
-static void test_enumeration(void)
+static void check_enumeration(void)
 {
-    struct cpuid_result leaf = cpuid(CPUID_PERFMON, 0);
+    struct cpuid_result leaf = cpuid(CPUID_LEAF_PMU, 0);
 
-    check_equal("PMU version", leaf.a & 0xff, 4);
-    check_equal("general counters", leaf.a >> 8 & 0xff, 4);
-    check_equal("their width", leaf.a >> 16 & 0xff, 48);
-    check_equal("fixed counters", leaf.d & 0x1f, 3);
+    check_equal("PMU version", leaf.eax & 0xff, 4);
+    check_equal("general counters", leaf.eax >> 8 & 0xff, 4);
+    check_equal("their width", leaf.eax >> 16 & 0xff, 48);
+    check_equal("fixed counters", leaf.edx & 0x1f, 3);
     check_equal("PERF_CAPABILITIES", rdmsr(IA32_PERF_CAPABILITIES), 0x3005);
 }
 
-static void test_reserved(void)
+static void check_reserved(void)
 {
     check_that("IA32_DS_AREA, not canonical", wrmsr_faults(IA32_DS_AREA, BIT(47)));
     static const struct {
@@ -73,7 +78,7 @@ static void test_reserved(void)
         {MSR_LBR_SELECT, BIT(10), "LBR_SELECT bit 10 faults"},
     };
 
-    for (unsigned n = 0; n < sizeof(writes) / sizeof(writes[0]); n++)
+    for (unsigned n = 0; n < LENGTH_OF(writes); n++)
         check_that(writes[n].name, wrmsr_faults(writes[n].index, writes[n].value));
     check_that("RDPMC 4 faults", rdpmc_faults(4));
     check_that("RDPMC fixed 3 faults", rdpmc_faults((uint32_t)RDPMC_FIXED | 3));
@@ -81,7 +86,7 @@ static void test_reserved(void)
     check_that("RDPMC fixed 2 does not", !rdpmc_faults((uint32_t)RDPMC_FIXED | 2));
 }
 
-static void test_exact_counts(void)
+static void check_exact_counts(void)
 {
     uint64_t few, many;
 
@@ -105,9 +110,9 @@ static void test_exact_counts(void)
     check_equal("stopped", rdpmc(0) - few, 0);
 }
 
-static void test_caches(void)
+static void check_caches(void)
 {
-    static volatile uint8_t *const ram = (volatile uint8_t *)0x1000000;
+    static const volatile uint8_t *const ram = (const volatile uint8_t *)FREE_MEMORY;
     const uint64_t lines = 1000, line = 64;
     uint64_t references, misses;
 
@@ -126,8 +131,8 @@ static void test_caches(void)
     check_that("and hits near the core", rdpmc(0) - references < lines / 10);
 }
 
-/* Overflows counter 0 `after` instructions from here on and gives the position in the sled at which
- * the NMI came. */
+/* Overflows counter 0 after `after` instructions. Returns the position in the sled at which the NMI
+ * came. */
 static uint64_t overflow_in_sled(uint64_t after)
 {
     uint64_t start;
@@ -135,65 +140,63 @@ static uint64_t overflow_in_sled(uint64_t after)
     wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
     wrmsr(IA32_PERFEVTSEL0, EVENT_INSTRUCTIONS | EVTSEL_OS | EVTSEL_INT | EVTSEL_EN);
     wrmsr(IA32_A_PMC0, BIT(48) - after);
-    nmi_rip = 0;
+    nmi.rip = 0;
     wrmsr(IA32_PERF_GLOBAL_CTRL, 1);
     start = run_sled();
     wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
-    return nmi_rip - start;
+    return nmi.rip - start;
 }
 
-/* Delivery in the APIC mode that is on. */
-static void test_delivery(void)
+/* Checks the delivery in the APIC's current mode. */
+static void check_delivery(void)
 {
     uint64_t position;
 
     pmu_clear();
-    lvtpc_write(LVT_NMI);
+    apic_write_lvtpc(LVT_NMI);
     position = overflow_in_sled(20);
-    check_equal("NMIs", nmis, 1);
+    check_equal("NMIs", nmi.count, 1);
     check_that("the NMI comes in the sled", position < SLED_LENGTH);
     check_equal("STATUS", rdmsr(IA32_PERF_GLOBAL_STATUS), 1);
-    check_equal("LVTPC is masked by delivery", lvtpc_read(), LVT_NMI | LVT_MASKED);
+    check_equal("LVTPC is masked by delivery", apic_read_lvtpc(), LVT_NMI | LVT_MASKED);
     overflow_in_sled(20);
-    check_equal("masked: no NMI", nmis, 1);
-    lvtpc_write(LVT_NMI);
+    check_equal("masked: no NMI", nmi.count, 1);
+    apic_write_lvtpc(LVT_NMI);
     run_sled();
-    check_equal("nothing was held", nmis, 1);
+    check_equal("nothing was held", nmi.count, 1);
     check_equal("one instruction later", overflow_in_sled(21) - position, 1);
-    check_equal("NMIs", nmis, 2);
-    /* A test with skid compares this line of two runs. */
-    print("selftest: nmi position ");
-    print_number(position);
-    print("\n");
+    check_equal("NMIs", nmi.count, 2);
+    /* tests/e2e/test_emulator.py compares this line between runs with and without a skid. */
+    log_printf("emulator: position=%lu\n", position);
 
     pmu_clear();
-    lvtpc_write(PMI_VECTOR);
+    apic_write_lvtpc(PMI_VECTOR);
     overflow_in_sled(20);
     check_equal("fixed: held while interrupts are off", pmi_interrupts, 0);
-    __asm__ volatile("sti; nop; nop; cli");
+    open_interrupts();
     check_equal("fixed: delivered", pmi_interrupts, 1);
-    check_equal("fixed: LVTPC is masked", lvtpc_read(), PMI_VECTOR | LVT_MASKED);
-    check_equal("fixed: no NMI", nmis, 0);
+    check_equal("fixed: LVTPC is masked", apic_read_lvtpc(), PMI_VECTOR | LVT_MASKED);
+    check_equal("fixed: no NMI", nmi.count, 0);
 }
 
-static void test_freeze(void)
+static void check_freeze(void)
 {
     uint64_t frozen;
 
     pmu_clear();
-    lvtpc_write(LVT_NMI);
+    apic_write_lvtpc(LVT_NMI);
     wrmsr(IA32_DEBUGCTL, DEBUGCTL_FREEZE_PERFMON_ON_PMI | DEBUGCTL_FREEZE_LBRS_ON_PMI);
     wrmsr(IA32_PERFEVTSEL0, EVENT_INSTRUCTIONS | EVTSEL_OS | EVTSEL_INT | EVTSEL_EN);
     wrmsr(IA32_A_PMC0, BIT(48) - 10);
     wrmsr(IA32_PERF_GLOBAL_CTRL, 1);
     run_sled();
     check_equal("frozen: STATUS", rdmsr(IA32_PERF_GLOBAL_STATUS),
-                1 | STATUS_CTR_FRZ | STATUS_LBR_FRZ);
+                1 | GLOBAL_STATUS_CTR_FRZ | GLOBAL_STATUS_LBR_FRZ);
     check_equal("frozen: GLOBAL_CTRL stays", rdmsr(IA32_PERF_GLOBAL_CTRL), 1);
     frozen = rdpmc(0);
     run_sled();
     check_equal("frozen: the counter stands", rdpmc(0), frozen);
-    wrmsr(IA32_PERF_GLOBAL_STATUS_RESET, 1 | STATUS_CTR_FRZ | STATUS_LBR_FRZ);
+    wrmsr(IA32_PERF_GLOBAL_STATUS_RESET, 1 | GLOBAL_STATUS_CTR_FRZ | GLOBAL_STATUS_LBR_FRZ);
     run_sled();
     check_that("thawed: the counter runs", rdpmc(0) - frozen >= SLED_LENGTH);
     pmu_clear();
@@ -206,32 +209,32 @@ static void test_freeze(void)
     check_equal("and their reset", rdmsr(IA32_PERF_GLOBAL_STATUS), 0);
 }
 
-/* By the marker: what a buffer of PEBS that is full will do. */
-static void test_other_pmis(void)
+/* The marker raises these PMIs, as a full PEBS buffer does. */
+static void check_other_pmis(void)
 {
     static const unsigned bits[] = {55, 61, 62};
 
     pmu_clear();
     for (unsigned n = 0; n < 3; n++) {
-        lvtpc_write(LVT_NMI);
+        apic_write_lvtpc(LVT_NMI);
         __asm__ volatile("xchg %%bx, %%bx" : : "a"(BIT(bits[n])), "c"(4) : "memory");
         run_sled();
-        check_equal("a PMI without a counter", nmis, n + 1);
+        check_equal("a PMI without a counter", nmi.count, n + 1);
         check_equal("its bit, alone", rdmsr(IA32_PERF_GLOBAL_STATUS), BIT(bits[n]));
-        check_equal("LVTPC is masked by it", lvtpc_read(), LVT_NMI | LVT_MASKED);
+        check_equal("LVTPC is masked by it", apic_read_lvtpc(), LVT_NMI | LVT_MASKED);
         wrmsr(IA32_PERF_GLOBAL_STATUS_RESET, BIT(bits[n]));
     }
 }
 
-void test_pmu(void)
+void emulator_pmu(void)
 {
-    test_enumeration();
-    test_reserved();
-    test_exact_counts();
-    test_caches();
-    test_delivery();
-    x2apic_enable();
-    test_delivery();
-    test_freeze();
-    test_other_pmis();
+    check_enumeration();
+    check_reserved();
+    check_exact_counts();
+    check_caches();
+    check_delivery();
+    check_that("x2APIC mode", apic_enter_x2());
+    check_delivery();
+    check_freeze();
+    check_other_pmis();
 }

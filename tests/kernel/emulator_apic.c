@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause
- * apic.c: every write of IA32_APIC_BASE between the states of the local APIC, what the registers
+ *
+ * Every write of IA32_APIC_BASE between the states of the local APIC, what the registers
  * hold after a disable, and what faults in x2APIC mode. SDM Vol. 3, "x2APIC State Transitions",
  * "Enabling or Disabling the Local APIC", "Local APIC State After Power-Up or Reset", "Reserved Bit
  * Checking", "Error Handling in x2APIC Mode".
  */
-#include "selftest.h"
+#include "emulator.h"
 
 #define STATE_SHIFT 10
 #define STATE_MASK (UINT64_C(3) << STATE_SHIFT)
@@ -12,11 +13,8 @@
 #define ABOVE_PHYSICAL BIT(51)
 #define MOVED (UINT64_C(0xfed) << 20)
 #define CPUID_1_EDX_APIC BIT(9)
-#define XAPIC 0xfee00000u
-#define X2APIC_MSR 0x800u
 #define X2APIC_LDR 0x80d
 #define X2APIC_LVT_CMCI 0x82f
-#define X2APIC_SELF_IPI 0x83f
 #define XAPIC_LVT_CMCI 0x2f0
 #define ESR 0x280
 #define ESR_ILLEGAL_REGISTER BIT(7)
@@ -52,14 +50,12 @@ static const struct {
     {"divide configuration", 0x3e0, 0xb, 0},
     {"initial count", 0x380, 0x7fffffff, 0},
 };
-#define REGISTERS (sizeof(registers) / sizeof(registers[0]))
-/* Those that nobody writes: ISR, TMR and IRR, ESR, ICR, the timer's current count. */
+/* Registers that `spoil()` does not write: ISR, TMR, IRR, ESR, ICR, the timer's current count. */
 static const uint32_t others[] = {0x100, 0x120, 0x180, 0x1a0, 0x200, 0x220, ESR, 0x300, 0x390};
-#define OTHERS (sizeof(others) / sizeof(others[0]))
 
 static volatile uint32_t *xapic(uint32_t offset)
 {
-    return (volatile uint32_t *)(uintptr_t)(XAPIC + offset);
+    return (volatile uint32_t *)(uintptr_t)(APIC_PAGE + offset);
 }
 
 static enum state state_now(void)
@@ -72,7 +68,7 @@ static uint64_t base_in(enum state state)
     return (rdmsr(IA32_APIC_BASE) & ~STATE_MASK) | (uint64_t)state << STATE_SHIFT;
 }
 
-/* By the ways that the SDM allows. */
+/* Goes there only by transitions that the SDM allows. */
 static void go_to(enum state state)
 {
     wrmsr(IA32_APIC_BASE, base_in(DISABLED));
@@ -84,7 +80,7 @@ static void go_to(enum state state)
     check_equal(": state", state_now(), state);
 }
 
-static void test_transitions(void)
+static void check_transitions(void)
 {
     static const char *const ways[STATES] = {
         " to disabled: ", " to invalid: ", " to xAPIC: ", " to x2APIC: "};
@@ -104,7 +100,7 @@ static void test_transitions(void)
                    wrmsr_faults(IA32_APIC_BASE, base_in(from) | RESERVED_BIT));
         check_that("an address too high faults",
                    wrmsr_faults(IA32_APIC_BASE, base_in(from) | ABOVE_PHYSICAL));
-        check_equal("CPUID shows the APIC", (cpuid_edx(1) & CPUID_1_EDX_APIC) != 0,
+        check_equal("CPUID shows the APIC", (cpuid(1, 0).edx & CPUID_1_EDX_APIC) != 0,
                     from != DISABLED);
         check_equal("x2APIC registers fault", rdmsr_faults(X2APIC_MSR + 2), from != X2APIC_MODE);
     }
@@ -112,9 +108,9 @@ static void test_transitions(void)
 
 static void spoil(void)
 {
-    for (unsigned n = 0; n < REGISTERS; n++)
+    for (unsigned n = 0; n < LENGTH_OF(registers); n++)
         *xapic(registers[n].offset) = registers[n].spoilt;
-    /* One in the IRR, held there by IF = 0, and an error that ESR has not shown yet. */
+    /* An interrupt stays in the IRR because IF is 0. ESR does not show the error yet. */
     *xapic(0x300) = ICR_SELF_FIXED | PMI_VECTOR;
     (void)*xapic(XAPIC_LVT_CMCI);
 }
@@ -123,19 +119,19 @@ static void check_reset_state(uint32_t id, uint32_t version)
 {
     check_equal("ID", *xapic(0x20), id);
     check_equal("version", *xapic(0x30), version);
-    for (unsigned n = 0; n < REGISTERS; n++)
+    for (unsigned n = 0; n < LENGTH_OF(registers); n++)
         check_equal(registers[n].name, *xapic(registers[n].offset), registers[n].reset);
-    for (unsigned n = 0; n < OTHERS; n++)
+    for (unsigned n = 0; n < LENGTH_OF(others); n++)
         check_equal("a register that is read only", *xapic(others[n]), 0);
     *xapic(ESR) = 0;
     check_equal("no error is kept", *xapic(ESR), 0);
     pmi_interrupts = 0;
     *xapic(0xf0) = SVR_ENABLED;
-    __asm__ volatile("sti; nop; nop; cli");
+    open_interrupts();
     check_equal("no interrupt is kept", pmi_interrupts, 0);
 }
 
-static void test_registers(void)
+static void check_registers(void)
 {
     uint32_t id, version;
 
@@ -158,15 +154,15 @@ static void test_registers(void)
     check_about("from x2APIC mode to disabled to xAPIC mode: ", "");
     check_reset_state(id, version);
 
-    /* Moved while it is disabled. */
+    /* Move the APIC while it is disabled. */
     wrmsr(IA32_APIC_BASE, base_in(DISABLED));
     wrmsr(IA32_APIC_BASE, (base_in(XAPIC_MODE) & 0xfff) | MOVED);
     check_equal("at another address", *(volatile uint32_t *)(uintptr_t)(MOVED + 0x30), version);
-    wrmsr(IA32_APIC_BASE, (base_in(XAPIC_MODE) & 0xfff) | XAPIC);
+    wrmsr(IA32_APIC_BASE, (base_in(XAPIC_MODE) & 0xfff) | APIC_PAGE);
     check_equal("and back", *xapic(0x30), version);
 }
 
-static void test_faults(void)
+static void check_faults(void)
 {
     go_to(XAPIC_MODE);
     check_about("in xAPIC mode: ", "");
@@ -193,9 +189,9 @@ static void test_faults(void)
     *xapic(0xf0) = SVR_ENABLED;
 }
 
-void test_apic(void)
+void emulator_apic(void)
 {
-    test_transitions();
-    test_registers();
-    test_faults();
+    check_transitions();
+    check_registers();
+    check_faults();
 }

@@ -1,30 +1,32 @@
 /* SPDX-License-Identifier: BSD-2-Clause
- * timer.c: the local APIC's timer in TSC-deadline mode, in xAPIC mode. SDM Vol. 3, "TSC-Deadline
+ *
+ * The local APIC's timer in TSC-deadline mode, in xAPIC mode. SDM Vol. 3, "TSC-Deadline
  * Mode", "Time-Stamp Counter Adjustment" and "APIC Timer".
  */
-#include "selftest.h"
+#include "emulator.h"
 
-#define IA32_TIME_STAMP_COUNTER 0x010
 #define IA32_TSC_ADJUST 0x03b
-#define IA32_TSC_DEADLINE 0x6e0
 #define XAPIC_LVT_TIMER ((volatile uint32_t *)0xfee00320)
 #define XAPIC_TIMER_INITIAL ((volatile uint32_t *)0xfee00380)
 #define XAPIC_TIMER_CURRENT ((volatile uint32_t *)0xfee00390)
+#define TIMER_VECTOR 0x41u
 #define ONE_SHOT 0u
 #define PERIODIC (1u << 17)
 #define DEADLINE (1u << 18)
 #define SOON 1000u
 #define STORES 100000u
-/* Far more than the wait and everything in it. */
+/* Longer than any wait here. */
 #define LATER 100000u
 #define FAR UINT64_C(1000000000000)
 
-static uint64_t rdtsc(void)
-{
-    uint32_t low, high;
+static volatile unsigned timer_interrupts;
+static volatile uint64_t timer_tsc; /* at the last interrupt */
 
-    __asm__ volatile("rdtsc" : "=a"(low), "=d"(high) : : "memory");
-    return (uint64_t)high << 32 | low;
+static void on_timer(struct trap_frame *frame UNUSED)
+{
+    timer_tsc = rdtsc();
+    timer_interrupts++;
+    apic_eoi();
 }
 
 static void set_mode(uint32_t mode)
@@ -33,7 +35,7 @@ static void set_mode(uint32_t mode)
     timer_interrupts = 0;
 }
 
-/* Lets that many ticks pass, with interrupts on. */
+/* Waits that many ticks with interrupts on. */
 static void pass(uint64_t ticks)
 {
     __asm__ volatile("sti");
@@ -67,7 +69,7 @@ static void check_disarmed(const char *what)
     check_equal("no interrupt", timer_interrupts, 0);
 }
 
-static void test_tsc_written(void)
+static void check_tsc_written(void)
 {
     uint64_t adjust = rdmsr(IA32_TSC_ADJUST), deadline;
 
@@ -78,7 +80,7 @@ static void test_tsc_written(void)
     arm(deadline = rdtsc() + SOON);
     check_fires_at("the TSC is behind", deadline);
 
-    /* The TSC is moved while the timer is armed. */
+    /* Write the TSC while the timer is armed. */
     arm(deadline = rdtsc() + FAR + SOON);
     wrmsr(IA32_TSC_ADJUST, rdmsr(IA32_TSC_ADJUST) + FAR);
     check_fires_at("IA32_TSC_ADJUST comes near", deadline);
@@ -91,12 +93,12 @@ static void test_tsc_written(void)
     check_about("", "");
     arm(rdtsc() + LATER);
     wrmsr(IA32_TSC_ADJUST, rdmsr(IA32_TSC_ADJUST) + FAR);
-    __asm__ volatile("sti; nop; nop; cli");
+    open_interrupts();
     check_equal("the TSC goes past it", timer_interrupts, 1);
     wrmsr(IA32_TSC_ADJUST, adjust);
 }
 
-static void test_disarm(void)
+static void check_disarm(void)
 {
     set_mode(DEADLINE);
     arm(rdtsc() + SOON);
@@ -131,12 +133,11 @@ static void test_disarm(void)
     check_equal("periodic to one-shot disarms", timer_interrupts, 0);
 }
 
-/* The instructions of a block in which the timer fires once: that many ticks from now. Backwards,
- * so that Bochs stores byte by byte. */
+/* Returns the number of instructions in a block. The timer fires once in it, after that many ticks.
+ * STOS goes backwards because Bochs then stores each byte by itself. */
 static uint64_t instructions_with_interrupt(uint64_t ticks)
 {
-    static uint8_t bytes[STORES];
-    uint8_t *to = bytes + STORES - 1;
+    uint8_t *to = (uint8_t *)FREE_MEMORY + STORES - 1;
     uint64_t count = STORES;
 
     wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
@@ -157,11 +158,11 @@ static uint64_t instructions_with_interrupt(uint64_t ticks)
 
 /* SDM Vol. 2, "REP/REPE/REPZ/REPNE/REPNZ": an interrupt can suspend a repeating string operation.
  */
-static void test_split(void)
+static void check_split(void)
 {
     uint64_t before;
 
-    if ((cpuid(CPUID_PERFMON, 0).a & 0xff) != 4)
+    if ((cpuid(CPUID_LEAF_PMU, 0).eax & 0xff) != 4)
         return;
     set_mode(DEADLINE);
     check_about("a REP instruction: ", "");
@@ -171,16 +172,17 @@ static void test_split(void)
     timer_interrupts = 0;
 }
 
-void test_timer(void)
+void emulator_timer(void)
 {
     uint64_t deadline;
 
+    handle(TIMER_VECTOR, on_timer);
     set_mode(DEADLINE);
     arm(deadline = rdtsc() + SOON);
     check_fires_at("a deadline", deadline);
     check_about("", "");
     arm(1);
-    __asm__ volatile("sti; nop; nop; cli");
+    open_interrupts();
     check_equal("one in the past fires at once", timer_interrupts, 1);
     check_equal("and is clear", rdmsr(IA32_TSC_DEADLINE), 0);
     timer_interrupts = 0;
@@ -188,9 +190,9 @@ void test_timer(void)
     pass(2 * SOON);
     check_equal("the last one never comes", timer_interrupts, 0);
     check_equal("and is kept", rdmsr(IA32_TSC_DEADLINE), ~UINT64_C(0));
-    test_tsc_written();
-    test_disarm();
-    test_split();
+    check_tsc_written();
+    check_disarm();
+    check_split();
 
     set_mode(DEADLINE | LVT_MASKED);
     arm(rdtsc() + SOON);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
- * events.c: exact counts of what is between the WRMSR that starts a counter and the one that stops
+ *
+ * Exact counts of what is between the WRMSR that starts a counter and the one that stops
  * it: instructions, memory accesses, cache misses, mispredictions. SDM Vol. 3, "Performance
  * Monitoring"; Vol. 2, "CLFLUSH", "CLFLUSHOPT", "CLWB", "WBINVD".
  */
-#include "selftest.h"
+#include "emulator.h"
 
 #define EVENT_CYCLES 0x3cu
 #define EVENT_BRANCH_MISSES 0xc5u
@@ -14,12 +15,11 @@
 #define DEMAND_DATA_RD_MISSES 0x3ffc020001
 #define DEMAND_RFO_MISSES 0x3ffc020002
 #define ROUNDS 1000u
-/* Of an instruction stream between the two WRMSRs that is empty: the first WRMSR and two moves. */
+/* Instructions that the counter counts if `body` is empty: the first WRMSR and two XORs. */
 #define AROUND 3
 #define LINE 64
 
-/* 16 MiB, which the firmware's memory map leaves free: as in pmu.c. */
-static volatile uint8_t *const ram = (volatile uint8_t *)0x1400000;
+static volatile uint8_t *const ram = (volatile uint8_t *)FREE_MEMORY;
 
 static void flush(void) { __asm__ volatile("clflush (%0)" : : "r"(ram) : "memory"); }
 
@@ -30,7 +30,7 @@ static void prepare(uint64_t event)
     wrmsr(IA32_A_PMC0, 0);
 }
 
-/* Counts the event in `body`, which has RSI = `ram` and may use RAX, RBX, RDX, RSI, RDI. */
+/* Counts the event in `body`. RSI is `ram`. `body` may change RAX, RBX, RDX, RSI and RDI. */
 #define COUNT(event, body)                                                                         \
     ({                                                                                             \
         uint64_t a_ = 1, d_ = 0, rsi_ = (uint64_t)ram;                                             \
@@ -43,11 +43,11 @@ static void prepare(uint64_t event)
         rdmsr(IA32_PMC0);                                                                          \
     })
 
-/* `body` ROUNDS times: two instructions more a round, and one for all. */
+/* Repeats `body` ROUNDS times, with two more instructions in each round and one before them. */
 #define REPEAT(body) "mov %[rounds], %%edi\n1:\n\t" body "\n\tdec %%edi\n\tjnz 1b"
 
-/* Of the two WRMSRs exactly one is counted. */
-static void test_wrmsr(void)
+/* The counter counts exactly one of the two WRMSRs. */
+static void check_wrmsr(void)
 {
     check_equal("nothing between two WRMSRs", COUNT(EVENT_INSTRUCTIONS, ""), AROUND);
     check_equal("its cycles", COUNT(EVENT_CYCLES, ""), AROUND);
@@ -57,7 +57,7 @@ static void test_wrmsr(void)
     check_equal("its branches", COUNT(EVENT_BRANCHES, REPEAT("nop")), ROUNDS);
 }
 
-static void test_accesses(void)
+static void check_accesses(void)
 {
     static const char read_modify_write[] = "an instruction that does both";
 
@@ -87,8 +87,8 @@ static void test_accesses(void)
                 0);
 }
 
-/* The counter itself watches the caches, so they have to be warmed while it counts. */
-static void test_flush(void)
+/* The caches are watched only while the counter runs, so each body warms them itself. */
+static void check_flush(void)
 {
     wrmsr(MSR_OFFCORE_RSP_0, DEMAND_DATA_RD_MISSES);
     wrmsr(MSR_OFFCORE_RSP_1, DEMAND_RFO_MISSES);
@@ -129,7 +129,7 @@ static void test_flush(void)
                 ROUNDS);
 }
 
-static void test_branches(void)
+static void check_branches(void)
 {
     check_equal("a loop: its first branch and its last", COUNT(EVENT_BRANCH_MISSES, REPEAT("nop")),
                 2);
@@ -137,7 +137,7 @@ static void test_branches(void)
                 COUNT(EVENT_BRANCH_MISSES, REPEAT("call 2f\n\tjmp 3f\n2:\n\tret\n3:")), 2);
     check_equal("an indirect jump to one place",
                 COUNT(EVENT_BRANCH_MISSES, "lea 2f(%%rip), %%rax\n\t" REPEAT("jmp *%%rax\n2:")), 3);
-    /* To the next instruction and to the one after it in turn, 1 byte apart. */
+    /* The jumps go in turn to the next instruction and to the one after it, 1 byte further. */
     check_equal("and to two in turn",
                 COUNT(EVENT_BRANCH_MISSES,
                       "lea 2f(%%rip), %%rax\n\t" REPEAT("jmp *%%rax\n2:\n\tnop\n\t"
@@ -146,11 +146,11 @@ static void test_branches(void)
                 ROUNDS + 2);
 }
 
-void test_events(void)
+void emulator_events(void)
 {
-    test_wrmsr();
-    test_accesses();
-    test_flush();
-    test_branches();
+    check_wrmsr();
+    check_accesses();
+    check_flush();
+    check_branches();
     wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
 }
