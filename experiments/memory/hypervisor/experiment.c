@@ -6,6 +6,7 @@
 
 #include "experiments/memory/hypervisor/memory.h"
 #include "experiments/memory/hypervisor/options.h"
+#include "experiments/memory/hypervisor/state.h"
 
 static const struct option_row options[] = {EXPERIMENT_OPTIONS(EXPERIMENT_OPTION)};
 

@@ -12,7 +12,7 @@
  */
 #include "experiments/memory/hypervisor/lend.h"
 
-#include "experiments/memory/hypervisor/memory.h"
+#include "experiments/memory/hypervisor/state.h"
 
 #include "vmx/root/fault.h"
 

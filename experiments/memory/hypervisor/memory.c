@@ -5,8 +5,8 @@
  */
 #include "experiments/memory/hypervisor/memory.h"
 
-#include "experiments/memory/hypervisor/deliver.h"
 #include "experiments/memory/hypervisor/lend.h"
+#include "experiments/memory/hypervisor/memory_event.h"
 #include "experiments/shared/hypervisor/cr3.h"
 #include "experiment.h"
 #include "hypercall.h"
@@ -153,7 +153,7 @@ static bool is_mode_offered(const struct cpu_memory *m, uint64_t mode)
     return mode == MEMTRACE_OFF || (mode <= m->most && m->most <= MEMTRACE_ALL);
 }
 
-int64_t memory_call(struct cpu *cpu)
+static int64_t memory_call(struct cpu *cpu)
 {
     struct cpu_memory *m = memory_of(cpu);
     uint64_t mode = cpu->gpr[GPR_RBX];

@@ -7,6 +7,7 @@
  * memory_step.c handles the exit. memory_step.c can do everything that the fast path does, and the
  * rest.
  */
+#include "experiments/memory/hypervisor/memory_event.h"
 #include "experiments/memory/hypervisor/memory_record.h"
 
 #define REP_MASK 0xfe /* finds REPNE (F2) and REP (F3) */

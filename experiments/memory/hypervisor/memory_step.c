@@ -23,6 +23,7 @@
  * instruction may be a load of SS, too. SDM Vol. 3, "Monitor Trap Flag"; "Masking Exceptions and
  * Interrupts When Switching Stacks"; "Checks on Guest Non-Register State".
  */
+#include "experiments/memory/hypervisor/memory_event.h"
 #include "experiments/memory/hypervisor/memory_record.h"
 
 #include "experiments/shared/hypervisor/cr3.h"

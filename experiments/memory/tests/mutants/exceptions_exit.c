@@ -5,6 +5,7 @@
  */
 #include "experiments/memory/hypervisor/deliver.h"
 #include "experiments/memory/hypervisor/memory.h"
+#include "experiments/memory/hypervisor/state.h"
 
 void __real_memory_setup(struct cpu *cpu, const struct vmx_capability *c);
 void __wrap_memory_setup(struct cpu *cpu, const struct vmx_capability *c);
