@@ -409,6 +409,8 @@ void memory_setup(struct cpu *cpu, const struct vmx_capability *c)
     memory_of(cpu)->log = can_log_pages(c) && can_log_pages_safely(c) ? page_alloc(1) : NULL;
     memory_of(cpu)->open = vmcs_read_64(VMCS_EPT_POINTER);
     memory_step_setup();
+    memory_event_setup();
+    memory_device_setup();
     for (unsigned i = 0; i < CODE_PAGES; i++)
         memory_of(cpu)->code[i].linear = 1; /* matches no page */
     hypercall_offer(cpu, HYPERCALL_MEMTRACE, memory_call);

@@ -118,7 +118,7 @@ static inline bool memory_is_traced(const struct cpu *cpu, uint64_t gla, uint64_
 
 /* The exit that memory_exit.c can handle by itself, if it comes next. */
 enum memory_stage {
-    STAGE_WHOLE,   /* none: memory_step.c handles any exit */
+    STAGE_WHOLE,   /* none: memory_violation.c handles any exit */
     STAGE_CLOSED,  /* an EPT violation by an instruction's write */
     STAGE_STEPPED, /* the monitor trap flag after that instruction */
 };
@@ -143,13 +143,10 @@ static inline bool memory_always_exits(const struct cpu *cpu, uint32_t informati
 /* Gives the guest the closed map, or the open map if the range belongs to one process and CR3 to
  * another. */
 void memory_select_map(struct cpu *cpu, uint64_t cr3);
-exit_function memory_violation;
 /* Records an instruction's own access and begins the step, whose exits `row` handles. `flags` are
  * the record's flags in addition to those of the access. */
 void memory_step_instruction(struct cpu *cpu, uint64_t qualification, uint32_t flags, uint64_t gla,
                              uint64_t gpa, const exit_handler *row);
-extern exit_handler memory_step_row[EXIT_REASON_COUNT + 1];
-void memory_step_setup(void); /* call at least once */
 /* memory_begin_step() begins a step under `map`. `row` has the handlers for the exits of the step.
  * memory_end_step() ends the step and restores the closed map. */
 void memory_begin_step(struct cpu *cpu, uint64_t map, const exit_handler *row);
@@ -157,6 +154,11 @@ void memory_end_step(struct cpu *cpu);
 /* Ends the step at the monitor trap flag's exit. If a SIPI or a MOV to CR0, CR3 or CR4 has asked
  * for an exit by the flag, too, also calls the handler of that exit. */
 void memory_step_trapped(struct cpu *cpu);
+/* Ends a step at any other exit. The record is dropped, unless the instruction has retired. */
+exit_function memory_abandon_step;
+/* Keeps events from coming before the stepped instruction. `qualification` says whether an IRET had
+ * unblocked NMIs before it violated the map. */
+void memory_block_events(struct cpu *cpu, uint64_t qualification);
 /* If an IRET had unblocked NMIs before it exited, keeps NMIs blocked until the guest executes the
  * IRET again. */
 static inline void memory_keep_nmi_blocked(const struct cpu *cpu, uint64_t qualification)
@@ -164,6 +166,12 @@ static inline void memory_keep_nmi_blocked(const struct cpu *cpu, uint64_t quali
     if (qualification & EPT_VIOLATION_NMI_UNBLOCKING)
         vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE, cpu->blocking | BLOCKING_BY_NMI);
 }
+
+/* memory_violation.c: handles a violation of the closed map. memory_step_row has the handlers for
+ * the exits of an instruction's step. */
+exit_function memory_violation;
+extern exit_handler memory_step_row[EXIT_REASON_COUNT + 1];
+void memory_step_setup(void); /* call at least once */
 
 /* memory_device.c: like memory_violation(), but for a device's registers or memory, with
  * memtrace=devices. */
