@@ -29,7 +29,8 @@ KINDS = ("instruction", "walk", "event", "chunk", "xstate", "page", "sample")
 class Access(
     collections.namedtuple(
         "Access",
-        ("processor tsc retired cr3 rip gla gpa kind flags bytes value code text detail pieces"),
+        "processor tsc retired cr3 rip gla gpa kind flags bytes value code text detail pieces",
+        defaults=(0, b"", b"", "", 0, ()),
     )
 ):
     """One access. `bytes` 0: the size is not known. `value`: bytes of memory after the access, of

@@ -14,6 +14,7 @@ import sys
 import memory
 import memory_log
 from memory_log import EVENT, INSTRUCTION, READ, ROOT, SYSTEM, WALK, WRITE
+import xstate
 
 LOOK_AHEAD = 400  # records to where both are the same again
 FAULTS_MAX = 50  # that are told; all are counted
@@ -29,9 +30,7 @@ WRONG = ("size", "value", "rip", "cr3", "gla", "gpa", "direction", "retired")
 # root: root mode did it, so the guest's RIP, CR3 and linear address are not in the list. tsc: the
 # last piece's. elements: bytes of a vector, which the emulator reads from the last to the first, a
 # processor at once.
-Unit = collections.namedtuple(
-    "Unit", "kind rip cr3 retired direction pieces root tsc elements", defaults=(False,)
-)
+Unit = collections.namedtuple("Unit", "kind rip cr3 retired direction pieces root tsc elements")
 
 
 @dataclasses.dataclass
@@ -82,15 +81,18 @@ class Truth:
         )
 
 
-def compare(accesses, entries, wanted=lambda entry: True):
-    """Takes memory.Accesses and the entries of the memory log of the same run (memory_log.Log, or a
-    list: they are gone through twice), and what of the list the trace's range has. A processor has
-    the same number in both. Gives a Truth. Raises ValueError where records were lost: nothing can
-    be said then."""
+def refuse_losses(accesses):
     if accesses.lost:
         raise ValueError(
             f"{accesses.lost} records were lost; wanted a larger ring or a shorter run"
         )
+
+
+def compare(accesses, entries):
+    """Takes memory.Accesses and the entries of the memory log of the same run (memory_log.Log, or a
+    list: they are gone through twice). A processor has the same number in both. Gives a Truth.
+    Raises ValueError where records were lost: nothing can be said then."""
+    refuse_losses(accesses)
     result = Truth()
     windows = memory_log.traced(entries)
     disputed = []  # (processor, unit, record), where the value differs
@@ -99,7 +101,7 @@ def compare(accesses, entries, wanted=lambda entry: True):
     for processor in sorted(set(windows) | set(accesses.processors)):
         units, modes = [], set()
         for mode, found in windows.get(processor, ()):
-            units += units_of([entry for entry in found if wanted(entry)], mode)
+            units += units_of(found, mode)
             modes.add(mode)
         all_records = accesses.processors.get(processor, [])
         result.monitored += sum(map(is_monitor, all_records))
@@ -118,10 +120,7 @@ def compare(accesses, entries, wanted=lambda entry: True):
 def pages(accesses, entries):
     """Of a trace of pages: the sets of pages that it has, that the list has as written meanwhile,
     and of these those that hold page tables."""
-    if accesses.lost:
-        raise ValueError(
-            f"{accesses.lost} records were lost; wanted a larger ring or a shorter run"
-        )
+    refuse_losses(accesses)
     logged = {
         record.gpa // PAGE
         for found in accesses.processors.values()
@@ -252,36 +251,26 @@ def is_update(entry):
 def unit_of(entries, wanted):
     """Yields the Units of entries that belong together."""
     first = entries[0]
-    if first.mode == ROOT:
-        if not wanted & WRITE:
-            return
-        if is_update(first):
-            yield Unit(
-                "walk", 0, 0, first.retired, WRITE, pieces_of(entries[-1:]), True, entries[-1].tsc
-            )
-        else:
-            yield Unit("chunk", 0, 0, first.retired, WRITE, pieces_of(entries), True, first.tsc)
-    elif first.kind == WALK:
-        if wanted & WRITE:
-            yield Unit(
-                "walk",
-                first.rip,
-                first.cr3,
-                first.retired,
-                WRITE,
-                pieces_of(entries),
-                False,
-                first.tsc,
-            )
-    elif first.kind in (EVENT, SYSTEM):
-        pushes = [entry for entry in entries if entry.kind == EVENT]
-        if wanted & WRITE:
-            for pieces in by_page(pieces_of(pushes)):
-                yield Unit(
-                    "event", first.rip, first.cr3, first.retired, WRITE, pieces, False, first.tsc
-                )
-    else:
+    if first.kind == INSTRUCTION and first.mode != ROOT:
         yield from units_of_instruction(entries, wanted)
+    elif not wanted & WRITE:
+        return
+    elif is_update(first):
+        yield unit("walk", entries[-1], pieces_of(entries[-1:]))
+    elif first.mode == ROOT:
+        yield unit("chunk", first, pieces_of(entries))
+    elif first.kind == WALK:
+        yield unit("walk", first, pieces_of(entries))
+    else:
+        pushes = [entry for entry in entries if entry.kind == EVENT]
+        for pieces in by_page(pieces_of(pushes)):
+            yield unit("event", first, pieces)
+
+
+def unit(kind, first, pieces, direction=WRITE, elements=False):
+    root = first.mode == ROOT
+    rip, cr3 = (0, 0) if root else (first.rip, first.cr3)
+    return Unit(kind, rip, cr3, first.retired, direction, pieces, root, first.tsc, elements)
 
 
 def units_of_instruction(entries, wanted):
@@ -292,11 +281,6 @@ def units_of_instruction(entries, wanted):
     if not found:
         return
 
-    def unit(direction, pieces):
-        return Unit(
-            "instruction", first.rip, first.cr3, first.retired, direction, pieces, False, first.tsc
-        )
-
     if wanted & READ and found[0].rw == READ:
         reads = [entry for entry in found if entry.rw == READ]
         downwards = len(reads) > 1 and all(
@@ -305,15 +289,14 @@ def units_of_instruction(entries, wanted):
         pieces = pieces_of(reversed(reads) if downwards else reads)
         if downwards:
             pieces = [(*pieces[0][:2], len(pieces), pieces[0][3])]
-        yield unit(READ, joined(pieces)[:1])._replace(elements=downwards)
+        yield unit("instruction", first, joined(pieces)[:1], READ, downwards)
     elif wanted == READ:
-        yield unit(
-            READ | WRITE, joined(pieces_of([entry for entry in found if entry.rw == READ | WRITE]))
-        )
+        both = pieces_of([entry for entry in found if entry.rw == READ | WRITE])
+        yield unit("instruction", first, joined(both), READ | WRITE)
     writes = [entry for entry in found if entry.rw & WRITE]
     if writes and wanted & WRITE:
         direction = WRITE | (READ if writes[0].rw & READ else 0)
-        yield unit(direction, joined(pieces_of(writes)))
+        yield unit("instruction", first, joined(pieces_of(writes)), direction)
 
 
 def pieces_of(entries):
@@ -353,14 +336,8 @@ def compare_processor(result, processor, units, records, disputed, opened):
     while true < len(units) and ours < len(records):
         if is_same_place(units[true], records[ours]):
             count = pieces_of_chunk(units, true, records[ours])
-            compare_one(
-                result,
-                processor,
-                whole(units[true : true + count]),
-                records[ours],
-                behind,
-                disputed,
-            )
+            unit_whole = whole(units[true : true + count])
+            compare_one(result, processor, unit_whole, records[ours], behind, disputed)
             result.units -= count - 1
             true += count
             ours += 1
@@ -508,13 +485,8 @@ def ranges(unit):
 
 
 def recorded_ranges(record):
-    out = []
-    for offset, size in record.pieces or ((0, record.bytes),):
-        if out and sum(out[-1]) == record.gla + offset:
-            out[-1] = (out[-1][0], out[-1][1] + size)
-        else:
-            out.append((record.gla + offset, size))
-    return out
+    pieces = record.pieces or ((0, record.bytes),)
+    return xstate.joined((record.gla + offset, size) for offset, size in pieces)
 
 
 def right_size(unit, record, _):
