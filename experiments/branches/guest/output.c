@@ -15,15 +15,20 @@ static unsigned edge_index(uint64_t from, uint64_t to)
     return (unsigned)((from * HASH_FACTOR ^ to) * HASH_FACTOR >> HASH_SHIFT);
 }
 
-void map_edges(const struct list *list, uint8_t map[MAP_SIZE])
+static void count_edges(const struct list *list, uint8_t map[MAP_SIZE])
 {
-    memset(map, 0, MAP_SIZE);
     for (size_t i = 0; i < list->count; i++) {
         uint8_t *count = &map[edge_index(list->records[i].from, list->records[i].to)];
 
         if (*count < COUNT_MAX)
             (*count)++;
     }
+}
+
+void map_edges(const struct list *list, uint8_t map[MAP_SIZE])
+{
+    memset(map, 0, MAP_SIZE);
+    count_edges(list, map);
 }
 
 /* The class's bit. */
@@ -37,19 +42,12 @@ static uint8_t count_class(uint8_t count)
     return (uint8_t)(1u << n);
 }
 
-void coverage_reset(struct coverage *coverage) { memset(coverage, 0, sizeof(*coverage)); }
-
 /* Only the entries of this list are looked at: most of the map is 0. */
 bool coverage_add(struct coverage *coverage, const struct list *list)
 {
     bool new = false;
 
-    for (size_t i = 0; i < list->count; i++) {
-        uint8_t *count = &coverage->now[edge_index(list->records[i].from, list->records[i].to)];
-
-        if (*count < COUNT_MAX)
-            (*count)++;
-    }
+    count_edges(list, coverage->now);
     for (size_t i = 0; i < list->count; i++) {
         unsigned index = edge_index(list->records[i].from, list->records[i].to);
 

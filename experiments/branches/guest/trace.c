@@ -99,13 +99,6 @@ bool tracer_open(struct tracer *tracer, const struct branchtrace_setup *setup)
     return tracer->buffer != MAP_FAILED || complain("mmap: %s", strerror(errno));
 }
 
-bool tracer_change(struct tracer *tracer, uint32_t flags, uint32_t period)
-{
-    tracer->setup.flags = flags;
-    tracer->setup.period = period;
-    return set_up(tracer);
-}
-
 static void forget(struct tracer *tracer, uint32_t drop)
 {
     struct branchtrace_readout *readouts = (void *)((char *)tracer->buffer +

@@ -79,7 +79,7 @@ static bool with_feedback(struct tracer *tracer, const struct target *target, ui
     unsigned n = 0;
 
     memset(kept, 0, sizeof(kept));
-    coverage_reset(&coverage);
+    memset(&coverage, 0, sizeof(coverage));
     fuzz_begin(&fuzz, target, seed);
     while (n < limit && !fuzz.reached) {
         struct list list;

@@ -145,7 +145,6 @@ static void an_edge_has_its_place_and_its_class(void **state)
     (void)state;
     for (unsigned i = 0; i < MANY; i++)
         records[i] = (struct branchtrace_record){0x10, 0x40, 0};
-    coverage_reset(&coverage);
     assert_true(coverage_add(&coverage, &list));
     assert_false(coverage_add(&coverage, &list));
     list.count = 4; /* another class */
