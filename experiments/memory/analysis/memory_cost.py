@@ -18,7 +18,7 @@ import memory_paper
 import plots
 import predict
 import textpage
-from cells import Cell, Row, Table, number, percent
+from cells import Cell, Table, number, percent
 from schmidt_published import SCHMIDT
 
 PREFIX = "memory-cost-"
@@ -143,50 +143,27 @@ def cost_table(boots, reads):
         ],
     )
     for column, jobs in boots.items():
-        made.rows.append(Row(f"{COLUMNS[column]}: a store", cost_cells(write_costs(jobs))))
+        made.add(f"{COLUMNS[column]}: a store", cost_cells(write_costs(jobs)))
         if column not in CURVES:  # the rest is as in the first; without a record REP is not seen
             continue
         word = per_write(jobs, FILL_TRACED, FILL, writes_of(FILL))
-        made.rows.append(Row(f"{COLUMNS[column]}: REP STOSQ of a page", cost_cells(word)))
-        made.rows.append(
-            Row(
-                f"{COLUMNS[column]}: a store to another page",
-                cost_cells(per_write(jobs, ELSEWHERE, NONE, writes_of(ELSEWHERE))),
-            )
-        )
+        elsewhere = per_write(jobs, ELSEWHERE, NONE, writes_of(ELSEWHERE))
+        made.add(f"{COLUMNS[column]}: REP STOSQ of a page", cost_cells(word))
+        made.add(f"{COLUMNS[column]}: a store to another page", cost_cells(elsewhere))
     for text, costs in zip(
         ("memtrace=reads: a load", "memtrace=all: a load or store"),
         read_costs(reads) if reads else (),
     ):
-        made.rows.append(Row(text, cost_cells(costs)))
+        made.add(text, cost_cells(costs))
     write = memory_paper.table_5_2().kvm_write * SCHMIDT["hertz"]
-    made.rows.append(
-        Row(
-            "the paper's KVM, from its Table 5.2",
-            [
-                Cell("2", "published"),
-                Cell("-"),
-                Cell("-"),
-                Cell("-"),
-                Cell(f"{write:,.0f}", "published"),
-            ],
-        )
-    )
+    theirs = [Cell("2", "published"), *[Cell("-")] * 3, Cell(f"{write:,.0f}", "published")]
+    made.add("the paper's KVM, from its Table 5.2", theirs)
     return made
 
 
 def slowdown(jobs, n):
     """Instructions of guest and root mode, of those that the guest has without a trace."""
     return (jobs[n]["guest"] + jobs[n]["instructions"]) / memory_paper.instructions(*JOBS[n][2:])
-
-
-def curve_heads(boots, translate):
-    return (
-        [COLUMNS[column] for column in boots]
-        + [f"{COLUMNS[column]}" for column in boots]
-        + (["TCG", "hook", "record"] if translate else [])
-        + ["KVM", "QSimu"]
-    )
 
 
 def estimated(costs, part, cpi):
@@ -212,14 +189,16 @@ def translated(translate, part):
 
 
 def curve_table(boots, translate):
+    heads = [COLUMNS[column] for column in boots] * 2
     groups = [("instructions, emulator", len(boots)), ("cycles, estimated", len(boots))]
     if translate:
+        heads += ["TCG", "hook", "record"]
         groups.append(("host instructions, QEMU", 3))
     made = Table(
         "curve",
         "Slowdown by the share of writes that are traced",
         "ratio",
-        curve_heads(boots, translate),
+        [*heads, "KVM", "QSimu"],
         [*groups, ("published, Table 5.2", 2)],
         reading=[
             f"t of u = {U:,} turns write; last row t = 48, u = 100. Instructions of "
@@ -240,7 +219,7 @@ def curve_table(boots, translate):
         if translate:
             cells += [Cell(f"{ratio:.2f}") for ratio in translated(translate, part)]
         cells += [Cell(f"{ratio:,.1f}", "published") for ratio in published(part)]
-        made.rows.append(Row(f"{JOBS[n][1]} of {JOBS[n][2]:,}: {percent(100 * part, 3)}", cells))
+        made.add(f"{JOBS[n][1]} of {JOBS[n][2]:,}: {percent(100 * part, 3)}", cells)
     return made
 
 
