@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
  * What the files of the memory trace share: the state of a processor, and the functions by which
- * one file uses another. memory.h says how the trace works.
+ * one file uses another. memory.c says how the trace works.
  */
 #pragma once
 
 #include "experiments/memory/hypervisor/ept_copy.h"
 #include "experiments/memory/hypervisor/registers.h"
 #include "experiments/shared/hypervisor/ring.h"
+#include "pmu/pmu.h"
+#include "vmx/capability.h"
 #include "vmx/cpu.h"
 #include "vmx/exit/exit.h"
 
@@ -72,6 +74,13 @@ struct memory_options {
     uint32_t ms; /* trace all memory for this time from the start; 0: wait for the hypercall */
 };
 extern struct memory_options memory_options;
+
+/* ---- memory.c ---- */
+
+/* Sets up this processor's ring, offers HYPERCALL_MEMTRACE, and starts the trace for memtrace_ms=.
+ * Runs on the processor itself. If something is missing, a log line says what, and the guest runs
+ * without the trace. */
+void memory_setup(struct cpu *cpu, const struct vmx_capability *c);
 
 /* ---- memory_map.c ---- */
 
@@ -190,3 +199,22 @@ bool memory_walk(struct cpu *cpu, uint64_t qualification, uint64_t gla, uint64_t
 /* memory_chunk.c: if the instruction recorded in `stepped` was an iteration of a REP, executes the
  * following iterations in the same page at once. `rsi` is RSI before the stepped iteration. */
 void memory_do_string(struct cpu *cpu, const struct trace_memory *stepped, uint64_t rsi);
+
+/* ---- deliver.c ---- */
+
+/* Lets the next VM entry deliver the exception that exited, which must not be #DB. If the exception
+ * occurred during the delivery of another event, the entry delivers the event that results from
+ * both. */
+void deliver_exception(struct cpu *cpu);
+
+/* ---- lend.c: IA32_FIXED_CTR0, to count the guest's retired instructions. The count starts at
+ * PMU_LENT_FROM. The counter is lent only if the guest does not use it. Its old value is restored
+ * unless the guest has begun to use the counter. Call both functions from an exit's handler. ----
+ */
+
+/* The numbers match TRACE_COUNTER_* (trace_ring.h). */
+enum pmu_lent { PMU_NO_COUNTER, PMU_COUNTER_LENT, PMU_COUNTER_IN_USE };
+#define PMU_LENT_FROM BIT(46)
+#define PMU_LENT_COUNT BITS(43, 0)
+enum pmu_lent pmu_lend_counter(struct cpu *cpu);
+void pmu_give_counter_back(struct cpu *cpu);
