@@ -183,11 +183,8 @@ def unpack(processor, frames, unknown, xcr0, reads=False):
     code = code[: min(count, operand.CODE_BYTES)]
     kind, text, pieces, why = "instruction", "", (), None
     if flags & (WALK | EVENT | CHUNK):
-        kind = "chunk"
-        for flag, name in ((WALK, "walk"), (EVENT, "event"), (DEVICE, "page")):
-            if flags & flag:
-                kind = name
-                break
+        kinds = ((WALK, "walk"), (EVENT, "event"), (DEVICE, "page"), (CHUNK, "chunk"))
+        kind = next(name for flag, name in kinds if flags & flag)
         if kind == "chunk":
             text = operand.decode(code, rip).text
         if flags & INEXACT and kind != "page":
@@ -197,7 +194,7 @@ def unpack(processor, frames, unknown, xcr0, reads=False):
         text, why = found.text, found.why
         if found.modifies and flags & WRITE:
             flags |= READ
-        size = size or size_by(found, flags)
+        size = size or (found.write if flags & WRITE else found.read)
         if found.family:
             kind = "xstate"
             if flags & WRITE:
@@ -230,13 +227,6 @@ def unpack(processor, frames, unknown, xcr0, reads=False):
         detail,
         pieces,
     )
-
-
-def size_by(found, flags):
-    """Gives the operand's bytes; 0: not known. One that is read and written has one size."""
-    if flags & WRITE:
-        return found.write
-    return found.read
 
 
 def of_area(family, gla, gpa, mask, state, xcr0):
