@@ -43,6 +43,12 @@ static bool gives(const char *what, int64_t found, int64_t wanted)
     return found == wanted;
 }
 
+/* The page that leaves() writes to. */
+static int64_t trace_first_page(void)
+{
+    return memory_trace_physical(MEMTRACE_WRITES, memory_area, MEMORY_PAGE);
+}
+
 static bool refuses(const char *what, int64_t found, int64_t wanted)
 {
     return gives(what, found, wanted) && leaves(what, 0) &&
@@ -189,12 +195,9 @@ void test_memory_pebs(const struct job *job)
         tap_skip(job->name, "the processor has no IA32_PEBS_ENABLE");
         return;
     }
-    uint64_t here = fuzz_physical(memory_area);
-    bool good = refuses("PEBS on", memory_trace(MEMTRACE_WRITES, here, MEMORY_PAGE, 0),
-                        HYPERCALL_E_STATE);
+    bool good = refuses("PEBS on", trace_first_page(), HYPERCALL_E_STATE);
     wrmsr(IA32_PEBS_ENABLE, 0);
-    good &= gives("PEBS off", memory_trace(MEMTRACE_WRITES, here, MEMORY_PAGE, 0), 0) &&
-            leaves("PEBS off", 1);
+    good &= gives("PEBS off", trace_first_page(), 0) && leaves("PEBS off", 1);
     (void)memory_trace(MEMTRACE_OFF, 0, 0, 0);
     tap_result(good, job->name, NULL);
 }
@@ -310,8 +313,7 @@ void test_memory_pt(const struct job *job)
         return;
     }
     wrmsr(IA32_RTIT_CTL, TRACING);
-    good &= refuses("Intel PT on", memory_trace_physical(MEMTRACE_WRITES, memory_area, MEMORY_PAGE),
-                    HYPERCALL_E_STATE) &&
+    good &= refuses("Intel PT on", trace_first_page(), HYPERCALL_E_STATE) &&
             !(rdmsr(IA32_RTIT_STATUS) & RTIT_STATUS_ERROR);
     wrmsr(IA32_RTIT_CTL, 0);
     good &= traced("an open buffer", 0, 1, false, 1);
@@ -331,7 +333,7 @@ void test_memory_pt(const struct job *job)
 static bool kept(bool write)
 {
     uint64_t own = 1000, found[4];
-    bool good = gives("again", memory_trace_physical(MEMTRACE_WRITES, memory_area, MEMORY_PAGE), 0);
+    bool good = gives("again", trace_first_page(), 0);
 
     if (write)
         wrmsr(IA32_FIXED_CTR0, own);
@@ -365,9 +367,7 @@ void test_memory_lent(const struct job *job)
     wrmsr(IA32_FIXED_CTR_CTRL, 0);
     wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
     wrmsr(IA32_FIXED_CTR0, old);
-    bool good = gives("lent", memory_trace_physical(MEMTRACE_WRITES, memory_area, MEMORY_PAGE),
-                      0) &&
-                leaves("lent", 1);
+    bool good = gives("lent", trace_first_page(), 0) && leaves("lent", 1);
     (void)memory_trace(MEMTRACE_OFF, 0, 0, 0);
     good &= rdmsr(IA32_FIXED_CTR0) == old && rdmsr(IA32_FIXED_CTR_CTRL) == 0 &&
             rdmsr(IA32_PERF_GLOBAL_CTRL) == 0;
@@ -439,9 +439,7 @@ static bool parked_keeps_none(void)
 {
     smp_init(&processors[1]);
     smp_delay(INIT_US);
-    bool good = gives("parked", memory_trace_physical(MEMTRACE_WRITES, memory_area, MEMORY_PAGE),
-                      0) &&
-                leaves("parked", 1);
+    bool good = gives("parked", trace_first_page(), 0) && leaves("parked", 1);
     (void)memory_trace(MEMTRACE_OFF, 0, 0, 0);
     good &= smp_restart(&processors[1], smp_page(0));
     smp_run_on(&processors[1], another_range);
@@ -461,9 +459,7 @@ void test_smp_memory_init(const struct job *job)
     while (processors[1].alive < alive + 2)
         __asm__ volatile("pause");
     bool good = gives("the second", third_result, MEMTRACE_OFF) &&
-                gives("while it does",
-                      memory_trace_physical(MEMTRACE_WRITES, memory_area, MEMORY_PAGE),
-                      HYPERCALL_E_STATE);
+                gives("while it does", trace_first_page(), HYPERCALL_E_STATE);
     good &= parked_keeps_none();
     tap_result(good, job->name, NULL);
 }
@@ -474,8 +470,7 @@ void test_smp_memory_timed(const struct job *job)
 {
     if (!offered_twice(job))
         return;
-    bool good = gives("of all", memory_trace_physical(MEMTRACE_WRITES, memory_area, MEMORY_PAGE),
-                      HYPERCALL_E_STATE);
+    bool good = gives("of all", trace_first_page(), HYPERCALL_E_STATE);
     good &= parked_keeps_none();
     tap_result(good, job->name, NULL);
 }
@@ -487,7 +482,7 @@ void test_smp_memory_ranges(const struct job *job)
 
     if (!offered_twice(job))
         return;
-    good = gives("the first", memory_trace_physical(MEMTRACE_WRITES, memory_area, MEMORY_PAGE), 0);
+    good = gives("the first", trace_first_page(), 0);
     smp_run_on(&processors[1], another_range);
     smp_run_on(&processors[1], same_range);
     good &= gives("another range", second_result, HYPERCALL_E_STATE) &&
