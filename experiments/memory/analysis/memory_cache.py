@@ -3,7 +3,7 @@
 # least recently used line of a set leaves, and a write takes its line in.
 import collections
 
-import memory_feed
+from experiments.memory.analysis import memory_feed
 
 Misses = collections.namedtuple("Misses", "reads read_misses writes write_misses")
 

@@ -6,9 +6,9 @@ import os
 import subprocess
 import sys
 
-import memory_cost
-import memory_paper
 import pytest
+
+from experiments.memory.analysis import memory_cost, memory_paper
 
 INSTRUCTIONS, READS, WRITES = 100, 6, 4
 TRACED = ("writes", "fill-traced")
@@ -85,7 +85,10 @@ def test_jobs():
 
 def output(folder):
     return subprocess.run(
-        [sys.executable, memory_cost.__file__, folder], text=True, capture_output=True, check=False
+        [sys.executable, "-m", memory_cost.__name__, folder],
+        text=True,
+        capture_output=True,
+        check=False,
     )
 
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_memory_paper.py: the arithmetic on the paper's figures, by hand-made ones whose answers are
 # plain, and by what the paper itself prints.
-import memory_paper
 import pytest
-from schmidt_published import SCHMIDT
+
+from experiments.memory.analysis import memory_paper
+from experiments.memory.analysis.schmidt_published import SCHMIDT
 
 # An instruction takes 1 s, a traced write 100 s more, the translator 11 s for each instruction.
 PLAIN = {
