@@ -305,12 +305,12 @@ def plot(boots, translate, out):
         linestyle=":",
         label="break-even as the paper has it",
     )
-    for number, (mode, style) in enumerate((("tcg hook", "-."), ("tcg record", "-"))):
+    for place, (mode, style) in enumerate((("tcg hook", "-."), ("tcg record", "-"))):
         if translate:
             line(
                 f"QEMU's {mode}, host instructions",
                 style,
-                lambda part: translated(translate, part)[number + 1],
+                lambda part: translated(translate, part)[place + 1],
                 color="#8a8a8a",
             )
     axes.set_xscale("log")
