@@ -39,10 +39,14 @@ def recorded(lab, name, *words, **more):
     return done, memory.read(trace)
 
 
+def matrix_place(done):
+    row = next(row for row in done.lines("matrix") if "first" in row)
+    return int(row["first"], 16), int(row["bytes"])
+
+
 def matrix(done, found):
     """The accesses of the matrix, as (offset, bytes, number, direction)."""
-    row = next(row for row in done.lines("matrix") if "first" in row)
-    first, count = int(row["first"], 16), int(row["bytes"])
+    first, count = matrix_place(done)
     return [
         (access.gla - first, access.bytes, access.number, access.direction)
         for access in found.processors[0]
@@ -100,8 +104,7 @@ def test_cachegrind(lab, tmp_path):
     if not shutil.which("valgrind"):
         pytest.skip("valgrind is not installed")
     done, found = recorded(lab, "all", "--all", "memtrace=all trace_ring=16")
-    row = next(row for row in done.lines("matrix") if "first" in row)
-    first, count = int(row["first"], 16), int(row["bytes"])
+    first, count = matrix_place(done)
     fed = memory_cache.misses(
         found.ordered(), SMALL_CACHE, counted=lambda access: first <= access.gla < first + count
     )
@@ -135,7 +138,7 @@ def test_doubles(lab):
 def test_range(lab):
     """A range of the program's addresses: nothing else is there."""
     done, whole = recorded(lab, "writes")
-    first = int(next(row for row in done.lines("matrix") if "first" in row)["first"], 16)
+    first, _ = matrix_place(done)
     _, found = recorded(lab, "range", f"--range,{first:#x}+0x2000")
     assert found.lost == 0
     offsets = [access.gla - first for access in found.processors[0]]
@@ -195,8 +198,7 @@ def test_stores(lab):
             if "sample: " in line
         )
     samples = memory_samples.read(text).ordered()
-    row = next(row for row in done.lines("matrix") if "first" in row)
-    first, count = int(row["first"], 16), int(row["bytes"])
+    first, count = matrix_place(done)
     cells = [one.gla - first for one in samples if first <= one.gla < first + count]
     assert all(at % 8 == 0 for at in cells)
     assert abs(len(cells) - 2 * CELLS / PERIOD) <= 2, len(cells)
