@@ -46,8 +46,8 @@ STACK_ONLY = ("push", "pushf", "pushfq", "call", "enter")
 FROM_STACK = ("pop", "popf", "popfq", "ret", "leave")
 # What reads its operand and writes it. The processor need not say both.
 MODIFY = set(
-    "add adc sub sbb and or xor inc dec neg not rol ror rcl rcr shl shr sal sar shld shrd bts btr btc "
-    "xchg xadd cmpxchg cmpxchg8b cmpxchg16b".split()
+    "add adc sub sbb and or xor inc dec neg not rol ror rcl rcr shl shr sal sar shld shrd "
+    "bts btr btc xchg xadd cmpxchg cmpxchg8b cmpxchg16b".split()
 )
 # Of AVX-512 what capstone 4 does not decode and the C library has: (map, opcode) -> name without
 # its element's letter. They read a whole vector, or one element for all. SDM Vol. 2, "Intel AVX-512
