@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# memory_cache.py: a trace in a simulated cache of one level, as simulators of traces have it: the
-# least recently used line of a set leaves, and a write takes its line in.
+# memory_cache.py: counts the misses of a trace in a simulated cache of one level. The least
+# recently used line of a set leaves, and a write takes its line in.
 import collections
 
 from experiments.memory.analysis import memory_feed
@@ -9,9 +9,9 @@ Misses = collections.namedtuple("Misses", "reads read_misses writes write_misses
 
 
 def misses(accesses, cache, physical=False, counted=lambda access: True):
-    """Takes accesses in order, and the cache as "bytes,ways,line". Gives Misses of the accesses
-    that are `counted`. An access counts once for each line that it touches; one that reads and
-    writes counts as a read. Raises ValueError."""
+    """Takes accesses in order, and the cache as "bytes,ways,line". All accesses go through the
+    cache; returns the Misses of those that are `counted`. An access counts once for each line that
+    it touches. An access that reads and writes counts as a read. Raises ValueError."""
     size, ways, line = map(int, cache.split(","))
     if not 0 < ways * line <= size:
         raise ValueError(f"found the cache {cache}, wanted BYTES,WAYS,LINE")
