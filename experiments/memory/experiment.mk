@@ -33,7 +33,8 @@ PROGRAM_memdemo = $(MEMORY_GUEST)/demo/main.c \
     $(addprefix experiments/shared/guest/,hand_over.c print_file.c hypervisor.c) programs/command_line.c
 PROGRAM_matrix = $(MEMORY_GUEST)/demo/matrix.c
 PROGRAM_fetches = $(MEMORY_GUEST)/demo/fetches.c
-PROGRAM_memtruth = $(sort $(wildcard $(MEMORY_GUEST)/truth/*.c)) programs/command_line.c
+PROGRAM_memtruth = $(sort $(wildcard $(MEMORY_GUEST)/truth/*.c)) programs/command_line.c \
+    experiments/shared/guest/hypervisor.c
 MEMORY_JOBS = $(foreach name,memtrace memdemo matrix fetches,jobs/$(name)=$(BUILD)/programs/$(name))
 IMAGE_memdemo = $(IMAGE_initrd) $(MEMORY_JOBS)
 IMAGE_memtruth = $(IMAGE_initrd) jobs/memtruth=$(BUILD)/programs/memtruth

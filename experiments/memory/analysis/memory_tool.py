@@ -10,7 +10,7 @@ make one.
   page   TRACE FILE     addresses over time, working sets and sums, as one HTML page
   ctf    TRACE FOLDER   CTF 1.8, for babeltrace2 and Trace Compass
   feed   TRACE FILE     for cache simulators: Valgrind's lackey format, or Dinero's
-  cache  TRACE          misses of a cache, by Valgrind's cachegrind
+  cache  TRACE          misses of a simulated cache
   doubles TRACE         what a system call reads twice of its process's memory
 
 Needs Debian's python3-capstone; page python3-matplotlib, ctf python3-bt2, --elf binutils.
@@ -102,7 +102,7 @@ def do_feed(options, found, accesses, start):
 
 
 def do_cache(options, found, accesses, start):
-    each = memory_cache.misses(accesses, options.cache, physical=options.by == "physical")["all"]
+    each = memory_cache.misses(accesses, options.cache, options.by == "physical")
     print(
         f"{each.reads} reads, {each.read_misses} of them misses; {each.writes} writes, "
         f"{each.write_misses} misses"
@@ -152,7 +152,7 @@ def parser():
                 "--cache",
                 metavar="BYTES,WAYS,LINE",
                 default="32768,8,64",
-                help="as valgrind's --D1 has it; default: %(default)s",
+                help="default: %(default)s",
             )
         if name in ("print", "sums", "page", "doubles"):
             command.add_argument(
@@ -195,7 +195,6 @@ def main():
         operand.NoDecoder,
         plots.NoPlots,
         CannotWrite,
-        memory_cache.NoCachegrind,
         symbols.NoSymbols,
         ValueError,
         OSError,

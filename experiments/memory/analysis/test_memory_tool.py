@@ -27,22 +27,17 @@ KHZ = 1000
 
 
 def access(number, gla, size=8, flags=WRITE, kind="instruction", **more):
+    fields = {
+        "processor": 0,
+        "cr3": CR3,
+        "rip": 0x401000,
+        "gpa": gla & 0xFFF | 0x77000,
+        "value": b"\1\2",
+        "text": "mov",
+        **more,
+    }
     return Access(
-        more.get("processor", 0),
-        1000 + number,
-        number,
-        more.get("cr3", CR3),
-        more.get("rip", 0x401000),
-        gla,
-        more.get("gpa", gla & 0xFFF | 0x77000),
-        kind,
-        flags,
-        size,
-        more.get("value", b"\1\2"),
-        b"",
-        more.get("text", "mov"),
-        0,
-        more.get("pieces", ()),
+        tsc=1000 + number, retired=number, gla=gla, kind=kind, flags=flags, bytes=size, **fields
     )
 
 
@@ -209,24 +204,10 @@ def test_print(trace):
     status, said, complaint = tool("print", trace)
     assert (status, complaint) == (0, "")
     first, *others = said.splitlines()
-    assert first.split() == [
-        "0.000000",
-        "0",
-        "0",
-        "12345000",
-        "401000",
-        "instruction",
-        "W",
-        "8",
-        "7f0000001238",
-        "5678238",
-        "1122334455667788",
-        "mov",
-        "qword",
-        "ptr",
-        "[rdi],",
-        "rax",
-    ]
+    assert first.split() == (
+        "0.000000 0 0 12345000 401000 instruction W 8 7f0000001238 5678238 1122334455667788 "
+        "mov qword ptr [rdi], rax".split()
+    )
     assert len(others) == 2 and others[0].split()[0] == "0.000040"
 
 

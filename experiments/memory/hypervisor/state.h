@@ -1,24 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * The memory trace records each access by an EPT violation and a single step.
- *
- * There are three maps of the guest's memory. While a processor uses a map, the map changes only to
- * allow more (memory_map_allow_read()). The closed map denies the traced accesses. An instruction
- * that violates the closed map is executed again under the open map, which is the guest's own map.
- * Blocking by MOV SS keeps events from arriving before the instruction. The monitor trap flag
- * causes an exit after the instruction. The half-open map allows reads, so that the trace also sees
- * the write of an instruction that reads and writes.
- *
- * Each map has its own EPT pointer. So no INVEPT is needed, and a step on one processor opens
- * nothing for the other processors. After Schmidt, "Evaluating Techniques for Full System Memory
- * Tracing", section 4.2; SDM Vol. 3, "Monitor Trap Flag"; "Interruptibility State"; "EPT
- * Violations".
+ * What the files of the memory trace share: the state of a processor, and the functions by which
+ * one file uses another. memory.c says how the trace works.
  */
 #pragma once
 
 #include "experiments/memory/hypervisor/ept_copy.h"
 #include "experiments/memory/hypervisor/registers.h"
 #include "experiments/shared/hypervisor/ring.h"
+#include "pmu/pmu.h"
 #include "vmx/capability.h"
 #include "vmx/cpu.h"
 #include "vmx/exit/exit.h"
@@ -91,7 +81,6 @@ extern struct memory_options memory_options;
  * Runs on the processor itself. If something is missing, a log line says what, and the guest runs
  * without the trace. */
 void memory_setup(struct cpu *cpu, const struct vmx_capability *c);
-int64_t memory_call(struct cpu *cpu); /* HYPERCALL_MEMTRACE */
 
 /* ---- memory_map.c ---- */
 
@@ -138,7 +127,7 @@ static inline bool memory_is_traced(const struct cpu *cpu, uint64_t gla, uint64_
 
 /* The exit that memory_exit.c can handle by itself, if it comes next. */
 enum memory_stage {
-    STAGE_WHOLE,   /* none: memory_step.c handles any exit */
+    STAGE_WHOLE,   /* none: memory_violation.c handles any exit */
     STAGE_CLOSED,  /* an EPT violation by an instruction's write */
     STAGE_STEPPED, /* the monitor trap flag after that instruction */
 };
@@ -163,13 +152,10 @@ static inline bool memory_always_exits(const struct cpu *cpu, uint32_t informati
 /* Gives the guest the closed map, or the open map if the range belongs to one process and CR3 to
  * another. */
 void memory_select_map(struct cpu *cpu, uint64_t cr3);
-exit_function memory_violation;
 /* Records an instruction's own access and begins the step, whose exits `row` handles. `flags` are
  * the record's flags in addition to those of the access. */
 void memory_step_instruction(struct cpu *cpu, uint64_t qualification, uint32_t flags, uint64_t gla,
                              uint64_t gpa, const exit_handler *row);
-extern exit_handler memory_step_row[EXIT_REASON_COUNT + 1];
-void memory_step_setup(void); /* call at least once */
 /* memory_begin_step() begins a step under `map`. `row` has the handlers for the exits of the step.
  * memory_end_step() ends the step and restores the closed map. */
 void memory_begin_step(struct cpu *cpu, uint64_t map, const exit_handler *row);
@@ -177,6 +163,11 @@ void memory_end_step(struct cpu *cpu);
 /* Ends the step at the monitor trap flag's exit. If a SIPI or a MOV to CR0, CR3 or CR4 has asked
  * for an exit by the flag, too, also calls the handler of that exit. */
 void memory_step_trapped(struct cpu *cpu);
+/* Ends a step at any other exit. The record is dropped, unless the instruction has retired. */
+exit_function memory_abandon_step;
+/* Keeps events from coming before the stepped instruction. `qualification` says whether an IRET had
+ * unblocked NMIs before it violated the map. */
+void memory_block_events(struct cpu *cpu, uint64_t qualification);
 /* If an IRET had unblocked NMIs before it exited, keeps NMIs blocked until the guest executes the
  * IRET again. */
 static inline void memory_keep_nmi_blocked(const struct cpu *cpu, uint64_t qualification)
@@ -184,6 +175,12 @@ static inline void memory_keep_nmi_blocked(const struct cpu *cpu, uint64_t quali
     if (qualification & EPT_VIOLATION_NMI_UNBLOCKING)
         vmcs_write_32(VMCS_GUEST_INTERRUPTIBILITY_STATE, cpu->blocking | BLOCKING_BY_NMI);
 }
+
+/* memory_violation.c: handles a violation of the closed map. memory_step_row has the handlers for
+ * the exits of an instruction's step. */
+exit_function memory_violation;
+extern exit_handler memory_step_row[EXIT_REASON_COUNT + 1];
+void memory_step_setup(void); /* call at least once */
 
 /* memory_device.c: like memory_violation(), but for a device's registers or memory, with
  * memtrace=devices. */
@@ -196,29 +193,28 @@ void memory_pages_start(struct cpu *cpu);
 void memory_pages_flush(struct cpu *cpu);
 void memory_pages_stop(struct cpu *cpu);
 
-/* memory_event.c: delivers an event again under the open map after its delivery violated the closed
- * map, and records the event's frame. */
-void memory_event(struct cpu *cpu, uint32_t vectoring, uint64_t gla, uint64_t gpa);
-void memory_event_setup(void); /* call at least once */
-/* Delivers again the event whose delivery this exit interrupted. Does what deliver_event_again()
- * does, and also frees a shadow stack that the delivery had switched to. */
-void memory_deliver_event_again(struct cpu *cpu, uint32_t vectoring);
-/* Handles an exit reason past the end of the table of handlers. If the exit left a shadow stack
- * busy, returns the basic reason and, unless the exit is for an exception, frees the shadow stack.
- * Returns EXIT_REASON_COUNT for any other reason past the table. */
-uint64_t memory_handle_busy_exit(struct cpu *cpu, uint64_t reason);
-/* Like exit_reason(), but calls memory_handle_busy_exit() for reasons past the table. */
-static inline uint64_t memory_exit_reason(struct cpu *cpu)
-{
-    uint64_t reason = vmcs_read_32(VMCS_EXIT_REASON);
-
-    if (__builtin_expect(reason >= EXIT_REASON_COUNT, 0))
-        return memory_handle_busy_exit(cpu, reason);
-    return reason;
-}
 /* memory_walk.c: handles a page walk's own access to the guest's memory so that the walk can start
  * again. Returns false if the walk would cause the same violation again. */
 bool memory_walk(struct cpu *cpu, uint64_t qualification, uint64_t gla, uint64_t gpa);
 /* memory_chunk.c: if the instruction recorded in `stepped` was an iteration of a REP, executes the
  * following iterations in the same page at once. `rsi` is RSI before the stepped iteration. */
 void memory_do_string(struct cpu *cpu, const struct trace_memory *stepped, uint64_t rsi);
+
+/* ---- deliver.c ---- */
+
+/* Lets the next VM entry deliver the exception that exited, which must not be #DB. If the exception
+ * occurred during the delivery of another event, the entry delivers the event that results from
+ * both. */
+void deliver_exception(struct cpu *cpu);
+
+/* ---- lend.c: IA32_FIXED_CTR0, to count the guest's retired instructions. The count starts at
+ * PMU_LENT_FROM. The counter is lent only if the guest does not use it. Its old value is restored
+ * unless the guest has begun to use the counter. Call both functions from an exit's handler. ----
+ */
+
+/* The numbers match TRACE_COUNTER_* (trace_ring.h). */
+enum pmu_lent { PMU_NO_COUNTER, PMU_COUNTER_LENT, PMU_COUNTER_IN_USE };
+#define PMU_LENT_FROM BIT(46)
+#define PMU_LENT_COUNT BITS(43, 0)
+enum pmu_lent pmu_lend_counter(struct cpu *cpu);
+void pmu_give_counter_back(struct cpu *cpu);
