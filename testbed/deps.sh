@@ -29,8 +29,8 @@ lz4 zstd python3 patch"
     [sign]="sbsigntool"
     # The measurements' plots. What the guest runs is fetched into the cache and not installed.
     [bench]="python3-matplotlib python3-pytest"
-    # Traces as CTF, written and read; operands of traced instructions, pictures.
-    [trace]="babeltrace2 python3-bt2 cpio python3-capstone python3-matplotlib"
+    # Traces as CTF, written and read; operands of traced instructions.
+    [trace]="babeltrace2 python3-bt2 cpio python3-capstone"
     # Tests that FULL=1 alone runs: a new Debian of each release, firmware from Debian's source.
     [full]="debootstrap uuid-dev"
     # The pictures of docs/.

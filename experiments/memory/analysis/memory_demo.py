@@ -21,7 +21,6 @@ import memory_feed
 import memory_page
 import memory_tool
 import operand
-import plots
 import records
 import symbols
 from console_files import BadFile
@@ -85,7 +84,6 @@ def main():
         BadFile,
         records.BadRecords,
         operand.NoDecoder,
-        plots.NoPlots,
         CannotWrite,
         symbols.NoSymbols,
         subprocess.CalledProcessError,

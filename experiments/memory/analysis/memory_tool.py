@@ -14,7 +14,7 @@ make one.
   cache  TRACE          misses of a cache, by Valgrind's cachegrind
   doubles TRACE         what a system call reads twice of its process's memory
 
-Needs Debian's python3-capstone; page python3-matplotlib, ctf python3-bt2, --elf binutils.
+Needs Debian's python3-capstone; ctf python3-bt2, --elf binutils.
 """
 
 import argparse
@@ -32,10 +32,9 @@ import memory_page
 import memory_samples
 import memory_sums
 import operand
-import plots
 import records
 import symbols
-import traces_page
+import trace_page
 from ctf_writer import CannotWrite
 
 TOP = 10
@@ -147,7 +146,7 @@ def parser():
             )
         if name == "page":
             command.add_argument("--title", default="Memory accesses of a guest")
-            traces_page.add_where(command)
+            trace_page.add_where(command)
         if name == "cache":
             command.add_argument(
                 "--cache",
@@ -194,7 +193,6 @@ def main():
     except (
         records.BadRecords,
         operand.NoDecoder,
-        plots.NoPlots,
         CannotWrite,
         memory_cache.NoCachegrind,
         symbols.NoSymbols,

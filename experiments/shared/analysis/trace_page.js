@@ -56,12 +56,18 @@ const tracePage = (function () {
     // `rows`: objects with their texts as `cells`.
     fill(rows) {
       this.rows = rows;
+      this.heads.forEach((head, column) =>
+        head.classList.toggle("text", rows.length > 0 && this.isText(column)));
       this.show();
+    }
+
+    isText(column) {
+      return typeof value(this.rows[0].cells[column]) === "string";
     }
 
     // The first click has the largest number, or the first text, on top; the next one turns it round.
     click(column) {
-      const text = this.rows.length && typeof value(this.rows[0].cells[column]) === "string";
+      const text = this.rows.length && this.isText(column);
       const up = this.order === column + "d" || (text && this.order !== column + "u");
       this.sort(column + (up ? "u" : "d"));
     }
