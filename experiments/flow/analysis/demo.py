@@ -6,13 +6,8 @@ The load (guest/demo/): calm and hasty compete for a processor, client asks serv
 nobody does anything. FOLDER gets the trace, the names, CTF, Chrome's JSON and the page.
 """
 
-import argparse
 import json
-import os
-import pathlib
 import shutil
-import subprocess
-import sys
 
 import flow_path  # noqa: F401, first of all
 import analyses
@@ -20,8 +15,6 @@ import chrome
 import ctf
 import demo_boot
 import timeline_page
-from console_files import BadFile
-from demo_boot import DemoFailed
 from states import timeline
 from trace_source import BadTrace, load
 
@@ -29,20 +22,13 @@ TITLE = "Execution flow of a guest: two that compete, a client and a server, nob
 SHOWN = 6  # processes of the summary, those that ran longest
 
 
-def boot(folder, cpus, seconds, backend):
-    """Boots, with the console in FOLDER/console; gives the guest's files."""
-    return demo_boot.boot(folder, "flowdemo", "trace=flow", cpus, seconds, backend)
-
-
 def fetch(folder, found):
     """Writes the trace and the names, of the guest's files; gives the trace's path."""
-    for name in ("ptrace", "names"):
-        if name not in found:
-            raise DemoFailed(f"the guest left no file '{name}' (see {folder / 'console'})")
     trace = folder / "demo.ptrace"
-    trace.write_bytes(found["ptrace"])
-    json.loads(found["names"])
-    (folder / "demo.ptrace.names.json").write_bytes(found["names"])
+    trace.write_bytes(demo_boot.file_of(found, "ptrace", folder))
+    names = demo_boot.file_of(found, "names", folder)
+    json.loads(names)
+    (folder / "demo.ptrace.names.json").write_bytes(names)
     return trace
 
 
@@ -77,44 +63,20 @@ def summary(folder, line):
         )
     idle = [times["idle"] / 1e6 for _, times in analyses.processors(line).items()]
     rows += [f"idle, by processor: {', '.join(f'{ms:.1f}' for ms in idle)} ms", ""]
-    rows += [
-        f"{path:<34} {what}"
-        for path, what in (
-            (os.path.relpath(folder / "timeline.html"), "any browser"),
-            (os.path.relpath(folder / "chrome.json"), "Perfetto, Trace Compass"),
-            (os.path.relpath(folder / "ctf"), "babeltrace2, Trace Compass"),
-            (os.path.relpath(folder / "demo.ptrace"), "experiments/flow/analysis/analyse.py"),
-        )
-    ]
-    return rows
-
-
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    return rows + demo_boot.paths(
+        folder,
+        (
+            ("timeline.html", "any browser"),
+            ("chrome.json", "Perfetto, Trace Compass"),
+            ("ctf", "babeltrace2, Trace Compass"),
+            ("demo.ptrace", "experiments/flow/analysis/analyse.py"),
+        ),
     )
-    parser.add_argument("folder", metavar="FOLDER", type=pathlib.Path)
-    parser.add_argument("--cpus", type=int, default=1)
-    parser.add_argument("--timeout", type=int, default=1200, metavar="S")
-    parser.add_argument("--backend", default="auto", help="as run-qemu.sh has it")
-    options = parser.parse_args()
-    folder = options.folder.resolve()
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        found = boot(folder, options.cpus, options.timeout, options.backend)
-        line = render(folder, fetch(folder, found), demo_boot.where(options.backend))
-    except (
-        DemoFailed,
-        BadFile,
-        BadTrace,
-        ctf.CannotWrite,
-        subprocess.CalledProcessError,
-        ValueError,
-        OSError,
-    ) as error:
-        sys.exit(f"demo.py: {error}")
-    print("\n".join(summary(folder, line)))
+
+
+def write_all(folder, found, where):
+    return summary(folder, render(folder, fetch(folder, found), where))
 
 
 if __name__ == "__main__":
-    main()
+    demo_boot.main(__doc__, "flowdemo", "trace=flow", write_all, [BadTrace])

@@ -83,9 +83,9 @@ def test_outputs(tmp_path):
 
 def test_guest_without_files(tmp_path):
     """Each thing that is not there is one line, and nothing is drawn."""
-    with pytest.raises(demo.DemoFailed, match="no file 'ptrace'"):
+    with pytest.raises(demo_boot.DemoFailed, match="no file 'ptrace'"):
         demo.fetch(tmp_path, {})
-    with pytest.raises(demo.DemoFailed, match="no file 'names'"):
+    with pytest.raises(demo_boot.DemoFailed, match="no file 'names'"):
         demo.fetch(tmp_path, {"ptrace": trace_file(FLOW)})
     assert not (tmp_path / "timeline.html").exists()
 
@@ -93,5 +93,5 @@ def test_guest_without_files(tmp_path):
 def test_boot_that_fails(tmp_path, monkeypatch):
     """A boot that does not end well is told with its reason, not drawn."""
     monkeypatch.setattr(demo_boot, "made", lambda target: tmp_path / "none")
-    with pytest.raises(demo.DemoFailed, match="unknown backend 'nowhere'"):
-        demo.boot(tmp_path, 1, 10, "nowhere")
+    with pytest.raises(demo_boot.DemoFailed, match="unknown backend 'nowhere'"):
+        demo_boot.boot(tmp_path, "flowdemo", "trace=flow", 1, 10, "nowhere")

@@ -6,12 +6,7 @@ The program (guest/demo/matrix.c) writes a matrix by rows, then by columns. FOLD
 trace, CTF, the feed and the page.
 """
 
-import argparse
-import os
-import pathlib
 import shutil
-import subprocess
-import sys
 
 import memory_path  # first of all
 import demo_boot
@@ -21,22 +16,17 @@ import memory_feed
 import memory_page
 import memory_tool
 import operand
-import records
 import symbols
-from console_files import BadFile
-from ctf_writer import CannotWrite
 
 PROGRAM = memory_path.TOP / "build" / "programs" / "matrix"
 TITLE = "Writes of a program: a matrix by rows, then by columns"
 
 
-def render(folder, found, where=""):
-    """Writes all, of the guest's files; gives memory.Accesses. `where`: what stands beside a
+def render(folder, found, where):
+    """Writes all, of the guest's files; gives the lines to print. `where`: what stands beside a
     time."""
-    if "ptrace" not in found:
-        raise demo_boot.DemoFailed(f"the guest left no file 'ptrace' (see {folder / 'console'})")
     trace = folder / "matrix.ptrace"
-    trace.write_bytes(found["ptrace"])
+    trace.write_bytes(demo_boot.file_of(found, "ptrace", folder))
     accesses = memory.read(trace)
     ordered = accesses.ordered()
     shutil.rmtree(folder / "ctf", ignore_errors=True)  # an earlier run's
@@ -47,51 +37,20 @@ def render(folder, found, where=""):
     (folder / "memory.html").write_text(
         memory_page.html(accesses, ordered, TITLE, names=names, where=where), encoding="utf-8"
     )
-    return accesses
-
-
-def summary(folder, accesses):
-    """Gives the lines to print."""
-    rows = [*memory_tool.sums(accesses, accesses.ordered()), ""]
-    return rows + [
-        f"{os.path.relpath(folder / name):<34} {what}"
-        for name, what in (
-            ("memory.html", "any browser"),
-            ("ctf", "babeltrace2, Trace Compass"),
-            ("matrix.lackey", "cache simulators that read Valgrind's lackey"),
-            ("matrix.ptrace", "experiments/memory/analysis/memory_tool.py"),
-        )
-    ]
-
-
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    files = (
+        ("memory.html", "any browser"),
+        ("ctf", "babeltrace2, Trace Compass"),
+        ("matrix.lackey", "cache simulators that read Valgrind's lackey"),
+        ("matrix.ptrace", "experiments/memory/analysis/memory_tool.py"),
     )
-    parser.add_argument("folder", metavar="FOLDER", type=pathlib.Path)
-    parser.add_argument("--timeout", type=int, default=1200, metavar="S")
-    parser.add_argument("--backend", default="auto", help="as run-qemu.sh has it")
-    options = parser.parse_args()
-    folder = options.folder.resolve()
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        found = demo_boot.boot(
-            folder, "memdemo", "memtrace=writes trace_ring=16", 1, options.timeout, options.backend
-        )
-        accesses = render(folder, found, demo_boot.where(options.backend))
-    except (
-        demo_boot.DemoFailed,
-        BadFile,
-        records.BadRecords,
-        operand.NoDecoder,
-        CannotWrite,
-        symbols.NoSymbols,
-        subprocess.CalledProcessError,
-        OSError,
-    ) as error:
-        sys.exit(f"memory_demo.py: {error}")
-    print("\n".join(summary(folder, accesses)))
+    return [*memory_tool.sums(accesses, ordered), "", *demo_boot.paths(folder, files)]
 
 
 if __name__ == "__main__":
-    main()
+    demo_boot.main(
+        __doc__,
+        "memdemo",
+        "memtrace=writes trace_ring=16",
+        render,
+        [operand.NoDecoder, symbols.NoSymbols],
+    )
