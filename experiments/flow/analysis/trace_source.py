@@ -81,7 +81,9 @@ def from_ctf(path):
             elif isinstance(message, bt2._EventMessageConst):
                 ctf_event(source, exits, lost, message)
     except (bt2._Error, RuntimeError) as error:
-        raise BadTrace(f"{path}: babeltrace2 cannot read it: {last_cause(error)}") from error
+        text = error[0].message if isinstance(error, bt2._Error) else str(error)
+        cause = " ".join(text.split())
+        raise BadTrace(f"{path}: babeltrace2 cannot read it: {cause}") from error
     for number, record in exits.items():
         source.processors[number].append(record)
     if not source.processors:
@@ -90,14 +92,6 @@ def from_ctf(path):
         if count:  # after the last record
             source.gaps.setdefault(number, {})[len(source.processors.get(number, []))] = count
     return source
-
-
-def last_cause(error):
-    """Gives babeltrace2's own words for an error, in one line."""
-    try:
-        return " ".join(error[0].message.split())
-    except (IndexError, TypeError, AttributeError):
-        return " ".join(str(error).split())
 
 
 def processor_of(stream, event):
@@ -118,9 +112,6 @@ def ctf_event(source, exits, lost, message):
     clock = message.default_clock_snapshot
     if source.tsc_khz == 0:
         source.tsc_khz = clock.clock_class.frequency // 1000
-        environment = event.stream.trace.environment
-        if "trace_level" in environment:  # not LTTng's own: without it the records have to tell
-            source.level = int(environment["trace_level"])
     number = processor_of(event.stream, event)
     found = source.processors.setdefault(number, [])
     fields = event.payload_field
