@@ -9,11 +9,11 @@ import os
 import handed_over
 import kvm_traces
 import pytest
-import sched_text
 import truth
 import flow_log
 import seen_by_host
 import stacks_seen
+from flowtruth import who_ran
 from identity import Identity
 from inner import expect_quiet
 from machine import STATUS_POWEROFF, path
@@ -69,15 +69,6 @@ def run(lab, level):
     CR3, {key: process}, and what it has of threads: by their stacks, and without."""
     make, hz = LEVELS[level]
     done = make(lab)
-    found = {}
-    for name in ("sched", "tgid", "processes"):
-        with open(os.path.join(done.path(handed_over.FOLDER), name), encoding="utf-8") as file:
-            found[name] = file.read()
-    switches = sched_text.switches(found["sched"])
-    who = (
-        sched_text.pairs(found["tgid"]),
-        sched_text.kernel_threads(found["processes"], found["sched"]),
-    )
     events = list(seen_by_host.guest_time(flow_log.events(done.path("log"))))
     stays = list(seen_by_host.stays(events))
     if level > 1:
@@ -85,9 +76,7 @@ def run(lab, level):
     source = seen_by_host.source(stays, hz // 1000)
     key = Identity(source.processors).key
     loads = flow_log.table_changes(events, (0,), key)
-    at_loads = truth.build(
-        truth.at_loads(switches, {0: [load for _, load in loads[0]]}, *who), *who
-    )
+    _, at_loads = who_ran(handed_over.files(done), loads)
     processes = truth.match_processes({0: seen_by_host.tables(events, key)}, at_loads)
     assert len(set(processes.values())) == len(processes), f"a process has two tables: {processes}"
     threads = stacks_seen.seen(stays, key)

@@ -8,8 +8,8 @@ from machine import STATUS_POWEROFF, path
 from policies import NMI
 import pt_decoders
 import pytest
-import sched_text
 import truth
+from flowtruth import who_ran
 from cr3 import PTI_USER_TABLE, TABLE_MASK
 from states import Interval, Timeline
 
@@ -79,21 +79,9 @@ def time_line(loads):
 
 def true_of(done):
     """The emulator's own [(TSC, CR3)], and the truth by the scheduler at these loads."""
-    text = {}
-    for name in ("sched", "tgid", "processes"):
-        with open(done.path(f"{handed_over.FOLDER}/{name}"), encoding="utf-8") as file:
-            text[name] = file.read()
-    who = sched_text.pairs(text["tgid"]), sched_text.kernel_threads(
-        text["processes"], text["sched"]
-    )
     events = list(flow_log.events(done.path("log")))
-    changes = flow_log.table_changes(events, (0,), process)
-    at_loads = truth.at_loads(
-        sched_text.switches(text["sched"]), {0: [load for _, load in changes[0]]}, *who
-    )
-    return [
-        (event.tsc, table(event.value)) for event in events if event.kind == "cr3"
-    ], truth.build(at_loads, *who)
+    _, true = who_ran(handed_over.files(done), flow_log.table_changes(events, (0,), process))
+    return [(event.tsc, table(event.value)) for event in events if event.kind == "cr3"], true
 
 
 @pytest.mark.parametrize("entry", ENTRIES)

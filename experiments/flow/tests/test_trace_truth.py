@@ -12,10 +12,9 @@ import pytest
 
 import analyses
 import flow_log
-import sched_text
 import truth
 from exit_reasons import CR_ACCESS, HLT
-from flowtruth import boot, rings
+from flowtruth import boot, rings, who_ran
 from identity import Identity
 from states import timeline
 from trace_source import Source
@@ -40,31 +39,17 @@ LITTLE_TICKS = 100  # all loads so much later or earlier: test_harm_is_seen
 FEW, MANY = 1, 4
 
 
-def read(name):
-    with open(name, encoding="utf-8") as file:
-        return file.read()
-
-
 def run(lab, cpus):
     """The records of the run, its truth by the scheduler's events and by the loads of CR3, and
     these loads."""
     files = boot(lab, cpus)
-    sched = read(files["sched"])
-    switches = sched_text.switches(sched)
-    who = (
-        sched_text.pairs(read(files["tgid"])),
-        sched_text.kernel_threads(read(files["processes"]), sched),
-    )
-    true = truth.build(switches, *who)
-    assert len(true.processors) == cpus, f"the scheduler spoke of {sorted(true.processors)}"
     source = rings(files["ring"])
     loads = flow_log.table_changes(
-        flow_log.events(files["log"]), true.processors, Identity(source.processors).key
+        flow_log.events(files["log"]), range(cpus), Identity(source.processors).key
     )
-    at_loads = truth.at_loads(
-        switches, {number: [load for _, load in found] for number, found in loads.items()}, *who
-    )
-    return source, true, truth.build(at_loads, *who), loads
+    true, at_loads = who_ran(files, loads)
+    assert len(true.processors) == cpus, f"the scheduler spoke of {sorted(true.processors)}"
+    return source, true, at_loads, loads
 
 
 def scores(lab, cpus):
