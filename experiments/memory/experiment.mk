@@ -16,7 +16,7 @@ MEMTRACE_OUT ?= $(BUILD)/memtrace-demo
 .PHONY: memtrace memtrace-all
 DEMOS += memtrace
 memtrace-all: $(LAB)
-	@/usr/bin/python3 -B experiments/memory/analysis/memory_demo.py $(MEMTRACE_OUT)
+	@$(PYTHON) -m experiments.memory.analysis.memory_demo $(MEMTRACE_OUT)
 
 # The jobs memdemo, with the guest's tool and the program that it traces, memtruth, and memstores, which
 # wants perf.

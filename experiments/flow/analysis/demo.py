@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """Boots Linux under trace=flow with a load, and shows what its trace tells.
 
@@ -9,14 +8,10 @@ nobody does anything. FOLDER gets the trace, the names, CTF, Chrome's JSON and t
 import json
 import shutil
 
-import flow_path  # noqa: F401, first of all
-import analyses
-import chrome
-import ctf
-import demo_boot
-import timeline_page
-from states import timeline
-from trace_source import BadTrace, load
+from experiments.flow.analysis import analyses, chrome, ctf, timeline_page
+from experiments.flow.analysis.states import timeline
+from experiments.flow.analysis.trace_source import BadTrace, load
+from experiments.shared.analysis import demo_boot
 
 TITLE = "Execution flow of a guest: two that compete, a client and a server, nobody"
 SHOWN = 6  # processes of the summary, those that ran longest
@@ -69,7 +64,7 @@ def summary(folder, line):
             ("timeline.html", "any browser"),
             ("chrome.json", "Perfetto, Trace Compass"),
             ("ctf", "babeltrace2, Trace Compass"),
-            ("demo.ptrace", "experiments/flow/analysis/analyse.py"),
+            ("demo.ptrace", "python3 -m experiments.flow.analysis.analyse"),
         ),
     )
 

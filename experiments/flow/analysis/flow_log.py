@@ -4,8 +4,7 @@
 import collections
 import struct
 
-import flow_path  # noqa: F401, first of all
-import emulator_log
+from experiments.shared.analysis import emulator_log
 
 MAGIC = b"PMUflow2"
 RECORD = struct.Struct("<QQQQQQBB6x")  # emulator/flow_log.h: struct FlowRecord

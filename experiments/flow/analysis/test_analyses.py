@@ -4,11 +4,22 @@ import json
 import subprocess
 import sys
 
-import analyse
-import analyses
-from exit_reasons import NUMBERS
-from hand_made import A, B, C_STACK, TIMER, WAKE, cpuid, flow, kernel_tick, record, source, trace
-from trace_source import TRACE_EXITS, TRACE_FLOW
+from experiments.flow.analysis import analyse, analyses
+from experiments.flow.analysis.exit_reasons import NUMBERS
+from experiments.flow.analysis.hand_made import (
+    C_STACK,
+    TIMER,
+    WAKE,
+    A,
+    B,
+    cpuid,
+    flow,
+    kernel_tick,
+    record,
+    source,
+    trace,
+)
+from experiments.flow.analysis.trace_source import TRACE_EXITS, TRACE_FLOW
 
 TRACE = (
     "0 load A B; 500 tick A; 600 load B A; 1500 tick B; 1600 load A B; 1700 cpuid A; 2000 halt A; "
@@ -94,7 +105,7 @@ def test_report():
 
 def test_bad_input_is_one_line(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-B", analyse.__file__, tmp_path],
+        [sys.executable, "-B", "-m", analyse.__name__, tmp_path],
         capture_output=True,
         text=True,
         check=False,

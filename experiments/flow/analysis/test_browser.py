@@ -5,11 +5,9 @@ import re
 
 import pytest
 
-import analyses
-import timeline_page
-import trace_source
-from hand_made import A, A_STACK, B, cpuid, load, source
-from states import timeline
+from experiments.flow.analysis import analyses, timeline_page, trace_source
+from experiments.flow.analysis.hand_made import A_STACK, A, B, cpuid, load, source
+from experiments.flow.analysis.states import timeline
 
 KHZ = 1000  # a tick is a microsecond, the last digit of the tables
 WHERE = " (emulator)"

@@ -7,12 +7,10 @@ import subprocess
 
 import pytest
 
-import ctf
-import lttng_events
-import trace_source
-from hand_made import A, cpuid, source, trace
-from states import timeline
-from trace_source import TRACE_FLOW, BadTrace
+from experiments.flow.analysis import ctf, lttng_events, trace_source
+from experiments.flow.analysis.hand_made import A, cpuid, source, trace
+from experiments.flow.analysis.states import timeline
+from experiments.flow.analysis.trace_source import TRACE_FLOW, BadTrace
 
 pytest.importorskip("bt2", reason="python3-bt2 is not installed")
 if not shutil.which("babeltrace2"):

@@ -7,12 +7,10 @@ import subprocess
 
 import pytest
 
-import demo
-import demo_boot
-import kvm_trace
-import records
-from hand_made import A, B, source, trace
-from trace_source import TRACE_FLOW
+from experiments.flow.analysis import demo, kvm_trace
+from experiments.flow.analysis.hand_made import A, B, source, trace
+from experiments.flow.analysis.trace_source import TRACE_FLOW
+from experiments.shared.analysis import demo_boot, records
 
 pytest.importorskip("bt2", reason="python3-bt2 is not installed")
 

@@ -3,10 +3,11 @@
 import collections
 import re
 
-import exact
 import pytest
-from hand_made import A, B, TIMER, WAKE, source, trace
-from trace_source import TRACE_FLOW
+
+from experiments.flow.analysis import exact
+from experiments.flow.analysis.hand_made import TIMER, WAKE, A, B, source, trace
+from experiments.flow.analysis.trace_source import TRACE_FLOW
 
 Event = collections.namedtuple("Event", "tsc processor kind value")
 RECORDS = trace(

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_flow_log.py: the reader of the emulator's flow log, on files made by hand.
-import flow_log
+from experiments.flow.analysis import flow_log
 
 
 def test_events(tmp_path):

@@ -5,7 +5,7 @@ import collections
 
 import pytest
 
-import levels
+from experiments.flow.analysis import levels
 
 # Values of CR3: a hypervisor, its guest, and others.
 TABLES = {"host": 0x1000, "nested": 0x2000, "other": 0x3000, "second": 0x5000, "third": 0x7000}

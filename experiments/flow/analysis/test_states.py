@@ -4,14 +4,34 @@ import random
 
 import pytest
 
-import trace_source
-from cr3 import PTI_USER_PCID, PTI_USER_TABLE
-from exit_reasons import CR_ACCESS, EXTERNAL_INTERRUPT, HLT, VMCALL
-from hand_made import A, B, C, A_STACK, B_STACK, HALTED, KERNEL, SWITCH_MM, TIMER, USER, WAKE
-from hand_made import cpuid, exits, flow, kernel_tick, load, record, said, source, trace
-from states import timeline
-from trace_source import TRACE_EXITS, TRACE_FLOW, TRACE_OFF, BadTrace
-from walk import TRACE_ENDS
+from experiments.flow.analysis import trace_source
+from experiments.flow.analysis.exit_reasons import CR_ACCESS, EXTERNAL_INTERRUPT, HLT, VMCALL
+from experiments.flow.analysis.hand_made import (
+    A_STACK,
+    B_STACK,
+    HALTED,
+    KERNEL,
+    SWITCH_MM,
+    TIMER,
+    USER,
+    WAKE,
+    A,
+    B,
+    C,
+    cpuid,
+    exits,
+    flow,
+    kernel_tick,
+    load,
+    record,
+    said,
+    source,
+    trace,
+)
+from experiments.flow.analysis.states import timeline
+from experiments.flow.analysis.trace_source import TRACE_EXITS, TRACE_FLOW, TRACE_OFF, BadTrace
+from experiments.flow.analysis.walk import TRACE_ENDS
+from experiments.shared.analysis.cr3 import PTI_USER_PCID, PTI_USER_TABLE
 
 PTI_USER = PTI_USER_TABLE | PTI_USER_PCID
 # A and B by turns, each preempted 100 after a tick; ends with B.

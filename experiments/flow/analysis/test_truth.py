@@ -2,11 +2,10 @@
 # test_truth.py: the scheduler's text is read, and the scores are what one computes by hand.
 import pytest
 
-import sched_text
-import truth
-from hand_made import flow, source, trace
-from states import timeline
-from trace_source import TRACE_FLOW
+from experiments.flow.analysis import sched_text, truth
+from experiments.flow.analysis.hand_made import flow, source, trace
+from experiments.flow.analysis.states import timeline
+from experiments.flow.analysis.trace_source import TRACE_FLOW
 
 TIDS = {10: 10, 11: 10, 20: 20}  # process 10 has the threads 10 and 11
 LINE = (

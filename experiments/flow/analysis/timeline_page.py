@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """Writes the time line of a flow trace as one HTML page that needs nothing else.
 
@@ -10,16 +9,12 @@ have the totals of what is in view. The pointer shows records.
 import pathlib
 import sys
 
-import flow_path  # noqa: F401, first of all
-import analyses
-import chrome
-import command_line
-import known
-import page
-import trace_page
-from cr3 import PTI_USER_TABLE, TABLE_MASK
-from states import timeline
-from trace_source import BadTrace, load
+from bench import page
+from experiments.flow.analysis import analyses, chrome, command_line, known
+from experiments.flow.analysis.states import timeline
+from experiments.flow.analysis.trace_source import BadTrace, load
+from experiments.shared.analysis import trace_page
+from experiments.shared.analysis.cr3 import PTI_USER_TABLE, TABLE_MASK
 
 HERE = pathlib.Path(__file__).resolve().parent
 

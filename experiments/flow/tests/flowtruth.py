@@ -3,10 +3,9 @@
 # scheduler, as guest/truth/ hands them over.
 import pathlib
 
-import handed_over
-import sched_text
-import truth
-from trace_source import load
+from experiments.flow.analysis import sched_text, truth
+from experiments.flow.analysis.trace_source import load
+from experiments.shared.tests import handed_over
 
 
 def boot(lab, cpus):

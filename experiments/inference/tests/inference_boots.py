@@ -6,17 +6,13 @@
 import functools
 import os
 
-import flow_log
-import handed_over
-import inference
-import kvm_traces
-import seen_by_host
-import sights
-import test_paper_method
-import truth
-from flowtruth import who_ran
-from identity import Identity
-from machine import STATUS_POWEROFF, path, tool
+from experiments.flow.analysis import flow_log, seen_by_host, truth
+from experiments.flow.analysis.identity import Identity
+from experiments.flow.tests import kvm_traces, test_paper_method
+from experiments.flow.tests.flowtruth import who_ran
+from experiments.inference.analysis import inference, sights
+from experiments.shared.tests import handed_over
+from testbed.machine import STATUS_POWEROFF, path, tool
 
 TICK_MS, TICK_HZ = 1, 1000
 BEFORE_TICKS = handed_over.TSC_HZ // 10  # of the run before what is scored

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """Boots Linux under memtrace=writes, traces a small program there, and shows what it wrote.
 
@@ -6,19 +5,22 @@ The program (guest/demo/matrix.c) writes a matrix by rows, then by columns. FOLD
 trace, CTF, the feed and the page.
 """
 
+import pathlib
 import shutil
 
-import memory_path  # first of all
-import demo_boot
-import memory
-import memory_ctf
-import memory_feed
-import memory_page
-import memory_tool
-import operand
-import symbols
+from experiments.memory.analysis import (
+    memory,
+    memory_ctf,
+    memory_feed,
+    memory_page,
+    memory_tool,
+    operand,
+    symbols,
+)
+from experiments.shared.analysis import demo_boot
+from testbed.machine import TOP
 
-PROGRAM = memory_path.TOP / "build" / "programs" / "matrix"
+PROGRAM = pathlib.Path(TOP) / "build" / "programs" / "matrix"
 TITLE = "Writes of a program: a matrix by rows, then by columns"
 
 
@@ -41,7 +43,7 @@ def render(folder, found, where):
         ("memory.html", "any browser"),
         ("ctf", "babeltrace2, Trace Compass"),
         ("matrix.lackey", "cache simulators that read Valgrind's lackey"),
-        ("matrix.ptrace", "experiments/memory/analysis/memory_tool.py"),
+        ("matrix.ptrace", "python3 -m experiments.memory.analysis.memory_tool"),
     )
     return [*memory_tool.sums(accesses, ordered), "", *demo_boot.paths(folder, files)]
 

@@ -4,8 +4,7 @@
 import collections
 import struct
 
-import memory_path  # noqa: F401, first of all
-import emulator_log
+from experiments.shared.analysis import emulator_log
 
 MAGIC = b"PMUmemlg"
 RECORD = struct.Struct("<QQQQQQIBBBBQ")  # emulator/memory_log.h: struct MemoryRecord

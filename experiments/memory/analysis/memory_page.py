@@ -3,14 +3,11 @@
 # window, and sums. The page's size has a limit that does not grow with the trace.
 import pathlib
 
-import memory_path  # noqa: F401, first of all
-import memory_points
-import memory_sums
-import page
-import symbols
-import trace_page
-from memory_filter import KERNEL_HALF
-from memory_points import PAGE, of_instruction
+from bench import page
+from experiments.memory.analysis import memory_points, memory_sums, symbols
+from experiments.memory.analysis.memory_filter import KERNEL_HALF
+from experiments.memory.analysis.memory_points import PAGE, of_instruction
+from experiments.shared.analysis import trace_page
 
 HERE = pathlib.Path(__file__).resolve().parent
 WINDOWS = 100  # that the trace is cut into

@@ -4,10 +4,10 @@
 # sort; nothing is an error or a request.
 import pytest
 
-import memory_page
-from memory_points import Axis
-from symbols import Symbols
-from test_memory_tool import access, found
+from experiments.memory.analysis import memory_page
+from experiments.memory.analysis.memory_points import Axis
+from experiments.memory.analysis.symbols import Symbols
+from experiments.memory.analysis.test_memory_tool import access, found
 
 ROWS, FAR, OTHER = 0x401544, 0x402000, 0xFFFFFFFF81000010
 NAMES = Symbols([(0x401500, 0x100, "main"), (0x402000, 0, "put")])

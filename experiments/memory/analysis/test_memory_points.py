@@ -3,9 +3,9 @@
 # of them than there may be.
 import random
 
-import memory_points
-from memory_points import Axis, GROUPS
-from test_memory_tool import READ, access
+from experiments.memory.analysis import memory_points
+from experiments.memory.analysis.memory_points import GROUPS, Axis
+from experiments.memory.analysis.test_memory_tool import READ, access
 
 
 def decoded(found):

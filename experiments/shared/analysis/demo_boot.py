@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# demo_boot.py: what the demos of both traces do alike: the command line, and the boot: Linux under PMUvisor, with one job of the
-# experiment's, which hands its files over to the emulator. QEMU has no such channel, and Debian's
-# cloud kernel no file system that it shares: there the job prints them (console_files.py).
+# demo_boot.py: what the demos of both traces do alike: the command line, and the boot. That is Linux
+# under PMUvisor, with one job of the experiment's, which hands its files over to the emulator. QEMU
+# has no such channel, and Debian's cloud kernel no file system that it shares: there the job prints
+# them (console_files.py).
 import argparse
 import os
 import pathlib
@@ -9,14 +10,12 @@ import shutil
 import subprocess
 import sys
 
-import console_files
-from ctf_writer import CannotWrite
-from records import BadRecords
+from experiments.shared.analysis import console_files
+from experiments.shared.analysis.ctf_writer import CannotWrite
+from experiments.shared.analysis.records import BadRecords
+from testbed.machine import made
 
 TOP = pathlib.Path(__file__).resolve().parents[3]
-sys.path.append(str(TOP / "testbed"))
-
-from machine import made  # noqa: E402
 
 
 class DemoFailed(Exception):

@@ -2,8 +2,9 @@
 # test_emulator_log.py: the reader of the emulator's lists, on files made by hand.
 import struct
 
-import emulator_log
 import pytest
+
+from experiments.shared.analysis import emulator_log
 
 MAGIC, RECORD = b"PMUother", struct.Struct("<QQ")
 

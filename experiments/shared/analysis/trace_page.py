@@ -5,7 +5,7 @@ import json
 import pathlib
 from html import escape
 
-import page
+from bench import page
 
 HERE = pathlib.Path(__file__).resolve().parent
 UPLOT = HERE.parent / "vendor" / "uplot"
