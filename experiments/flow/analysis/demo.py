@@ -53,7 +53,7 @@ def summary(folder, line):
     ]
     for found in analyses.processes(line)[:SHOWN]:
         rows.append(
-            f"{chrome.process_text(line, found.key):<22}"
+            f"{line.label(found.key):<22}"
             + "".join(f"{found.times[state] / 1e6:11.1f}" for state in analyses.STATES)
         )
     idle = [times["idle"] / 1e6 for _, times in analyses.processors(line).items()]

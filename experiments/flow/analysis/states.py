@@ -60,6 +60,11 @@ class Timeline:
     flow: bool = False
     end: int = 0
 
+    def label(self, key):
+        """Gives a process's name, and its pid where it is known."""
+        process = self.processes[key]
+        return process.name + (f" [{process.pid}]" if process.pid is not None else "")
+
     def ns(self, tick):
         """Takes a value of the TSC; gives the time, in ns from the start of the trace."""
         ticks = tick - self.start_tick

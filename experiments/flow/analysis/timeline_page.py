@@ -107,7 +107,7 @@ def page_data(source, line, where):
         for number, intervals in line.processors.items()
     ]
     for place, key in enumerate(order):
-        label, intervals = chrome.process_text(line, key), line.processes[key].intervals
+        label, intervals = line.label(key), line.processes[key].intervals
         facts_text = zip(known.HEADS, facts.get(key, ()))
         rows.append(
             {
