@@ -141,7 +141,9 @@ def test_seconds():
 def test_old_and_unknown_reasons():
     fields = kvm_text.exit_fields("reason UNKNOWN (75) rip 0x10 info 182 0")
     assert fields["reason"] == 75 and fields["info1"] == 0x182 and "vcpu" not in fields
-    assert kvm_text.exit_fields("vcpu 0 reason INVALID_STATE FAILED_VMENTRY rip 0x1")["failed"]
+    assert (
+        kvm_text.exit_fields("vcpu 0 reason INVALID_STATE FAILED_VMENTRY rip 0x1")["reason"] == 33
+    )
     assert kvm_text.exit_fields("vcpu 0 reason NONSENSE rip 0x1") is None
 
 

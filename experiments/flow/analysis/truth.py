@@ -44,7 +44,6 @@ class Score:
     ours: int = 0  # that we have
     invented: list = dataclasses.field(default_factory=list)  # (processor, tick, key)
     missed: list = dataclasses.field(default_factory=list)  # (processor, tick, tgid)
-    kernel_tables: int = 0  # switches to a table that is no process's
     distances: list = dataclasses.field(default_factory=list)
     user_time: int = 0  # of processes, by the scheduler
     user_right: int = 0
@@ -353,15 +352,6 @@ def score_switches(result, number, mine, labelled, truth, near):
     ]
     result.invented += invented
     result.ours += len(true) - (len(result.missed) - missed) + len(invented)
-    result.kernel_tables += len(
-        [
-            1
-            for _, tgid in changes(
-                mine, truth.start, truth.end, lambda tgid: tgid not in (None, IDLE)
-            )
-            if tgid == KERNEL
-        ]
-    )
 
 
 def score_unseen(result, runs, truth):

@@ -201,5 +201,5 @@ def of_tracepoints(table, lab, _machine):
         f"Of Debian's KVM: {number(exits)} exits, each the ledger's. With EPT the kprobe finds CR3 "
         "at no entry: KVM does not read it."
     )
-    for _, event, method in published.TABLE_3:
+    for event, method in published.TABLE_3.items():
         table.add(event, [Cell(method, "published"), Cell("yes")])
