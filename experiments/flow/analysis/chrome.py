@@ -93,7 +93,7 @@ def process_events(line, key, tid, order):
 
 
 def events(source, line):
-    """Takes a trace_source.Source and its Timeline; yields the format's events."""
+    """Takes a records.Trace and its Timeline; yields the format's events."""
     yield from named("process", "Processors", 0, PROCESSORS)
     yield from named("process", "Processes", 1, PROCESSES)
     for number in line.processors:
@@ -104,7 +104,7 @@ def events(source, line):
 
 
 def write(source, out, line, title=""):
-    """Writes the JSON. Takes a Source, a file for text and the Timeline."""
+    """Writes the JSON. Takes a Trace, a file for text and the Timeline."""
     out.write('{"displayTimeUnit": "ns", "otherData": ')
     json.dump(
         {

@@ -10,7 +10,7 @@ from experiments.flow.analysis.exit_reasons import (
     NUMBERS,
 )
 from experiments.flow.analysis.states import timeline
-from experiments.flow.analysis.trace_source import Record, Source
+from experiments.flow.analysis.trace_source import Record, Trace
 
 A, B, C = 0xA0000, 0xB0000, 0xC0000  # tables of three processes
 USER, KERNEL = 0x401000, 0xFFFFFFFF81000000
@@ -91,7 +91,7 @@ def trace(text):
 def source(level, *processors, **more):
     """`processors`: records of each, or their text."""
     lists = [trace(found) if isinstance(found, str) else list(found) for found in processors]
-    return Source(level=level, processors=dict(enumerate(lists)), **more)
+    return Trace(level=level, processors=dict(enumerate(lists)), **more)
 
 
 def flow(*processors, names=None, **more):

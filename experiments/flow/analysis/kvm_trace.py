@@ -19,7 +19,7 @@ from experiments.flow.analysis.exit_reasons import (
     INTERRUPT_WINDOW,
 )
 from experiments.flow.analysis.exit_reasons import name as reason_name
-from experiments.flow.analysis.trace_source import TRACE_EXITS, TRACE_FLOW, Record, Source
+from experiments.flow.analysis.trace_source import TRACE_EXITS, TRACE_FLOW, Record, Trace
 from experiments.shared.analysis import records
 from experiments.shared.analysis.cr3 import PTI_USER_TABLE, TABLE_MASK
 
@@ -245,7 +245,7 @@ class Host:
     def source(self, khz=0):
         """Gives the records of all virtual processors, as trace_source.py has them. `khz`: of the
         clock, where the text has its counts; 0: not known."""
-        source = Source(
+        source = Trace(
             tsc_khz=khz if self.text.counts else NS_KHZ,
             level=TRACE_FLOW if self.loads else TRACE_EXITS,
             complaints=self.complaints(),
@@ -257,7 +257,7 @@ class Host:
             source.processors[place if same else thread.number] = thread.records
             source.gaps[place if same else thread.number] = dict(thread.gaps)
         # What is missing before the first event or after the last is of no one processor.
-        rest = self.text.lost - source.lost()
+        rest = self.text.lost - source.lost
         if rest:
             gaps = source.gaps[min(source.gaps)]
             gaps[0] = gaps.get(0, 0) + rest
@@ -271,41 +271,6 @@ def read(lines):
     if identity.pti_inferred(host.source().processors):
         host = Host(text, TABLE_MASK & ~PTI_USER_TABLE)
     return host
-
-
-def trace_file(source):
-    """Takes a Source; gives the bytes of a trace file: a head, and of each processor a chunk for
-    each stretch without a loss."""
-    out = [
-        records.FILE.pack(
-            records.FILE_MAGIC,
-            records.VERSION,
-            records.RECORD.size,
-            source.tsc_khz,
-            source.level,
-            len(source.processors),
-        )
-    ]
-    for number, found in source.processors.items():
-        gaps, gone = source.gaps.get(number, {}), 0
-        starts = sorted({0, *gaps})
-        for start, end in zip(starts, [*starts[1:], len(found)]):
-            lost = gaps.get(start, 0)
-            gone += lost
-            out.append(
-                records.CHUNK.pack(records.CHUNK_MAGIC, number, end - start, start + gone, lost)
-            )
-            out += [
-                records.RECORD.pack(
-                    each.tsc,
-                    each.rip,
-                    each.cr3 | each.reason << 48 | each.flags << 56,
-                    each.detail,
-                    each.root_time,
-                )
-                for each in found[start:end]
-            ]
-    return b"".join(out)
 
 
 def judge(thread):
@@ -358,7 +323,7 @@ def main():
     if options.trace:
         try:
             with open(options.trace, "wb") as out:
-                out.write(trace_file(host.source(options.khz)))
+                out.write(records.packed(host.source(options.khz)))
         except OSError as error:
             sys.exit(f"kvm_trace.py: {options.trace}: {error}")
     print("\n".join(summary(host)))

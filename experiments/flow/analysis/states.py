@@ -92,7 +92,7 @@ def timeline(source, names=None, by_next=False):
         find_tables(walk, identity)
     ways = find_ways(walks, identity.kernel_threads)
     line = Timeline(
-        tsc_khz=source.tsc_khz, flow=flow, lost=source.lost(), complaints=list(source.complaints)
+        tsc_khz=source.tsc_khz, flow=flow, lost=source.lost, complaints=list(source.complaints)
     )
     line.borrowers, line.candidates = ways.kernel_stacks, identity.candidates
     line.start_tick = min(

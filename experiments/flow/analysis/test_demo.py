@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from experiments.flow.analysis import demo, kvm_trace
+from experiments.flow.analysis import demo
 from experiments.flow.analysis.hand_made import A, B, source, trace
 from experiments.flow.analysis.trace_source import TRACE_FLOW
 from experiments.shared.analysis import demo_boot, records
@@ -30,7 +30,7 @@ KHZ = 1_000_000
 
 def guest_files():
     return {
-        "ptrace": kvm_trace.trace_file(source(TRACE_FLOW, FLOW, tsc_khz=KHZ)),
+        "ptrace": records.packed(source(TRACE_FLOW, FLOW, tsc_khz=KHZ)),
         "names": json.dumps(NAMES).encode(),
     }
 
@@ -66,9 +66,7 @@ def test_guest_without_files(tmp_path):
     with pytest.raises(demo_boot.DemoFailed, match="no file 'ptrace'"):
         demo.fetch(tmp_path, {})
     with pytest.raises(demo_boot.DemoFailed, match="no file 'names'"):
-        demo.fetch(
-            tmp_path, {"ptrace": kvm_trace.trace_file(source(TRACE_FLOW, FLOW, tsc_khz=KHZ))}
-        )
+        demo.fetch(tmp_path, {"ptrace": records.packed(source(TRACE_FLOW, FLOW, tsc_khz=KHZ))})
     assert not (tmp_path / "timeline.html").exists()
 
 

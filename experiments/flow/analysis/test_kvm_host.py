@@ -162,7 +162,7 @@ def test_lost_and_cut():
         " a-1 [000] ..... 200: kvm_exit: vcpu 0 reason HLT rip 0x1",
     ]
     found = kvm_trace.read(lines)
-    assert found.text.lost == 12 and found.source().lost() == 12
+    assert found.text.lost == 12 and found.source().lost == 12
     # How the first exit ended is among what was lost; and so it is known where that was.
     assert [record.root_time for record in thread(found).records] == [0, 0]
     assert found.source().gaps == {0: {1: 5, 0: 7}}
@@ -207,7 +207,7 @@ def test_trace_file(tmp_path):
     source = host("kvm_nested.txt").source(50_000)
     source.gaps = {0: {0: 2, 5: 7}}
     file = tmp_path / "kvm.ptrace"
-    file.write_bytes(kvm_trace.trace_file(source))
+    file.write_bytes(records.packed(source))
     again = records.read(file)
     assert again.gaps == source.gaps
     assert not again.complaints and again.tsc_khz == 50_000 and again.level == source.level

@@ -395,16 +395,6 @@ def test_no_processor_is_ever_in_two_states():
 # ---- sources ----
 
 
-def test_records():
-    class Trace:
-        tsc_khz, level, lost, complaints = 0, TRACE_FLOW, 3, ["cut"]
-        processors = {2: trace("0 cpuid A; 100 cpuid A")}
-
-    line = timeline(Trace())
-    assert (line.lost, line.complaints[0]) == (3, "cut")
-    assert "10 running A; 100" in said(line.processors[2])
-
-
 def test_no_trace(tmp_path):
     with pytest.raises(BadTrace, match="test_states.py"):
         trace_source.load(__file__)

@@ -96,7 +96,7 @@ def facts_of(line, order):
 
 
 def page_data(source, line, where):
-    """Takes a trace_source.Source, its Timeline, and what is to stand beside each time. Gives what
+    """Takes a records.Trace, its Timeline, and what is to stand beside each time. Gives what
     timeline.js reads."""
     order = [found.key for found in analyses.processes(line)]  # who ran longest first
     places = {key: place for place, key in enumerate(order)}
@@ -181,7 +181,7 @@ def style():
 
 
 def html(source, line, title, where=""):
-    """Takes a Source, its Timeline, a title and what is to stand beside each time; gives the
+    """Takes a Trace, its Timeline, a title and what is to stand beside each time; gives the
     page."""
     count = sum(map(len, line.records.values()))
     level = (

@@ -13,7 +13,7 @@ from experiments.flow.analysis.exit_reasons import (
     HLT,
     INTERRUPT_WINDOW,
 )
-from experiments.flow.analysis.trace_source import TRACE_EXITS, Source, load
+from experiments.flow.analysis.trace_source import TRACE_EXITS, Trace, load
 
 # A switch is found where ours is at most so many ticks from the scheduler's event. In Linux 6.1 the
 # event comes right before the load of CR3, with interrupts off; but in the emulator other
@@ -427,10 +427,10 @@ def table(scores):
 
 
 def without(source, reasons):
-    """Takes what trace_source.load() takes; gives the Source without the exits of these reasons and
+    """Takes what trace_source.load() takes; gives the Trace without the exits of these reasons and
     without a level above TRACE_EXITS: what the paper's own method would have seen."""
     source = load(source)
-    return Source(
+    return Trace(
         tsc_khz=source.tsc_khz,
         level=TRACE_EXITS,
         processors={

@@ -28,7 +28,7 @@ def rings(file):
     """The records of the rings of a file, which nobody writes any more. Nothing may be lost: the
     rings are larger than the run."""
     source = load(file)
-    assert source.lost() == 0 and not source.complaints, f"{source.lost()} {source.complaints}"
+    assert source.lost == 0 and not source.complaints, f"{source.lost} {source.complaints}"
     return source
 
 

@@ -14,7 +14,7 @@ from experiments.flow.analysis import analyses, flow_log, truth
 from experiments.flow.analysis.exit_reasons import CR_ACCESS, HLT
 from experiments.flow.analysis.identity import Identity
 from experiments.flow.analysis.states import timeline
-from experiments.flow.analysis.trace_source import Source
+from experiments.flow.analysis.trace_source import Trace
 from experiments.flow.tests.flowtruth import boot, rings, who_ran
 
 # What the scores have to be.
@@ -213,7 +213,7 @@ def test_harm_is_seen(lab, harm):
     ]
     one, *others = loads[len(loads) // 2 :]
     other = next(place for place in others if found[place].cr3 >> 12 != found[one].cr3 >> 12)
-    line = timeline(Source(source.tsc_khz, source.level, {0: HARMS[harm](found, one, other)}))
+    line = timeline(Trace(source.tsc_khz, source.level, {0: HARMS[harm](found, one, other)}))
     with pytest.raises(AssertionError) as seen:
         expect_goals(
             truth.score(line, true),
