@@ -24,7 +24,7 @@ def add_where(parser):
 
 def html(title, body, data, script, style):
     """`body`: HTML under the title. `data`: what `script` finds as tracePage.data. `style`: CSS."""
-    styles = [(UPLOT / "uPlot.min.css"), HERE / "trace_page.css"]
+    styles = [UPLOT / "uPlot.min.css", HERE / "trace_page.css"]
     scripts = [UPLOT / "uPlot.iife.min.js", HERE / "trace_page.js", script]
     # In a script "<" could begin the script's end.
     text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
@@ -36,6 +36,7 @@ def html(title, body, data, script, style):
             f"<h1>{escape(title)}</h1>",
             *body,
             f'<script type="application/json" id="data">{text}</script>',
+            f"<!-- uPlot: {(UPLOT / 'LICENSE').read_text(encoding='utf-8')} -->",
             *(f"<script>{file.read_text(encoding='utf-8')}</script>" for file in scripts),
         ],
     )
