@@ -390,40 +390,43 @@ def percent(part, digits=2):
     return "-" if part is None else f"{100 * part:.{digits}f} %"
 
 
+def both(state):
+    """Gives the function from a Score to a state's precision and recall, as text."""
+    return lambda score: f"{percent(score.precision(state))}, {percent(score.recall(state))}"
+
+
+# What a table says of a Score, by label: the report's rows, and those that a file has besides.
+ROWS = {
+    "switches of processes": lambda score: f"{score.switches:,}",
+    "found": lambda score: f"{score.found:,}",
+    "invented": lambda score: f"{len(score.invented):,}",
+    "time given to the wrong process": lambda score: percent(score.wrong_share(), 3),
+    "idle time, off by": lambda score: percent(score.idle_error(), 3),
+    **{
+        f"{state}: precision, recall": both(state)
+        for state in ("running", "idle", "waiting", "preempted")
+    },
+}
+MORE_ROWS = {
+    "ticks from the truth's switch to ours: least, median, 99 %, most": lambda score: (
+        ", ".join(f"{ticks:.0f}" for ticks in score.spread()) if score.distances else "-"
+    ),
+    "wrong time between the truth's switch and ours": lambda score: percent(
+        score.switch_share(), 3
+    ),
+    "not seen: switches between threads of a process": lambda score: str(score.thread_switches),
+    "not seen: runs of kernel threads, their part of the processes' time": lambda score: (
+        f"{score.kernel_switches}, {percent(score.kernel_time / score.user_time)}"
+    ),
+}
+
+
 def table(scores):
     """Takes [(name, Score)] of one run; yields the lines of a table in Markdown."""
-    rows = [
-        ("switches of processes", lambda s: str(s.switches)),
-        ("found in place", lambda s: str(s.found)),
-        ("elsewhere or invented", lambda s: str(len(s.invented))),
-        (
-            "ticks from the truth's switch to ours: least, median, 99 %, most",
-            lambda s: (", ".join(f"{ticks:.0f}" for ticks in s.spread()) if s.distances else "-"),
-        ),
-        ("processes' time given to the wrong one", lambda s: percent(s.wrong_share(), 3)),
-        ("of it between the truth's switch and ours", lambda s: percent(s.switch_share(), 3)),
-        ("idle time, off by", lambda s: percent(s.idle_error(), 3)),
-        *(
-            (
-                f"{state}: precision, recall",
-                lambda s, state=state: (
-                    f"{percent(s.precision(state))}, {percent(s.recall(state))}"
-                ),
-            )
-            for state in ("running", "idle", "waiting", "preempted")
-        ),
-        ("not seen: switches between threads of a process", lambda s: str(s.thread_switches)),
-        (
-            "not seen: runs of kernel threads, their time",
-            lambda s: (
-                f"{s.kernel_switches}, {percent(s.kernel_time / s.user_time)} of the processes'"
-            ),
-        ),
-    ]
     yield "| | " + " | ".join(name for name, _ in scores) + " |"
     yield "|---|" + "---|" * len(scores)
-    for name, value in rows:
-        yield f"| {name} | " + " | ".join(value(score) for _, score in scores) + " |"
+    for label, text in (ROWS | MORE_ROWS).items():
+        yield f"| {label} | " + " | ".join(text(score) for _, score in scores) + " |"
 
 
 def without(source, reasons):
