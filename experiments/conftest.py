@@ -18,8 +18,8 @@ class Browser:
 
     @contextlib.contextmanager
     def opened(self, file, width, height=900, fragment=""):
-        """Opens a file in a window so wide and high. Afterwards the page may have reported no error,
-        have asked for nothing, and be no wider than the window."""
+        """Opens a file in a window so wide and high. Afterwards the page may have reported no
+        error, have asked for nothing, and be no wider than the window."""
         self.driver.execute_cdp_cmd(
             "Emulation.setDeviceMetricsOverride",
             {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False},
@@ -54,8 +54,8 @@ class Browser:
         self.settle()
 
     def pointer(self, selector, *places, drag=False):
-        """Moves to places in an element, which are (x, y) from its top left corner. `drag`: with the
-        button down from the first one to the last."""
+        """Moves to places in an element, which are (x, y) from its top left corner. `drag`: with
+        the button down from the first one to the last."""
         found = self.scrolled_to(selector)
         width, height = found.size["width"], found.size["height"]
         chain = self.actions(self.driver, duration=50)

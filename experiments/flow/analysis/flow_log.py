@@ -32,7 +32,7 @@ def table_changes(found, processors, key):
 
 
 def events(path):
-    """Gives the events of a flow log in order, one by one. tsc is in ticks, processor the emulator's
-    number. Raises what emulator_log.rows() does."""
+    """Gives the events of a flow log in order, one by one. tsc is in ticks, processor the
+    emulator's number. Raises what emulator_log.rows() does."""
     for tsc, rip, rsp, cr3, eptp, value, kind, processor in emulator_log.rows(path, MAGIC, RECORD):
         yield Event(tsc, processor, KINDS[kind], value, rip, cr3, rsp, eptp)

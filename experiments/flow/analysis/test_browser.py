@@ -352,8 +352,8 @@ def test_many_processes(browser, tmp_path):
 
 
 def test_link(browser, file):
-    """The page's address has the view, the order and the filter. Opened, it brings them back, and so
-    does a change of it. With all as it was the address is the file's alone."""
+    """The page's address has the view, the order and the filter. Opened, it brings them back, and
+    so does a change of it. With all as it was the address is the file's alone."""
     line, path = file
 
     def state(chart):

@@ -128,10 +128,10 @@ def test_printed_algorithm_differs():
         "other 1 wrmsr; host 1 launch; nested 2 wrmsr; host 1 hlt; other 1",
         # A VMRESUME that fails, by the same CR3.
         "host 1 resume; host 1",
-        # Level 2's VMRESUME goes to level 1, which emulates it and resumes level 3; its VMREAD, too,
-        # which resumes level 2.
-        "host 1 resume; second 2 resume; host 1 vmread; host 1 resume; third 3 wrmsr; host 1 resume; "
-        "new 3 wrmsr; host 1 resume; second 2 vmread; host 1 resume; second 2",
+        # Level 2's VMRESUME goes to level 1, which emulates it and resumes level 3; its VMREAD,
+        # too, which resumes level 2.
+        "host 1 resume; second 2 resume; host 1 vmread; host 1 resume; third 3 wrmsr; "
+        "host 1 resume; new 3 wrmsr; host 1 resume; second 2 vmread; host 1 resume; second 2",
     ],
     ids=["new_process_of_level_2", "of_level_1", "failed_resume", "level_3"],
 )

@@ -139,7 +139,8 @@ def test_no_errand():
     """A processor's own interrupts are no errand for itself, nor does one hide who showed
     itself."""
     found = of_processor(
-        "0 tick B; 110 load C B; 2000 tick C; 2040 halt C; 2050 wake C sent; 2200 halt C; 9000 wake C"
+        "0 tick B; 110 load C B; 2000 tick C; 2040 halt C; 2050 wake C sent; 2200 halt C; "
+        "9000 wake C"
     )
     assert "2060 running C; 2200" in found
     own = "0 load A B; 100 halt A; 2050 wake A sent; 2100 cpuid A; 2200 halt A; 9000 wake A"

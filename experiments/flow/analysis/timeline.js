@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// timeline.js: the time line of a flow trace: a row for each processor and process, whose colours are
-// states; the totals of what is in view; and the records at the pointer. The page's address keeps the
-// view, the order and the filter. Times are ns from the start of the trace.
+// timeline.js: the time line of a flow trace: a row for each processor and process, whose colours
+// are states; the totals of what is in view; and the records at the pointer. The page's address
+// keeps the view, the order and the filter. Times are ns from the start of the trace.
 "use strict";
 (function () {
   const AXIS = 50, ROW = 24, BAR = 18, LABELS = 150;  // CSS pixels
@@ -122,8 +122,8 @@
       `longest, \u00b5s${data.where}`, "% of time"]),
   };
   if (data.nameless.length)
-    tables.nameless = table("nameless", "Processes without a name", ["process", ...data.known_heads],
-      data.known_meaning);
+    tables.nameless = table("nameless", "Processes without a name",
+      ["process", ...data.known_heads], data.known_meaning);
 
   // A process is wanted by any part of its name or CR3; commas are between several.
   function wanted(row) {
@@ -149,7 +149,8 @@
   function putRows() {
     const found = tables.processes.sorted().map((line) => line.row);
     rows = processors.concat(found.slice(0, PROCESSES_MAX));
-    document.getElementById("count").textContent = `${found.length} of ${processes.length} processes`;
+    document.getElementById("count").textContent =
+      `${found.length} of ${processes.length} processes`;
     chart.setSize({width: place.clientWidth, height: AXIS + ROW * rows.length});
     chart.setScale("y", {min: -0.5, max: rows.length - 0.5});
     save();
@@ -220,9 +221,11 @@
     scales: {x: {time: false}, y: {dir: -1, range: () => [-0.5, rows.length - 0.5]}},
     series: [{}, {paths: () => null, points: {show: false}}],
     axes: [
-      {size: AXIS, values: (u, ticks) => ticks.map((at) => at === 0 ? "0" : time(at, ticks[1] - ticks[0]))},
+      {size: AXIS, values: (u, ticks) =>
+        ticks.map((at) => at === 0 ? "0" : time(at, ticks[1] - ticks[0]))},
       {size: LABELS, splits: () => rows.map((row, i) => i), values: () => rows.map((row) =>
-        row.label.length > 20 ? row.label.slice(0, 19) + "\u2026" : row.label), grid: {show: false}},
+        row.label.length > 20 ? row.label.slice(0, 19) + "\u2026" : row.label),
+        grid: {show: false}},
     ],
     legend: {show: false},
     hooks: {draw: [drawRows], setCursor: [showTip]},
@@ -257,8 +260,8 @@
     const by = row.who[i] < 0 ? "" : (row.state[i] === state.preempted ? " by " : ", ") +
       processes[row.who[i]].label;
     const text = data.texts[row.text[i]];
-    return `${data.states[row.state[i]]}${by}${text ? ", " + text : ""}: ${time(row.start[i])}, for ` +
-      time(row.end[i] - row.start[i]);
+    return data.states[row.state[i]] + by + (text ? ", " + text : "") + ": " + time(row.start[i]) +
+      ", for " + time(row.end[i] - row.start[i]);
   }
 
   function showTip(u) {
@@ -271,7 +274,8 @@
     const at = u.posToVal(u.cursor.left, "x");
     const i = indexOf(row.end, at);
     const records = recordsNear(row, at, u.posToVal(NEAR, "x") - u.posToVal(0, "x"));
-    element(tip, "p", row.label + ", at " + time(at) + (row.known ? "; no name; " + row.known : ""));
+    element(tip, "p",
+      row.label + ", at " + time(at) + (row.known ? "; no name; " + row.known : ""));
     if (row.start[i] <= at) element(tip, "p", intervalText(row, i));
     const lines = element(tip, "table", "");
     records.slice(0, RECORDS).forEach(function (record) {
@@ -311,7 +315,8 @@
       const sorts = Object.entries(tables).filter(([, table]) => table.order)
         .map(([name, table]) => name + "." + table.order);
       if (sorts.length) words.set("sort", sorts.join(","));
-      history.replaceState(null, "", words.size ? "#" + words : location.pathname + location.search);
+      const text = words.toString();
+      history.replaceState(null, "", text ? "#" + text : location.pathname + location.search);
     }, SAVE_MS);
   }
 

@@ -161,8 +161,8 @@ aria-label="Filter processes by name or CR3; commas between several">
 <div id="tip" role="status"></div>"""
 HINT = (
     "Drag to zoom, double-click to see the whole trace; the tables have the totals of what is in "
-    "view. A click on the head of a column sorts by it; the time line's processes have the order of "
-    "their table. The page's address keeps the view, the order and the filter."
+    "view. A click on the head of a column sorts by it; the time line's processes have the order "
+    "of their table. The page's address keeps the view, the order and the filter."
 )
 
 

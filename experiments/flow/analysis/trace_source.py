@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # trace_source.py: a trace for the analyses, from wherever it comes: a CTF folder (by babeltrace2's
-# Python bindings), or a file or image that records.py reads. The analyses see one form only, that of
-# records.py.
+# Python bindings), or a file or image that records.py reads. The analyses see one form only,
+# that of records.py.
 import collections
 import os
 

@@ -4,7 +4,8 @@
 PAPER = {
     "name": "virtFlow",
     "source": "H. Nemati and M. R. Dagenais, virtFlow: Guest Independent Execution Flow Analysis "
-    "Across Virtualized Environments, IEEE Transactions on Cloud Computing 8(3), 2020, sections V and VI",
+    "Across Virtualized Environments, IEEE Transactions on Cloud Computing 8(3), 2020, "
+    "sections V and VI",
     "machine": "QEMU 2.5 and KVM of Linux 4.2 (its Table II); LTTng on the host",
 }
 # Table III: event, method.

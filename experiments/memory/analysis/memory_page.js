@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// memory_page.js: the charts of a memory trace: addresses over time, what is touched in each window,
-// and the working set. A click on an instruction shows its points, and the others become paler.
+// memory_page.js: the charts of a memory trace: addresses over time, what is touched in each
+// window, and the working set. A click on an instruction shows its points, and the others become paler.
 "use strict";
 (function () {
   const {data, colour, element, Table, chart, charts} = tracePage;
@@ -39,7 +39,8 @@
     const all = xs.map((_, i) => ys.find((list) => list[i] !== null)[i]);
     const axis = document.getElementById("addresses"), ticked = ticks.map(([value]) => value);
     const made = charts.addresses = chart(axis, {
-      height: Math.max(200, Math.min(440, window.innerHeight * 0.4)), scales: {x: {time: false}, y: {range: () => [-0.5, end + 0.5]}},
+      height: Math.max(200, Math.min(440, window.innerHeight * 0.4)),
+      scales: {x: {time: false}, y: {range: () => [-0.5, end + 0.5]}},
       axes: [{label: "access number"},
         {size: 130, splits: () => ticked, values: () => ticks.map(([, text]) => text)}],
       series: [{label: "access"}, ...groups.map(([name, text]) => points(text, () => colour(name))),
@@ -85,7 +86,8 @@
     row.click = function (line) {
       const cell = line.cells[0], text = cell.textContent;
       cell.replaceChildren();
-      element(cell, "button", text, {type: "button", className: "point", ariaPressed: !!row.chosen});
+      element(cell, "button", text,
+        {type: "button", className: "point", ariaPressed: !!row.chosen});
       line.addEventListener("click", () => choose(row.chosen ? -1 : number));
     };
   });

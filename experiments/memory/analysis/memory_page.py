@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# memory_page.py: a memory trace as one HTML page: which addresses when, how much is touched within a
-# window, and sums. The page's size has a limit that does not grow with the trace.
+# memory_page.py: a memory trace as one HTML page: which addresses when, how much is touched within
+# a window, and sums. The page's size has a limit that does not grow with the trace.
 import pathlib
 
 from bench import page
@@ -28,8 +28,8 @@ STYLE = f""":root {{ {" ".join(f"--{name}: {colour};" for name, colour in COLOUR
 button.point {{ font: inherit; color: var(--link); background: none; border: 0; padding: 0;
   cursor: pointer; text-decoration: underline; }}"""
 HINT = (
-    "Dragging and the wheel zoom, and a double click shows all. A click on an instruction shows its "
-    "points in the picture; a click on the head of a column sorts by it."
+    "Dragging and the wheel zoom, and a double click shows all. A click on an instruction shows "
+    "its points in the picture; a click on the head of a column sorts by it."
 )
 PICTURE = f"""<div class="picture"><h2>Addresses over time</h2><div id="addresses"></div>
 {trace_page.legend([(f"var(--{name})", text) for name, (text, _) in GROUPS.items()])}
@@ -167,8 +167,8 @@ def lead(found, accesses, khz, where):
 
 
 def addresses(accesses, rips, physical):
-    """The picture's data, and what the page says of each instruction's points; None, where no access
-    has an address."""
+    """The picture's data, and what the page says of each instruction's points; None, if no
+    access has an address."""
     shown = [
         (number, address_of(access, physical), access)
         for number, access in enumerate(accesses)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # memory_points.py: the points of the picture of addresses over time, for memory_page.js. Points are
-# cells of a grid, which is made coarser until there are not too many: so the page's size has a limit.
+# cells of a grid, which is made coarser until there are not too many: so the page's size has a
+# limit.
 import bisect
 
 PAGE = 4096

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_memory_points.py: cells of the points of accesses: each point's own, none besides, and no more
-# of them than there may be.
+# test_memory_points.py: cells of the points of accesses: each point's own, none besides, and no
+# more of them than there may be.
 import random
 
 from experiments.memory.analysis import memory_points

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# demo_boot.py: what the demos of both traces do alike: the command line, and the boot. That is Linux
-# under PMUvisor, with one job of the experiment's, which hands its files over to the emulator. QEMU
-# has no such channel, and Debian's cloud kernel no file system that it shares: there the job prints
-# them (console_files.py).
+# demo_boot.py: what the demos of both traces do alike: the command line, and the boot of Linux
+# under PMUvisor, with one job of the experiment's. The job hands its files over to the emulator.
+# QEMU has no such channel, and Debian's cloud kernel no file system that it shares: there the job
+# prints them (console_files.py).
 import argparse
 import os
 import pathlib

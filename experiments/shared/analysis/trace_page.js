@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// trace_page.js: what the pages of both traces share: tables whose columns sort, and charts by uPlot.
+// trace_page.js: what the pages of both traces share: tables whose columns sort, and charts by
+// uPlot.
 "use strict";
 const tracePage = (function () {
   const data = JSON.parse(document.getElementById("data").textContent);
@@ -65,7 +66,8 @@ const tracePage = (function () {
       return typeof value(this.rows[0].cells[column]) === "string";
     }
 
-    // The first click has the largest number, or the first text, on top; the next one turns it round.
+    // The first click has the largest number, or the first text, on top; the next one turns it
+    // round.
     click(column) {
       const text = this.rows.length && this.isText(column);
       const up = this.order === column + "d" || (text && this.order !== column + "u");
@@ -118,7 +120,8 @@ const tracePage = (function () {
     view(chart, at - (at - min) * factor, at + (max - at) * factor, least);
   }
 
-  // A chart as wide as its place. Dragging and double clicks are uPlot's own; the wheel zooms as well.
+  // A chart as wide as its place. Dragging and double clicks are uPlot's own; the wheel zooms as
+  // well.
   function chart(place, options, values, least = 1) {
     const axis = {stroke: () => colour("soft"), grid: {stroke: () => colour("line"), width: 1},
       ticks: {stroke: () => colour("line"), width: 1}};

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# trace_page.py: a trace as one HTML page that needs nothing else: the report's style (bench/page.py),
-# the trace as JSON, uPlot, trace_page.js, and the script of the kind of trace, which draws.
+# trace_page.py: a trace as one HTML page that needs nothing else. It has the report's style
+# (bench/page.py), the trace as JSON, uPlot, trace_page.js, and the script of that kind of trace,
+# which draws.
 import json
 import pathlib
 from html import escape
