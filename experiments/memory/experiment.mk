@@ -14,13 +14,7 @@ SHORT_BOOTS += experiments/memory/tests/test_memory_kernel.py::test_writes
 MEMTRACE_OUT ?= $(BUILD)/memtrace-demo
 
 .PHONY: memtrace memtrace-all
-
-# Two steps, so that the second make sees the packages that the first one installed.
-memtrace:
-	@testbed/deps.sh build run trace
-	@$(MAKE) --no-print-directory memtrace-all
-
-# The system's Python: python3-bt2 is a package of Debian's.
+DEMOS += memtrace
 memtrace-all: $(LAB)
 	@$(PYTHON) -m experiments.memory.analysis.memory_demo $(MEMTRACE_OUT)
 

@@ -13,14 +13,13 @@ make one.
   cache  TRACE          misses of a simulated cache
   doubles TRACE         what a system call reads twice of its process's memory
 
-Needs Debian's python3-capstone; page python3-matplotlib, ctf python3-bt2, --elf binutils.
+Needs Debian's python3-capstone; ctf python3-bt2, --elf binutils.
 """
 
 import argparse
 import pathlib
 import sys
 
-from bench import plots
 from experiments.memory.analysis import (
     memory,
     memory_cache,
@@ -34,7 +33,7 @@ from experiments.memory.analysis import (
     operand,
     symbols,
 )
-from experiments.shared.analysis import records, traces_page
+from experiments.shared.analysis import records, trace_page
 from experiments.shared.analysis.ctf_writer import CannotWrite
 
 TOP = 10
@@ -146,7 +145,7 @@ def parser():
             )
         if name == "page":
             command.add_argument("--title", default="Memory accesses of a guest")
-            traces_page.add_where(command)
+            trace_page.add_where(command)
         if name == "cache":
             command.add_argument(
                 "--cache",
@@ -193,7 +192,6 @@ def main():
     except (
         records.BadRecords,
         operand.NoDecoder,
-        plots.NoPlots,
         CannotWrite,
         symbols.NoSymbols,
         ValueError,

@@ -209,8 +209,7 @@ def test_stores(lab):
 
 def test_demo(lab):
     """`make memtrace`: its page, CTF that babeltrace2 reads without a complaint, and the feed."""
-    for needed in ("bt2", "matplotlib"):
-        pytest.importorskip(needed, reason=f"python3-{needed} is not installed")
+    pytest.importorskip("bt2", reason="python3-bt2 is not installed")
     if not shutil.which("babeltrace2"):
         pytest.skip("babeltrace2 is not installed")
     done = demos.demo(lab, "make-memtrace", "experiments.memory.analysis.memory_demo", "memdemo")
@@ -227,6 +226,6 @@ def test_demo(lab):
     assert read.stderr == "" and read.stdout.count("mem_access:") == len(accesses)
     with open(os.path.join(out, "memory.html"), encoding="utf-8") as source:
         page = source.read()
-    assert page.count("<svg") == 3 and '<td class="text">main+0x' in page
+    assert '"main+0x' in page
     with open(os.path.join(out, "matrix.lackey"), encoding="ascii") as feed:
         assert sum(1 for _ in feed) == len(accesses)
