@@ -1,113 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A machine as text: one fact a line, so that a listing from elsewhere can be put into this form by
- * hand. metal/check/README.md has the form. Believes no line.
+ * Reads a machine from text: one fact a line, so that a listing from elsewhere can be put into this
+ * form by hand. metal/check/README.md has the form. Believes no line.
  */
-#define _GNU_SOURCE /* strchrnul() */
 #include "metal/check/machine.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bits.h"
 
-#define TITLE "pmuvisor-check dump 1"
-#define END "end"
 #define LINE_MAX_BYTES 4096
 #define TABLE_MAX (64u << 20)
-#define BYTES_A_LINE 32
 #define SHOWN 60
 
 static const char *const known_words[] = {"unknown", "off", "on"};
-
-/* ---- out ---- */
-
-static void write_text(FILE *out, const char *word, const char *text)
-{
-    for (const char *end; text != NULL && *text != '\0'; text = *end == '\0' ? end : end + 1) {
-        end = strchrnul(text, '\n');
-        fprintf(out, "%s %.*s\n", word, (int)(end - text), text);
-    }
-}
-
-static bool same_cpuid(const struct cpuid_line *a, const struct cpuid_line *b)
-{
-    return b != NULL && memcmp(a, b, sizeof(*a)) == 0;
-}
-
-static bool same_msr(const struct msr_line *a, const struct msr_line *b)
-{
-    return b != NULL && a->faults == b->faults && a->value == b->value;
-}
-
-/* Of all but the first only what is different. */
-static void write_processor(FILE *out, const struct processor *p, const struct processor *first)
-{
-    fprintf(out, "cpu %" PRIu32 "\n", p->number);
-    for (size_t i = 0; i < p->cpuid_count; i++) {
-        const struct cpuid_line *c = &p->cpuid[i];
-
-        if (p == first || !same_cpuid(c, find_cpuid(first, c->leaf, c->subleaf)))
-            fprintf(out,
-                    "cpuid %08" PRIx32 " %08" PRIx32 " %08" PRIx32 " %08" PRIx32 " %08" PRIx32
-                    " %08" PRIx32 "\n",
-                    c->leaf, c->subleaf, c->eax, c->ebx, c->ecx, c->edx);
-    }
-    for (size_t i = 0; i < p->msr_count; i++) {
-        const struct msr_line *m = &p->msr[i];
-
-        if (p != first && same_msr(m, find_msr(first, m->index)))
-            continue;
-        if (m->faults)
-            fprintf(out, "msr %08" PRIx32 " fault\n", m->index);
-        else
-            fprintf(out, "msr %08" PRIx32 " %016" PRIx64 "\n", m->index, m->value);
-    }
-}
-
-static void write_table(FILE *out, const struct table *t)
-{
-    fprintf(out, "table %s %" PRIu32 "\n", t->signature, t->length);
-    for (uint32_t i = 0; i < t->length; i++)
-        fprintf(out, "%s%02x%s", i % BYTES_A_LINE == 0 ? "+ " : "", t->bytes[i],
-                i % BYTES_A_LINE == BYTES_A_LINE - 1 || i == t->length - 1 ? "\n" : "");
-}
-
-void dump_write(const struct machine *m, void *file)
-{
-    FILE *out = file;
-
-    fprintf(out, TITLE "\n");
-    write_text(out, "source", m->source);
-    write_text(out, "fact", m->facts);
-    write_text(out, "config", m->config);
-    if (m->tsc_khz != 0)
-        fprintf(out, "tsc_khz %" PRIu32 "\n", m->tsc_khz);
-    fprintf(out, "secure_boot %s\nimage_signed %s\nx2apic %s\nremapping %s\noffline %" PRIu32 "\n",
-            known_words[m->secure_boot], known_words[m->image_signed], known_words[m->x2apic],
-            known_words[m->remapping], m->offline);
-    for (size_t i = 0; i < m->memory_count; i++)
-        fprintf(out, "memory %016" PRIx64 " %016" PRIx64 " %s\n", m->memory[i].first,
-                m->memory[i].last, m->memory[i].kind);
-    if (m->screen.base != 0)
-        fprintf(out, "framebuffer %" PRIx64 " %" PRIx64 " %" PRIx32 " %" PRIx32 " %" PRIx32 "\n",
-                m->screen.base, m->screen.size, m->screen.width, m->screen.height,
-                m->screen.pixels_per_line);
-    for (size_t i = 0; i < m->unit_count; i++)
-        fprintf(out, "vtd %016" PRIx64 " %016" PRIx64 " %016" PRIx64 "\n", m->units[i].address,
-                m->units[i].cap, m->units[i].ecap);
-    for (size_t i = 0; i < m->table_count; i++)
-        write_table(out, &m->tables[i]);
-    if (m->tables_complete)
-        fprintf(out, "tables complete\n");
-    for (size_t i = 0; i < m->processor_count; i++)
-        write_processor(out, &m->processors[i], m->processors);
-    fprintf(out, END "\n");
-}
-
-/* ---- in ---- */
 
 struct reader {
     struct machine *m;
@@ -348,7 +256,7 @@ static const struct {
     {"cpu", read_cpu, 0},
     {"cpuid", read_cpuid, 0},
     {"msr", read_msr, 0},
-    {END, read_end, 0},
+    {DUMP_END, read_end, 0},
 };
 
 static bool read_line(struct reader *r, const char *line)
@@ -359,7 +267,7 @@ static bool read_line(struct reader *r, const char *line)
     if (r->ended)
         return bad(r, line, "nothing after the line 'end'");
     if (!r->titled)
-        return (r->titled = strcmp(line, TITLE) == 0) || bad(r, line, "'" TITLE "'");
+        return (r->titled = strcmp(line, DUMP_TITLE) == 0) || bad(r, line, "'" DUMP_TITLE "'");
     if (r->table_left != 0 && strncmp(line, "+ ", 2) != 0)
         return bad(r, line, "more bytes of the table");
     for (unsigned i = 0; i < LENGTH_OF(words); i++)
@@ -394,6 +302,6 @@ bool dump_read(struct machine *m, const char *text, size_t length, const char *n
             return false;
     }
     if (!r.ended)
-        return bad(&r, "the end of the file", "a line '" END "': the dump is cut");
-    return m->processor_count > 0 || bad(&r, END, "at least one processor");
+        return bad(&r, "the end of the file", "a line '" DUMP_END "': the dump is cut");
+    return m->processor_count > 0 || bad(&r, DUMP_END, "at least one processor");
 }

@@ -226,7 +226,4 @@ void start_image(const struct machine *m, const char *config, const char *load_o
         boot_apic_id = 0;
     if (setjmp(question_end) == 0 && prepare_hypervisor(&bi, config, load_options))
         start(&bi);
-    if (bi.pool.size != 0)
-        munmap((void *)(uintptr_t)bi.pool.base, bi.pool.size);
-    acpi_free();
 }
