@@ -2,10 +2,8 @@
 # figures.py: the parts of the report's sections that are no table (added.py): what the figures
 # show, from the results of one machine; plots.py draws them.
 import plots
-import predict
 import published
-import tables
-from cells import Drawn, OnPage
+from cells import Drawn
 from columns import VARIANTS
 from facts import Facts, must_hold
 from formulas import BASE, PROFILED, extra, extra_in_print, of_one_pmi
@@ -146,21 +144,3 @@ def ablation_figure(machine):
 
 def facts(machine):
     return [Facts(must_hold(machine))]
-
-
-def model(machine):
-    lines = predict.predicted_lines(machine)
-    if not lines:
-        why = (
-            "the counts that it needs are not in these results."
-            if machine.exact
-            else "it is made from an emulator's counts; this machine has cycles of its own."
-        )
-        return [OnPage(f"No prediction: {why}", "missing")]
-    title = "The model's prediction beside the thesis's figures"
-    return [
-        predict.reading(lines),
-        Drawn(lambda prefix: plots.prediction_figure(f"{prefix}predicted", title, lines)),
-        tables.make(machine, "predict"),
-        tables.make(machine, "costs"),
-    ]

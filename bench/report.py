@@ -153,7 +153,7 @@ def sources_html():
     quoted = [source for section in added.sections() for source in section.sources]
     pairs = [
         (source["name"], f"{source['source']}. Machine: {source['machine']}.")
-        for source in (published.THESIS, *quoted, published.KVM_2017, published.MEDIATED)
+        for source in (published.THESIS, *quoted, published.MEDIATED)
     ]
     return [
         '<h2 id="sources">Published figures</h2>',

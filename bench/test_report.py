@@ -412,41 +412,10 @@ class Model(unittest.TestCase):
         )
         self.assertAlmostEqual(predict.cycles_of(counts, lambda cost: cost.mean), want)
 
-    def test_range_holds_the_prediction(self):
-        lines = predict.predicted_lines(emulator().machine())
-        self.assertTrue(lines)
-        for line in lines:
-            self.assertLessEqual(line.low, line.cycles)
-            self.assertLessEqual(line.cycles, line.high)
-            self.assertAlmostEqual(line.error, 100 * (line.cycles - line.theirs) / line.theirs)
-
-    def test_no_cell_is_compared_with_its_own_source(self):
-        lines = predict.predicted_lines(emulator().machine())
-        self.assertFalse(
-            [line for line in lines if line.table == "4.1" and line.column == "native"]
-        )
-        self.assertEqual({line.table for line in lines}, {"4.1", "4.2", "4.3"})
-
     def test_unit_costs_name_their_sources(self):
         for cost in predict.UNIT_COSTS:
             self.assertRegex(cost.source, r"\d{4}|commit|thesis")
             self.assertTrue(cost.figures and cost.remark)
-
-    def test_table_4_2_of_kvm_is_the_guests_part_and_the_roots(self):
-        lines = predict.predicted_lines(emulator().machine())
-        line = next(
-            line
-            for line in lines
-            if (line.table, line.label, line.column) == ("4.2", "1000 PMIs", "kvm")
-        )
-        costs = {key: cost.mean for key, cost in predict.COST.items()}
-        # Per PMI: 50 instructions of the guest, 3 of them exit; 4000 in root mode with 7 entries.
-        want = 1000 * (7 * costs["transition"] + (47 + 4000 - 7) * costs["cpi"] + costs["delivery"])
-        self.assertAlmostEqual(line.cycles, want)
-        self.assertAlmostEqual(line.theirs, 23.981e-3 * 2.2e9, delta=1)
-
-    def test_hardware_gets_no_prediction(self):
-        self.assertEqual(predict.predicted_lines(metal().machine()), [])
 
 
 class Checker(html.parser.HTMLParser):
