@@ -72,10 +72,6 @@ def share_distance(machine, limit):
     return worst <= limit, f"{worst:.2f} points at most"
 
 
-class Facts(list):
-    """What must_hold() gives, as a part of the report."""
-
-
 def must_hold(machine):
     """(what, wanted, found, HOLDS or BROKEN or NOT_MEASURED), in the emulator only."""
     out = []

@@ -3,9 +3,9 @@
 # show, from the results of one machine; plots.py draws them.
 import plots
 import published
-from cells import Drawn
+from cells import Cell, Drawn, Table
 from columns import VARIANTS
-from facts import Facts, must_hold
+from facts import BROKEN, HOLDS, must_hold
 from formulas import BASE, PROFILED, extra, extra_in_print, of_one_pmi
 from measurements import ALL
 from results import COLUMNS
@@ -143,4 +143,9 @@ def ablation_figure(machine):
 
 
 def facts(machine):
-    return [Facts(must_hold(machine))]
+    """What must hold, as a table."""
+    table = Table("hold", "What must hold", "", ["wanted", "found", "verdict"], [("", 3)])
+    for what, wanted, found, verdict in must_hold(machine):
+        kind = {HOLDS: "good", BROKEN: "bad"}.get(verdict, "missing")
+        table.add(what, [Cell(wanted, "text"), Cell(found, "text"), Cell(verdict, kind)])
+    return [table]

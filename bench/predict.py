@@ -133,5 +133,5 @@ def costs(table, _machine):
             f"{figure:.2f}" if figure < 1 else number(figure) for figure in cost.figures
         )
         taken = f"{cost.mean:.2f}" if cost.mean < 1 else number(round(cost.mean))
-        note = table.note(f"{cost.source}: {cost.remark}.")
+        note = table.note(f"{cost.source} ({cost.remark}).")
         table.add(cost.what, [Cell(figures, "published", note), Cell(taken)])

@@ -20,7 +20,6 @@ import report  # noqa: E402
 import results  # noqa: E402
 import summary  # noqa: E402
 from cells import Machine, OnPage, Table  # noqa: E402
-from facts import Facts  # noqa: E402
 
 FILES = os.path.join(TOP, "results", "*.json")
 PAGE, PICTURES = os.path.join(TOP, "docs", "results.md"), os.path.join(TOP, "docs", "results")
@@ -91,14 +90,6 @@ def table_lines(table):
     yield ""
 
 
-def fact_lines(facts):
-    yield "<details><summary>What must hold</summary>\n"
-    yield row_of(["what", "wanted", "found", "verdict"])
-    yield "|---|---|---|---|"
-    yield from (row_of(map(escaped, fact)) for fact in facts)
-    yield "\n</details>\n"
-
-
 def lead_lines(name, machine):
     for one in leads.leads(machine):
         if one.values:
@@ -107,12 +98,9 @@ def lead_lines(name, machine):
 
 
 def part_lines(part):
-    if isinstance(part, OnPage):
-        part = part.what
+    part = part.what if isinstance(part, OnPage) else part
     if isinstance(part, str):
         yield f"{escaped(part)}\n"
-    elif isinstance(part, Facts):
-        yield from fact_lines(part)
     elif isinstance(part, Table):
         yield from table_lines(part)
 
