@@ -99,7 +99,7 @@ def read_sections(name):
     return sections or [common]
 
 
-def results_of(section, ledgers):
+def results_of(section):
     """(results with one column, errors)."""
     end_column, status, why = section.end or (section.column, None, "")
     column = section.column or end_column
@@ -135,7 +135,7 @@ def results_of(section, ledgers):
         )
         return found, [f"{section.name}: column {column}: {state['why']}"]
     parsed, errors = lines.parse("\n".join(section.bench))
-    got = convert.convert(parsed, ledgers.get(column), column, kind)
+    got = convert.convert(parsed, None, column, kind)
     errors += got.errors
     if not got.measurements:
         state["why"] = "it brought no figure"
@@ -150,33 +150,12 @@ def results_of(section, ledgers):
     return found, [f"{section.name}: column {column}: {text}" for text in errors]
 
 
-def read_ledgers(pairs):
-    ledgers = {}
-    for pair in pairs:
-        column, _, name = pair.partition("=")
-        if column not in results.COLUMNS or not name:
-            raise Trouble(f"--ledger {pair}: wanted COLUMN=FILE")
-        try:
-            with open(name, encoding="utf-8") as source:
-                ledgers[column] = json.load(source)
-        except (OSError, ValueError) as trouble:
-            raise Trouble(f"--ledger {pair}: {trouble}") from None
-        if not isinstance(ledgers[column], dict) or not isinstance(
-            ledgers[column].get("regions"), dict
-        ):
-            raise Trouble(
-                f"--ledger {pair}: no 'regions' in it, wanted a ledger that " "testbed/run.sh wrote"
-            )
-    return ledgers
-
-
-def run(names, ledger_pairs):
+def run(names):
     """(results, lines to say, exit status) of these files."""
-    ledgers = read_ledgers(ledger_pairs)
     parts, said = [], []
     for name in names:
         for section in read_sections(name):
-            part, errors = results_of(section, ledgers)
+            part, errors = results_of(section)
             parts.append(part)
             said += errors
     merged, notes = results.merge(parts)

@@ -9,7 +9,6 @@ import rowfile
 from measurements import EXPERIMENTS, METRICS, OPTIONS
 
 SCHEMA = 2
-FLAT_SCHEMA = 1  # a file of this schema lists measurements, not rows
 TICK = int(OPTIONS["tick"])
 COLUMNS = columns.NAMES
 KINDS = ("emulator", "nested", "metal")
@@ -18,8 +17,6 @@ UNITS = ("count", "instructions", "cycles", "ns", "percent", "bytes")
 PROGRAMS_UNITS = ("count", "ns", "percent", "bytes")
 # What may change from column to column of one machine, and then says which column had which.
 BY_COLUMN = ("apic", "microcode", "bios", "processors", "turbo", "frequency")
-# Files of the same schema, written before these were recorded, do not have them.
-SINCE = ("apic", "microcode", "bios", "processors")
 ENVIRONMENT = (
     "kind",
     "cpu",
@@ -259,18 +256,12 @@ def load(name):
         raise Trouble(f"{name}: {trouble.strerror}; make bench writes one") from None
     except ValueError as trouble:
         raise Trouble(f"{name}: not JSON: {trouble}") from None
-    if isinstance(results, dict) and isinstance(results.get("environment"), dict):
-        for key in SINCE:
-            results["environment"].setdefault(key, "")
     if isinstance(results, dict) and isinstance(results.get("columns"), dict):
         for column in COLUMNS:
             results["columns"].setdefault(column, {"status": NOT_RUN, "why": OLDER, "detail": ""})
     try:
-        schema = results.get("schema") if isinstance(results, dict) else None
-        if schema == FLAT_SCHEMA:
-            results["schema"] = SCHEMA
-        elif schema == SCHEMA and "measurements" in results:
-            results["measurements"] = measurements_of(results["measurements"])
+        if isinstance(results, dict) and results.get("schema") == SCHEMA:
+            results["measurements"] = measurements_of(results.get("measurements"))
         return validate(results)
     except Trouble as trouble:
         raise Trouble(f"{name}: {trouble}") from None

@@ -86,13 +86,6 @@ def parse_arguments():
         dest="files",
         help="make the results of these console logs or files, boot nothing",
     )
-    parser.add_argument(
-        "--ledger",
-        action="append",
-        default=[],
-        metavar="COLUMN=FILE",
-        help="the emulator's ledger of an imported column",
-    )
     arguments = parser.parse_args()
     arguments.columns = [name for name in arguments.columns.split(",") if name]
     for name in arguments.columns:
@@ -289,7 +282,7 @@ def main():
     try:
         protect(arguments)
         if arguments.files:
-            found, notes, status = importer.run(arguments.files, arguments.ledger)
+            found, notes, status = importer.run(arguments.files)
             for note in notes:
                 say(f"bench: {note}")
         else:

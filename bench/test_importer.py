@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_importer.py: files of a bare machine and console logs with markers, whole and broken ones.
-import json
 import os
 import tempfile
 import unittest
@@ -36,9 +35,9 @@ class Import(unittest.TestCase):
             out.write(text)
         return full
 
-    def run_on(self, *texts, ledgers=()):
+    def run_on(self, *texts):
         names = [self.write(f"{at}.txt", text) for at, text in enumerate(texts)]
-        return importer.run(names, ledgers)
+        return importer.run(names)
 
     def refused(self, *texts):
         with self.assertRaises(Trouble) as caught:
@@ -220,70 +219,13 @@ class Import(unittest.TestCase):
         self.assertEqual((status, len(notes)), (0, 1))
         self.assertIn("fewer than 30 runs are behind native msr/rdpmc (n=29)", notes[0])
 
-    def test_ledger_of_another_shape(self):
-        name = self.write("shape.json", "[1, 2]")
-        with self.assertRaises(Trouble) as caught:
-            self.run_on(file_of("native"), ledgers=[f"native={name}"])
-        self.assertIn("no 'regions' in it", str(caught.exception))
-
     def test_markers_that_do_not_match(self):
         begin = "BENCH BEGIN column=native\n"
         self.assertIn("inside", self.refused(ENV + begin + begin))
         self.assertIn("has begun", self.refused(ENV + begin + "BENCH END column=msr\n"))
 
-    def test_emulated_regions_want_the_ledger(self):
+    def test_emulated_regions_cannot_be_imported(self):
         text = file_of("native").replace('kind="metal"', 'kind="emulator"')
         found, notes, status = self.run_on(text)
         self.assertEqual(status, 1)
         self.assertIn("no ledger", notes[0])
-        count = {"instructions": 20, "vmread": 0, "vmwrite": 0, "rdmsr": 0, "wrmsr": 0, "listed": 0}
-        ledger = {
-            "regions": {
-                str(number): {
-                    "begins": 1,
-                    "open": False,
-                    "exits": {},
-                    "root": count,
-                    "nonroot": {"instructions": number},
-                }
-                for number in (2001, 2002)
-            }
-        }
-        name = self.write("ledger.json", json.dumps(ledger))
-        found, notes, status = self.run_on(text, ledgers=[f"native={name}"])
-        self.assertEqual((notes, status), ([], 0))
-        value = [
-            entry["value"]
-            for entry in found["measurements"]
-            if (entry["item"], entry["metric"]) == ("rdpmc", "instructions")
-        ]
-        self.assertEqual(value, [0.1])
-
-    def test_runs_of_nginx_are_one_measurement(self):
-        text = (
-            'env: kind="emulator"\nenv: column="msr"\n'
-            + "".join(
-                f"bench: experiment=nginx item=plain{run} region={number} ops=10\n"
-                for number, run in enumerate(("", ".2", ".3"), 1)
-            )
-            + "end: column=msr status=0\n"
-        )
-        count = {"instructions": 0, "vmread": 0, "vmwrite": 0, "rdmsr": 0, "wrmsr": 0, "listed": 0}
-        regions = {
-            str(number): {
-                "begins": 1,
-                "open": False,
-                "exits": {},
-                "root": count,
-                "nonroot": {"instructions": 1000 * number},
-            }
-            for number in range(1, 4)
-        }
-        name = self.write("runs.json", json.dumps({"regions": regions}))
-        found, notes, status = self.run_on(text, ledgers=[f"msr={name}"])
-        self.assertEqual((notes, status), ([], 0))
-        entry = [entry for entry in found["measurements"] if entry["metric"] == "instructions"]
-        self.assertEqual(
-            [(one["item"], one["value"], one["n"], one["min"], one["p95"]) for one in entry],
-            [("plain", 200, 3, 100, 300)],
-        )
