@@ -19,13 +19,7 @@ EMPTY = "bench: experiment=exit item=empty metric=time unit=tsc n=1 min=2 median
 
 def boot(name="b", cells=None, **changes):
     return plan.Boot(
-        name=name,
-        column="msr",
-        title="t",
-        limit=9,
-        estimate=1,
-        cells=cells or {"exit": ("empty",)},
-        **changes,
+        name=name, column="msr", title="t", limit=9, cells=cells or {"exit": ("empty",)}, **changes
     )
 
 
@@ -52,7 +46,6 @@ class Plan(unittest.TestCase):
         for one in boots:
             self.assertTrue(set(one.cells) <= set(results.EXPERIMENTS), one)
             self.assertNotIn("tick", one.config)
-            self.assertGreater(one.limit, one.estimate)
 
     def test_ablation_has_every_exit(self):
         for one in plan.make("emulator", results.COLUMNS):
@@ -77,13 +70,6 @@ class Plan(unittest.TestCase):
         nested = {one.name: one for one in plan.make("nested", ("kvm", "msr"))}
         for name in plan.LINUX_BOOTS:
             self.assertEqual(nested[f"{name}-kvm"].jobs, nested[f"{name}-msr"].jobs)
-
-    def test_quick_is_shorter(self):
-        seconds = [
-            sum(one.estimate for one in plan.make("emulator", results.COLUMNS, quick))
-            for quick in (True, False)
-        ]
-        self.assertLessEqual(*seconds)
 
 
 class Environment(unittest.TestCase):

@@ -196,7 +196,6 @@ ROWS = """\
 program = linux
 metal = 77
 limit = 100
-estimate = 5 5
 words = pmv.doze=1
 [items doze]
 nap = doze  one nap

@@ -149,7 +149,7 @@ class Columns(unittest.TestCase):
     def test_nested_columns_say_their_levels(self):
         outcomes = [
             SimpleNamespace(
-                boot=plan.Boot("b", name, "test kernel", {}, 1, 1),
+                boot=plan.Boot("b", name, "test kernel", {}, 1),
                 failure="",
                 measurements=[1],
                 errors=[],
