@@ -116,16 +116,9 @@ static bool read_unit(struct reader *r, const char *rest, UNUSED void *field)
     return true;
 }
 
-static bool read_screen(struct reader *r, const char *rest, UNUSED void *field)
+/* What an older version wrote, and nothing asks for. */
+static bool read_nothing(UNUSED struct reader *r, UNUSED const char *rest, UNUSED void *field)
 {
-    uint64_t place[2], pixels[3];
-    const char *middle, *end;
-
-    if (!numbers(rest, 2, 16, place, &middle) || !numbers(middle, 3, 4, pixels, &end) ||
-        *end != '\0')
-        return bad(r, rest, "framebuffer BASE SIZE WIDTH HEIGHT PIXELS-A-LINE");
-    r->m->screen = (struct screen_line){place[0], place[1], (uint32_t)pixels[0],
-                                        (uint32_t)pixels[1], (uint32_t)pixels[2]};
     return true;
 }
 
@@ -249,7 +242,7 @@ static const struct {
     {"tsc_khz", read_tsc, FIELD(tsc_khz)},
     {"memory", read_memory, 0},
     {"vtd", read_unit, 0},
-    {"framebuffer", read_screen, 0},
+    {"framebuffer", read_nothing, 0},
     {"table", read_table, 0},
     {"+", read_bytes, 0},
     {"tables", read_complete, 0},

@@ -284,7 +284,6 @@ static bool write_machine(FILE *out, const char *esp, char why[WHY_MAX])
     fprintf(out, DUMP_TITLE "\n");
     write_log(out, present > count ? present - count : 0);
     write_memory_map(out);
-    write_screen(out);
     write_tables(out);
     write_units(out);
     write_secure_boot(out);

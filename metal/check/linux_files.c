@@ -8,7 +8,6 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <linux/screen_info.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,8 +23,6 @@
 #include "mm/vtd_registers.h"
 
 #define FILE_MAX (64u << 20)
-#define BOOT_PARAMETERS "/sys/kernel/boot_params/data"
-#define PIXEL_BITS 32
 #define MEMMAP "/sys/firmware/memmap"
 #define TABLES "/sys/firmware/acpi/tables"
 #define IOMMU "/sys/class/iommu"
@@ -128,30 +125,6 @@ static uint64_t number_in(const char *folder, const char *name, const char *file
 
 /* ---- memory ---- */
 
-static void write_memory(FILE *out, uint64_t first, uint64_t last, const char *kind)
-{
-    fprintf(out, "memory %016" PRIx64 " %016" PRIx64 " %s\n", first, last, kind);
-}
-
-static void write_iomem(FILE *out)
-{
-    char *text = file_text("/proc/iomem", NULL), *rest = NULL;
-
-    for (char *line = text == NULL ? NULL : strtok_r(text, "\n", &rest); line != NULL;
-         line = strtok_r(NULL, "\n", &rest)) {
-        unsigned long long first, last;
-        int at = 0;
-
-        /* Those that are not in another one, and are memory. */
-        if (line[0] == ' ' || sscanf(line, "%llx-%llx : %n", &first, &last, &at) != 2 || at == 0)
-            continue;
-        if (strcmp(line + at, KIND_RAM) == 0 || strncmp(line + at, "ACPI ", 5) == 0 ||
-            strcmp(line + at, "Reserved") == 0 || strncmp(line + at, "Persistent", 10) == 0)
-            write_memory(out, first, last, line + at);
-    }
-    free(text);
-}
-
 void write_memory_map(FILE *out)
 {
     struct dirent **names;
@@ -162,30 +135,10 @@ void write_memory_map(FILE *out)
         char *kind = text_in(MEMMAP, name, "type");
 
         if (kind != NULL)
-            write_memory(out, number_in(MEMMAP, name, "start"), number_in(MEMMAP, name, "end"),
-                         kind);
+            fprintf(out, "memory %016" PRIx64 " %016" PRIx64 " %s\n",
+                    number_in(MEMMAP, name, "start"), number_in(MEMMAP, name, "end"), kind);
         free(kind);
     }
-    if (count <= 2) /* "." and ".." */
-        write_iomem(out);
-}
-
-/* ---- the screen ---- */
-
-void write_screen(FILE *out)
-{
-    size_t length;
-    char *parameters = file_text(BOOT_PARAMETERS, &length);
-    struct screen_info s;
-
-    if (parameters != NULL && length >= sizeof(s)) {
-        memcpy(&s, parameters, sizeof(s)); /* the first of them (Linux, zero-page.rst) */
-        uint64_t high = s.capabilities & VIDEO_CAPABILITY_64BIT_BASE ? s.ext_lfb_base : 0;
-        if (s.orig_video_isVGA == VIDEO_TYPE_EFI && s.lfb_depth == PIXEL_BITS)
-            fprintf(out, "framebuffer %" PRIx64 " %x %x %x %x\n", s.lfb_base | high << 32,
-                    s.lfb_size, s.lfb_width, s.lfb_height, s.lfb_linelength / (PIXEL_BITS / 8));
-    }
-    free(parameters);
 }
 
 /* ---- ACPI ---- */

@@ -17,8 +17,6 @@ void write_line(FILE *out, const char *word, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 void write_memory_map(FILE *out);
-/* As the kernel was told. */
-void write_screen(FILE *out);
 void write_tables(FILE *out);
 /* Of the units that the table DMAR names: by sysfs, else from /dev/mem. */
 void write_units(FILE *out);

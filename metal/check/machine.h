@@ -51,12 +51,6 @@ struct unit_line {
     uint64_t address, cap, ecap;
 };
 
-/* The framebuffer that firmware left; base 0: none, or not told. */
-struct screen_line {
-    uint64_t base, size;
-    uint32_t width, height, pixels_per_line;
-};
-
 enum known { UNKNOWN, OFF, ON };
 
 struct machine {
@@ -66,7 +60,6 @@ struct machine {
     struct table *tables;
     struct unit_line *units;
     size_t processor_count, memory_count, table_count, unit_count;
-    struct screen_line screen;
     bool tables_complete; /* a table that is not there is not on the machine either */
     uint32_t offline;     /* processors that Linux has, but not online */
     uint32_t tsc_khz;     /* as Linux found it, 0: not told */

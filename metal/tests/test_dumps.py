@@ -230,7 +230,7 @@ CHANGES = {
         "!turn it off",
     ),
     "signed-for-nothing": (lines("image_signed on"), BOOTS_WITHOUT, "!Secure Boot"),
-    "screen": (lines("framebuffer 80000000 300000 400 300 400"), BOOTS_WITHOUT, "!framebuffer"),
+    "old-line": (lines("framebuffer 80000000 300000 400 300 400"), BOOTS_WITHOUT),
     "little-memory": (
         sub(r"^memory \w+ \w+ System RAM\n"),
         REFUSES,
@@ -389,7 +389,6 @@ DAMAGES = {
     "memory-backwards": lines("memory 2 1 Reserved"),
     "memory-kind": lines("memory 1 2"),
     "unit-short": lines("vtd 1 2"),
-    "framebuffer-short": lines("framebuffer 80000000 1000 20"),
     "tsc-text": swap("tsc_khz 50000", "tsc_khz fast"),
     "offline-text": lines("offline some"),
     "x2apic-text": lines("x2apic maybe"),
