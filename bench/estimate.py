@@ -86,7 +86,7 @@ def rows(table, label, found, whys):
 def why(machine, column, experiment, item):
     """Why there is no estimate."""
     if machine.value(column, experiment, item, "exits") == 0:
-        return "it does not exit, and the model has no unit cost of the instruction itself"
+        return "it does not exit, and there is no unit cost of the instruction itself"
     if experiment == "a1" and machine.entry("intercept", "a1", item, "exits") is None:
         return "needs the column intercept, which has the guest's accesses to MSRs"
     return machine.why(column, experiment, item)

@@ -210,6 +210,13 @@ PROGRAM = """\
 echo "bench: experiment=doze item=nap region=9001 ops=1 metric=time unit=tsc" \\
     "n=30 min=70 median=4321 p95=9000"
 """
+# A column before all others; one between them; and after them an experiment's, with a policy of its
+# own. Their images.
+FIRST = "first = pmuvisor policy=msr/unblock=lazy PMUvisor, a first column\n"
+BETWEEN = "between = peer host=trixie-backports KVM, a column between\n"
+LAST_COLUMN = "[columns]\nlast = pmuvisor policy=last PMUvisor, a last column\n"
+POLICY = '    .policy = {"last", POLICY_MSR},\n'
+IMAGES = {"first": "pmuvisor.efi", "between": "pmuvisor.efi", "last": "pmuvisor-lab.efi"}
 # An item more of what is there already.
 ITEM = "pause = t43  PAUSE\n"
 ITEM_SAYS = (
@@ -223,21 +230,20 @@ class OneRow(unittest.TestCase):
         folder = tempfile.TemporaryDirectory(prefix="pmuvisor-copy.")
         cls.addClassCleanup(folder.cleanup)
         cls.top = folder.name
-        for name in ("bench", "testbed", "metal"):
-            shutil.copytree(
-                os.path.join(TOP, name),
-                os.path.join(cls.top, name),
-                ignore=shutil.ignore_patterns("out", "__pycache__"),
-            )
+        skipped = shutil.ignore_patterns("build", ".git", "out", "__pycache__")
+        shutil.copytree(TOP, cls.top, ignore=skipped, symlinks=True, dirs_exist_ok=True)
         new = os.path.join(cls.top, "experiments", "doze")
-        os.makedirs(new)
-        write(os.path.join(new, "measurements.ini"), ROWS)
+        os.makedirs(os.path.join(new, "hypervisor"))
+        write(os.path.join(new, "hypervisor", "experiment.c"), POLICY)
+        write(os.path.join(new, "measurements.ini"), ROWS + LAST_COLUMN)
         write(os.path.join(new, "tables.toml"), TABLE)
         cls.program = write(os.path.join(new, "doze.sh"), PROGRAM)
         table = os.path.join(cls.top, "bench", "measurements.ini")
         with open(table, encoding="ascii") as source:
             rows = source.read()
-        write(table, rows.replace("[items exit]\n", f"[items exit]\n{ITEM}"))
+        for before, row in (("[columns]\n", FIRST), ("[items exit]\n", ITEM)):
+            rows = rows.replace(before, before + row)
+        write(table, rows.replace("\nmsr  ", f"\n{BETWEEN}msr  ", 1))
 
     def run_python(self, *arguments):
         done = subprocess.run(
@@ -251,17 +257,35 @@ class OneRow(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout)
         return done.stdout
 
-    def test_plan_has_it(self):
-        said = self.run_python(
+    def boots(self, columns, text):
+        """Of each boot of these columns, this text."""
+        return self.run_python(
             "-c",
-            "import sys; sys.path[:0] = ['bench', 'testbed']\nimport plan\n"
-            "for boot in plan.make('emulator', ('native', 'kvm')):\n"
-            "    print(boot.name, boot.jobs, boot.inner, boot.append, boot.cells)",
+            "import sys; sys.path[:0] = ['bench', 'testbed']\nimport launch, plan\n"
+            f"for boot in plan.make('emulator', {columns}):\n    print({text})",
+        )
+
+    def test_plan_has_it(self):
+        said = self.boots(
+            ("native", "kvm"), "boot.name, boot.jobs, boot.inner, boot.append, boot.cells"
         )
         self.assertIn("doze-native ('doze',) () pmv.doze=1 {'doze': ('nap',)}", said)
         self.assertIn("doze-kvm ('kvm',) ('doze',)", said)
         kernel = next(line for line in said.splitlines() if line.startswith("kernel-native"))
         self.assertIn("'exit': ('pause', 'empty', 'cpuid',", kernel)
+
+    def test_each_column_has_boots_with_its_image(self):
+        said = self.boots(tuple(IMAGES), "boot.name, launch.Launcher.efi(boot).split('/')[-1]")
+        for name, image in IMAGES.items():
+            for boot in ("kernel", "a1"):
+                self.assertIn(f"{boot}-{name} {image}\n", said)
+
+    def test_report_has_columns_that_are_newer_than_the_results(self):
+        for file in glob.glob(os.path.join(TOP, "results", "*.json")):
+            text = self.run_python("bench/report.py", "--text", file)
+            for name in IMAGES:
+                self.assertTrue(f"column {name}: these results are older" in text, name)
+            self.run_python("bench/report.py", "--out", os.path.join(self.top, "page"), file)
 
     def on_metal(self, command, **more):
         jobs = (
@@ -290,7 +314,3 @@ class OneRow(unittest.TestCase):
             self.assertIn(words, text)
         self.assertRegex(text, r"(?m)^one nap .* 4,321 ")
         self.assertRegex(text.partition("Table 4.3")[2], r"(?m)^PAUSE .* 5,432 ")
-
-
-if __name__ == "__main__":
-    unittest.main()
