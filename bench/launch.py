@@ -7,16 +7,14 @@ import subprocess
 import boots
 import columns
 import machine
+import measurements
 from lab import Lab
 from machine import path
 
 MODEL = "corei7_skylake_x"
 # Instructions that the emulator may execute for each second that a real machine may take.
 MILLIONS_A_SECOND = 200
-# What Linux's side of every column runs with (machine.py says why).
-MITIGATIONS = "indirect_target_selection=off spectre_bhi=off fred=off"
-
-
+MITIGATIONS = measurements.LINUX
 # With several processors Linux wants a clock whose rate is as CPUID says (testbed/README.md).
 KNOBS = "tsc_hz 500000000\n"
 
