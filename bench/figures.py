@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # figures.py: the parts of the report's sections that are no table (added.py): what the figures
 # show, from the results of one machine; plots.py draws them.
-import plots
-import published
-from cells import Cell, Drawn, Table
-from columns import VARIANTS
-from facts import BROKEN, HOLDS, must_hold
-from formulas import BASE, PROFILED, extra, extra_in_print, of_one_pmi
-from measurements import ALL
-from results import COLUMNS
+from bench import plots, published
+from bench.cells import Cell, Drawn, Table
+from bench.columns import VARIANTS
+from bench.facts import BROKEN, HOLDS, must_hold
+from bench.formulas import BASE, PROFILED, extra, extra_in_print, of_one_pmi
+from bench.measurements import ALL
+from bench.results import COLUMNS
 
 PLOTTED = ("cpuid", "cpuid_blocked")  # of these: with all the figure would not be readable
 COST_METRICS = ("exits", "root_instructions", "vmread", "vmwrite", "root_rdmsr", "root_wrmsr")

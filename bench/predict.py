@@ -3,9 +3,9 @@
 # from the emulator's exact counts. No unit cost is fitted to the thesis's tables.
 from dataclasses import dataclass
 
-import published
-from cells import Cell, number
-from formulas import BASE
+from bench import published
+from bench.cells import Cell, number
+from bench.formulas import BASE
 
 
 @dataclass(frozen=True)

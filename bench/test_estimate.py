@@ -2,10 +2,8 @@
 # test_estimate.py: estimated cycles with their range, and columns in other configurations. All
 # figures are made up to test arithmetic.
 
-import estimate
-import tables
-import test_report
-from columns import CONFIGS
+from bench import estimate, tables, test_report
+from bench.columns import CONFIGS
 
 NAIVE = CONFIGS["naive"].title
 

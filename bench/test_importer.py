@@ -2,13 +2,10 @@
 # test_importer.py: files of a bare machine and console logs with markers, whole and broken ones.
 import pytest
 
-import importer
-import results
-import summary
-import tables
-from cells import Machine
-from results import Trouble
-from test_report import row_of
+from bench import importer, results, summary, tables
+from bench.cells import Machine
+from bench.results import Trouble
+from bench.test_report import row_of
 
 ENV = 'env: kind="metal"\nenv: cpu="Xeon"\nenv: turbo="off"\n'
 LINES = (

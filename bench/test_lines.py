@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_lines.py: what lines.py takes, and that it refuses everything else with a line that says why.
-import lines
+from bench import lines
 import pytest
 
 GOOD = (

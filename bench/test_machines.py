@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_machines.py: which results the report takes for one machine's; and that it has a page for
 # results that are all zero, and for ablations with few and with all exits. All figures are made up.
-import figures
-import formulas
-import report
-import tables
-from test_report import Maker, emulator, row_of
+from bench import figures, formulas, report, tables
+from bench.test_report import Maker, emulator, row_of
 
 
 def of_column(name, cpu="made up", **environment):

@@ -11,17 +11,10 @@ import subprocess
 import sys
 import pytest
 
-import columns
-import facts
-import figures
-import launch
-import machine
-import measurements
-import plots
-import published
-import test_report
-from measurements import ALL, TOP
-from test_report import PEERS
+from bench import columns, facts, figures, launch, measurements, plots, published, test_report
+from testbed import machine
+from bench.measurements import ALL, TOP
+from bench.test_report import PEERS
 
 MENU = os.path.join(TOP, "testbed", "menu.sh")
 MORE = (
@@ -248,7 +241,7 @@ def boots(top, columns, text):
     return run_python(
         top,
         "-c",
-        "import sys; sys.path[:0] = ['bench', 'testbed']\nimport launch, plan\n"
+        "from bench import launch, plan\n"
         f"for boot in plan.make('emulator', {columns}):\n    print({text})",
     )
 
@@ -272,10 +265,10 @@ def test_each_column_has_boots_with_its_image(top):
 
 def test_report_has_columns_that_are_newer_than_the_results(top):
     for file in glob.glob(os.path.join(TOP, "results", "*.json")):
-        text = run_python(top, "bench/report.py", "--text", file)
+        text = run_python(top, "-m", "bench.report", "--text", file)
         for name in IMAGES:
             assert f"column {name}: these results are older" in text, name
-        run_python(top, "bench/report.py", "--out", os.path.join(top, "page"), file)
+        run_python(top, "-m", "bench.report", "--out", os.path.join(top, "page"), file)
 
 
 def on_metal(top, command):
@@ -297,8 +290,8 @@ def test_bare_machine_and_report_have_it(top, tmp_path):
     native.write_text(
         f'env: kind="metal"\nenv: column="native"\n{kept}end: column=native status=0\n'
     )
-    run_python(top, "bench/run.py", "--out", str(out), "--import", str(native))
-    text = run_python(top, "bench/report.py", "--text", str(out / "results.json"))
+    run_python(top, "-m", "bench.run", "--out", str(out), "--import", str(native))
+    text = run_python(top, "-m", "bench.report", "--text", str(out / "results.json"))
     assert "What a nap costs" in text and "It is made up." in text
     assert re.search(r"(?m)^one nap .* 4,321 ", text)
     assert re.search(r"(?m)^PAUSE .* 5,432 ", text.partition("Table 4.3")[2])

@@ -1,29 +1,30 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_report.py: the report from test data. All figures of measurements in this file are made up to
 # test arithmetic and rendering; none was measured. The page is made by the program itself.
-import os
 import re
 import subprocess
+import sys
 import xml.etree.ElementTree
 from unittest import mock
 
 import pytest
 
-import added
-import cells
-import facts
-import formulas
-import predict
-import published
-import report
-import results
-import summary
-import tables
-import textpage
-from cells import Machine
-from measurements import ALL
+from bench import (
+    added,
+    cells,
+    facts,
+    formulas,
+    predict,
+    published,
+    report,
+    results,
+    summary,
+    tables,
+    textpage,
+)
+from bench.cells import Machine
+from bench.measurements import ALL
 
-HERE = os.path.dirname(os.path.abspath(__file__))
 # The columns of the test data, by name: others may be there, at any place, and have none.
 MACHINES = ("native", "kvm", "intercept", "msr", "msr+nmi")
 PEERS = ("kvm-new", "kvm-mediated")
@@ -379,7 +380,7 @@ def test_unit_costs_name_their_sources(cost):
 
 
 def run_program(*arguments):
-    command = [os.path.join(HERE, "report.py"), *map(str, arguments)]
+    command = [sys.executable, "-m", "bench.report", *map(str, arguments)]
     return subprocess.run(command, text=True, check=False, capture_output=True)
 
 

@@ -5,9 +5,8 @@ import json
 
 import pytest
 
-import results
-import rowfile
-from results import Trouble
+from bench import results, rowfile
+from bench.results import Trouble
 
 ENTRY = {
     "column": "native",

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_run.py: what run.py does with results: a part of a set does not replace a whole one, what
 # must hold and does not is said, so is the time; troubles are one line. Nothing is booted.
-import os
 import signal
 import subprocess
 import sys
@@ -9,23 +8,16 @@ from types import SimpleNamespace
 
 import pytest
 
-import environment
-import facts
-import formulas
-import plan
-import results
-import run
-import tables
-from test_importer import file_of
-from test_report import emulator
+from bench import environment, facts, formulas, plan, results, run, tables
+from bench.test_importer import file_of
+from bench.test_report import emulator
 
-HERE = os.path.dirname(os.path.abspath(__file__))
 RUN = {"seconds": 16 * 60, "jobs": 2, "processors": 2, "whole": True}
 OFF, IBRS = "pmuvisor: mitigations: off\n", "x\r\npmuvisor: mitigations: IBRS, VERW\r\n"
 
 
 def command(*arguments):
-    program = [sys.executable, os.path.join(HERE, "run.py"), *map(str, arguments)]
+    program = [sys.executable, "-m", "bench.run", *map(str, arguments)]
     return subprocess.run(program, text=True, check=False, capture_output=True)
 
 
@@ -142,7 +134,8 @@ def test_nested_columns_say_their_levels():
 
 
 WAITS = (
-    "import run, sys, time\n"
+    "import sys, time\n"
+    "from bench import run\n"
     "def wait(_):\n"
     "    print('ready', flush=True)\n"
     "    time.sleep(60)\n"
@@ -159,7 +152,6 @@ def test_each_signal_ends_it_in_good_order(number):
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         preexec_fn=lambda: [signal.signal(each, signal.SIG_DFL) for each in run.SIGNALS],
     ) as child:
         assert child.stdout.readline() == "ready\n"
