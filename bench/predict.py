@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# predict.py: unit costs in cycles that others have published for Intel processors, to estimate cycles
-# from the emulator's exact counts. No unit cost is fitted to the thesis's tables.
+# predict.py: unit costs in cycles that others have published for Intel processors. Cycles are
+# estimated from them and the emulator's exact counts. None is fitted to the thesis's tables.
 from dataclasses import dataclass
 
 from bench import published

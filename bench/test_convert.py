@@ -208,8 +208,8 @@ def test_a_unit_that_the_metric_does_not_have():
 
 
 def test_a_distribution_of_nanoseconds():
-    a1 = "bench: experiment=a1 item=m100 region=1 ops=1 metric=time unit=ns n=30 min=5 median=7 p95=9"
-    got = run(a1)
+    values = "metric=time unit=ns n=30 min=5 median=7 p95=9"
+    got = run(f"bench: experiment=a1 item=m100 region=1 ops=1 {values}")
     wanted = {"value": 7, "min": 5, "p95": 9, "n": 30}
     assert wanted.items() <= entry(got, "m100", "time").items()
     assert value(got, "m100", "instructions") == 230

@@ -195,7 +195,7 @@ reading = ["It is made up."]
 """
 # What its program and a new item print.
 SAYS = """\
-bench: experiment=doze item=nap region=9001 ops=1 metric=time unit=tsc n=30 min=70 median=4321 p95=9000
+bench: experiment=doze item=nap region=1 ops=1 metric=time unit=tsc n=30 min=70 median=4321 p95=9000
 bench: experiment=exit item=pause metric=time unit=tsc n=30 min=70 median=5432 p95=9000
 """
 # A column before all others; one between them; and after them an experiment's, with a policy of its

@@ -256,7 +256,7 @@ def test_rows(key, label, after, wanted):
 
 
 def test_table_4_1_has_no_ratio_to_native():
-    """Of an exit's instructions to native's one, beside ratios of cycles, nobody learns anything."""
+    """An exit's instructions over native's one say nothing beside ratios of cycles."""
     table = tables.make(emulator().machine(), "t41")
     assert "x native" not in [row.label for row in table.rows]
     assert "No ratio to native" in " ".join(table.reading)

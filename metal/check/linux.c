@@ -152,6 +152,15 @@ static bool write_msrs(FILE *out, unsigned cpu, char why[WHY_MAX])
     return true;
 }
 
+static FILE *memory_file(char **text, size_t *length)
+{
+    FILE *out = open_memstream(text, length);
+
+    if (out == NULL)
+        out_of_memory();
+    return out;
+}
+
 /* One processor's lines, to be freed; NULL: *why. */
 static char *processor_text(unsigned cpu, char why[WHY_MAX])
 {
@@ -162,9 +171,7 @@ static char *processor_text(unsigned cpu, char why[WHY_MAX])
         fail(why, "cannot run on each processor", "", "try again without taskset");
         return NULL;
     }
-    FILE *out = open_memstream(&text, &size);
-    if (out == NULL)
-        out_of_memory();
+    FILE *out = memory_file(&text, &size);
     write_leaves(out, 0);
     write_leaves(out, 0x40000000);
     write_leaves(out, 0x80000000);
@@ -303,9 +310,7 @@ char *linux_dump(const char *esp, size_t *length, char why[WHY_MAX])
         fail(why, "found no right to read MSRs and ACPI tables, wanted root", "", "run it by sudo");
         return NULL;
     }
-    FILE *out = open_memstream(&text, length);
-    if (out == NULL)
-        out_of_memory();
+    FILE *out = memory_file(&text, length);
     bool good = write_machine(out, esp, why);
     fclose(out);
     if (!good) {
