@@ -5,6 +5,8 @@
  */
 #include "metal/check/machine.h"
 
+#include <ctype.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,25 +36,6 @@ static bool bad(const struct reader *r, const char *found, const char *wanted)
              "pmuvisor-check --dump",
              r->name, r->line, SHOWN, found, wanted);
     return false;
-}
-
-/* Takes `count` hexadecimal numbers of at most `digits` digits; *rest gets what follows. */
-static bool numbers(const char *text, unsigned count, unsigned digits, uint64_t *out,
-                    const char **rest)
-{
-    for (unsigned i = 0; i < count; i++) {
-        unsigned used = 0;
-
-        text += strspn(text, " ");
-        for (out[i] = 0; strchr("0123456789abcdefABCDEF", *text) != NULL && *text != '\0'; text++) {
-            out[i] = out[i] << 4 | (uint64_t)(*text <= '9' ? *text - '0' : (*text | 32) - 'a' + 10);
-            used++;
-        }
-        if (used == 0 || used > digits || (*text != ' ' && *text != '\0'))
-            return false;
-    }
-    *rest = text + strspn(text, " ");
-    return true;
 }
 
 static bool read_known(struct reader *r, const char *rest, void *field)
@@ -93,26 +76,25 @@ static bool read_text(UNUSED struct reader *r, const char *rest, void *field)
 
 static bool read_memory(struct reader *r, const char *rest, UNUSED void *field)
 {
-    uint64_t range[2];
-    const char *kind;
+    struct memory_line line = {0};
 
-    if (!numbers(rest, 2, 16, range, &kind) || range[0] > range[1] || *kind == '\0' ||
-        strlen(kind) >= KIND_MAX)
+    if (sscanf(rest, "%16" SCNx64 " %16" SCNx64 " %47c", &line.first, &line.last, line.kind) != 3 ||
+        line.first > line.last)
         return bad(r, rest, "memory FIRST LAST KIND");
-    struct memory_line *line = &ADD(r->m->memory, r->m->memory_count);
-    *line = (struct memory_line){.first = range[0], .last = range[1]};
-    strcpy(line->kind, kind);
+    ADD(r->m->memory, r->m->memory_count) = line;
     return true;
 }
 
 static bool read_unit(struct reader *r, const char *rest, UNUSED void *field)
 {
-    uint64_t n[3];
-    const char *end;
+    struct unit_line line;
+    int end = 0;
 
-    if (!numbers(rest, 3, 16, n, &end) || *end != '\0')
+    if (sscanf(rest, "%16" SCNx64 " %16" SCNx64 " %16" SCNx64 "%n", &line.address, &line.cap,
+               &line.ecap, &end) != 3 ||
+        rest[end] != '\0')
         return bad(r, rest, "vtd ADDRESS CAP ECAP");
-    ADD(r->m->units, r->m->unit_count) = (struct unit_line){n[0], n[1], n[2]};
+    ADD(r->m->units, r->m->unit_count) = line;
     return true;
 }
 
@@ -142,16 +124,10 @@ static bool read_bytes(struct reader *r, const char *rest, UNUSED void *field)
 
     if (r->table_left == 0)
         return bad(r, rest, "no more bytes of this table");
-    for (; *rest != '\0'; rest += 2) {
-        const char *end;
-        uint64_t byte;
-        char two[3] = {rest[0], rest[1], '\0'};
-
-        if (r->table_left == 0 || rest[1] == '\0' || !numbers(two, 1, 2, &byte, &end) ||
-            two[0] == ' ' || two[1] == ' ')
+    for (; *rest != '\0'; rest += 2)
+        if (r->table_left == 0 || !isxdigit(rest[0]) || !isxdigit(rest[1]) ||
+            sscanf(rest, "%2hhx", &t->bytes[t->length - r->table_left--]) != 1)
             return bad(r, rest, "the table's bytes, of two digits each, no more than it has");
-        t->bytes[t->length - r->table_left--] = (uint8_t)byte;
-    }
     return true;
 }
 
@@ -185,37 +161,38 @@ static bool read_cpu(struct reader *r, const char *rest, UNUSED void *field)
 
 static bool read_cpuid(struct reader *r, const char *rest, UNUSED void *field)
 {
-    uint64_t n[6];
-    const char *end;
+    struct cpuid_line n;
+    int end = 0;
 
     if (r->cpu == NULL)
         return bad(r, rest, "a line 'cpu N' before");
-    if (!numbers(rest, 6, 8, n, &end) || *end != '\0')
+    if (sscanf(rest, "%8x %8x %8x %8x %8x %8x%n", &n.leaf, &n.subleaf, &n.eax, &n.ebx, &n.ecx,
+               &n.edx, &end) != 6 ||
+        rest[end] != '\0')
         return bad(r, rest, "cpuid LEAF SUBLEAF EAX EBX ECX EDX");
-    struct cpuid_line *line = (struct cpuid_line *)find_cpuid(r->cpu, (uint32_t)n[0],
-                                                              (uint32_t)n[1]);
+    struct cpuid_line *line = (struct cpuid_line *)find_cpuid(r->cpu, n.leaf, n.subleaf);
     if (line == NULL)
         line = &ADD(r->cpu->cpuid, r->cpu->cpuid_count);
-    *line = (struct cpuid_line){(uint32_t)n[0], (uint32_t)n[1], (uint32_t)n[2],
-                                (uint32_t)n[3], (uint32_t)n[4], (uint32_t)n[5]};
+    *line = n;
     return true;
 }
 
 static bool read_msr(struct reader *r, const char *rest, UNUSED void *field)
 {
-    uint64_t index, value = 0;
-    const char *second, *end = "";
+    struct msr_line n = {0};
+    int at = 0, end = 0;
 
     if (r->cpu == NULL)
         return bad(r, rest, "a line 'cpu N' before");
-    bool good = numbers(rest, 1, 8, &index, &second);
-    bool faults = good && strcmp(second, "fault") == 0;
-    if (!good || (!faults && !numbers(second, 1, 16, &value, &end)) || *end != '\0')
+    bool good = sscanf(rest, "%8x %n", &n.index, &at) == 1 && rest[at - 1] == ' ';
+    n.faults = good && strcmp(rest + at, "fault") == 0;
+    if (!good || (!n.faults && (sscanf(rest + at, "%16" SCNx64 "%n", &n.value, &end) != 1 ||
+                                rest[at + end] != '\0')))
         return bad(r, rest, "msr INDEX VALUE, or fault in the value's place");
-    struct msr_line *line = (struct msr_line *)find_msr(r->cpu, (uint32_t)index);
+    struct msr_line *line = (struct msr_line *)find_msr(r->cpu, n.index);
     if (line == NULL)
         line = &ADD(r->cpu->msr, r->cpu->msr_count);
-    *line = (struct msr_line){(uint32_t)index, faults, value};
+    *line = n;
     return true;
 }
 
