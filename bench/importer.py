@@ -62,15 +62,22 @@ def take(section, text, where):
         section.bench.append(text)
 
 
-def read_sections(name):
+def read(names):
+    """{name: text} of these files."""
+    texts = {}
+    for name in names:
+        try:
+            with open(name, encoding="utf-8", errors="replace") as source:
+                texts[name] = source.read()
+        except OSError as trouble:
+            raise Trouble(f"{name}: {trouble.strerror}") from None
+    return texts
+
+
+def sections_of(name, texts):
     """The sections of one file: one for each pair of markers, or one for all of it."""
-    try:
-        with open(name, encoding="utf-8", errors="replace") as source:
-            texts = source.read().replace("\r", "").splitlines()
-    except OSError as trouble:
-        raise Trouble(f"{name}: {trouble.strerror}") from None
     common, sections, inside = Section(name), [], None
-    for at, text in enumerate(texts, 1):
+    for at, text in enumerate(texts.replace("\r", "").splitlines(), 1):
         text, where = text.strip(), f"{name}:{at}"
         begin, end = BEGIN.fullmatch(text), END.fullmatch(text)
         if begin:
@@ -146,11 +153,11 @@ def results_of(section):
     return found, [f"{section.name}: column {column}: {text}" for text in errors]
 
 
-def run(names):
-    """(results, lines to say, exit status) of these files."""
+def run(texts):
+    """(results, lines to say, exit status) of files, each a name with its text."""
     parts, said = [], []
-    for name in names:
-        for section in read_sections(name):
+    for name, text in texts.items():
+        for section in sections_of(name, text):
             part, errors = results_of(section)
             parts.append(part)
             said += errors

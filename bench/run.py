@@ -268,7 +268,7 @@ def main():
     try:
         protect(arguments)
         if arguments.files:
-            found, notes, status = importer.run(arguments.files)
+            found, notes, status = importer.run(importer.read(arguments.files))
             for note in notes:
                 say(f"bench: {note}")
         else:

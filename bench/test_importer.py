@@ -20,24 +20,16 @@ def file_of(column, status="status=0", env=ENV):
     return f'{env}env: column="{column}"\nsome noise\n{LINES}end: column={column} {status}\n'
 
 
-@pytest.fixture
-def imported(tmp_path):
+def imported(*texts):
     """Imports files with these texts."""
-
-    def run_on(*texts):
-        names = [tmp_path / f"{at}.txt" for at in range(len(texts))]
-        for name, text in zip(names, texts):
-            name.write_text(text, encoding="utf-8")
-        return importer.run([str(name) for name in names])
-
-    return run_on
+    return importer.run({f"{at}.txt": text for at, text in enumerate(texts)})
 
 
 def values(found, item="rdpmc"):
     return [entry["value"] for entry in found["measurements"] if entry["item"] == item]
 
 
-def test_a_file_for_each_column(imported):
+def test_a_file_for_each_column():
     found, notes, status = imported(file_of("native"), file_of("msr"))
     assert (notes, status, found["environment"]["cpu"]) == ([], 0, "Xeon")
     assert results.ok_columns(found) == ["native", "msr"] and values(found) == [22, 22]
@@ -48,7 +40,7 @@ def section(name):
     return f"BENCH BEGIN column={name}\n{LINES}end: column={name} status=0\n"
 
 
-def test_a_log_with_markers(imported):
+def test_a_log_with_markers():
     log = "".join(
         f"{section(name)}BENCH END column={name}\nnoise\n" for name in ("native", "msr+nmi")
     )
@@ -58,13 +50,13 @@ def test_a_log_with_markers(imported):
     assert results.ok_columns(found) == ["native", "msr+nmi"]
 
 
-def test_a_log_that_was_cut(imported):
+def test_a_log_that_was_cut():
     found, notes, status = imported(ENV + "BENCH BEGIN column=native\n" + LINES)
     assert (status, len(notes), found["measurements"]) == (1, 1, [])
     assert "the log ends" in found["columns"]["native"]["why"]
 
 
-def test_columns_that_failed(imported):
+def test_columns_that_failed():
     """None has figures, and why is of the file that says it."""
     found, notes, status = imported(
         file_of("msr", 'status=3 why="no VMX"'),
@@ -79,7 +71,7 @@ def test_columns_that_failed(imported):
     assert "cut off" in why["msr+nmi"] and why["kvm"] == importer.ABSENT
 
 
-def test_a_bad_line_is_said(imported):
+def test_a_bad_line_is_said():
     found, (note,), status = imported(file_of("native").replace("rdpmc base", "rdpmc bass"))
     assert status == 1 and "unknown key 'bass'" in note
     assert results.ok_columns(found) == ["native"]
@@ -110,13 +102,13 @@ BEGIN = ENV + "BENCH BEGIN column=native\n"
         ([BEGIN + "BENCH END column=msr\n"], "has begun"),
     ],
 )
-def test_refused(imported, texts, words):
+def test_refused(texts, words):
     with pytest.raises(Trouble) as caught:
         imported(*texts)
     assert words in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_settings_that_differ_between_columns(imported):
+def test_settings_that_differ_between_columns():
     env = 'env: governor="powersave"\nenv: frequency="3000 MHz"\n'
     found, notes, status = imported(
         file_of("native", env=ENV + env),
@@ -130,7 +122,7 @@ def test_settings_that_differ_between_columns(imported):
     )
 
 
-def test_what_makes_columns_unlike_is_said(imported):
+def test_what_makes_columns_unlike_is_said():
     env = (
         ENV + 'env: microcode="0x2b000590"\nenv: bios="V 1.2 01/02/2024"\n'
         'env: processors="1"\nenv: apic="xAPIC"\n'
@@ -151,7 +143,7 @@ def test_what_makes_columns_unlike_is_said(imported):
     ]
 
 
-def test_smis_and_clocks(imported):
+def test_smis_and_clocks():
     lines = (
         "bench: experiment=machine item=msr metric=smis unit=count value={}\n"
         "bench: experiment=machine item=msr metric=aperf_per_mperf unit=percent value={}\n"
@@ -173,7 +165,7 @@ def test_smis_and_clocks(imported):
     assert row_of(table, "APERF/MPERF, %", names=["msr", "kvm"]) == ["100.0", "not run"]
 
 
-def test_options_are_the_columns(imported):
+def test_options_are_the_columns():
     options = 'env: options="policy=msr tick=0 mitigations=auto"\n'
     found, _, _ = imported(file_of("native"), file_of("msr", env=ENV + options))
     assert [found["columns"][name]["detail"] for name in ("native", "msr")] == [
@@ -183,11 +175,11 @@ def test_options_are_the_columns(imported):
     assert found["environment"]["root_mitigations"] == "auto"
 
 
-def test_few_runs_are_listed(imported):
+def test_few_runs_are_listed():
     _, (note,), status = imported(file_of("native").replace("n=30 min=220", "n=29 min=220"))
     assert status == 0 and "fewer than 30 runs are behind native msr/rdpmc (n=29)" in note
 
 
-def test_emulated_regions_cannot_be_imported(imported):
+def test_emulated_regions_cannot_be_imported():
     _, notes, status = imported(file_of("native").replace('kind="metal"', 'kind="emulator"'))
     assert status == 1 and "no ledger" in notes[0]
