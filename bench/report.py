@@ -15,22 +15,6 @@ SUMMED = (
     "ratios of cycles or time can be read beside ratios of counts, while the figures "
     "themselves cannot be compared."
 )
-ENVIRONMENT = (
-    ("cpu", "processor"),
-    ("emulator", "emulator"),
-    ("kernel", "Linux"),
-    ("kvm", "KVM"),
-    ("compiler", "compiler"),
-    ("mitigations", "kernel options"),
-    ("root_mitigations", "PMUvisor's mitigations"),
-    ("microcode", "microcode"),
-    ("bios", "BIOS"),
-    ("apic", "local APIC"),
-    ("processors", "processors online"),
-    ("turbo", "turbo"),
-    ("frequency", "frequency"),
-    ("date", "date"),
-)
 
 
 def belongs(part, group):
@@ -81,33 +65,19 @@ def name_of(machine):
 
 
 def environment_pairs(machine):
-    found = machine.environment
-    pairs = [("kind", found["kind"])]
-    pairs += [(words, found[key]) for key, words in ENVIRONMENT if found[key]]
-    pairs.append(("tick", f"{found['tick']} (none)"))
-    tool = machine.results["tool"]
-    pairs.append(
-        (
-            "this project",
-            (tool["version"] or "version not known") + (", quick run" if tool["quick"] else ""),
-        )
-    )
-    run = machine.results.get("run")
+    found, tool, run = machine.environment, machine.results["tool"], machine.results.get("run")
+    pairs = [(words, found[key]) for key, words in results.ENVIRONMENT.items() if found[key]]
+    version = (tool["version"] or "version not known") + ", quick run" * tool["quick"]
+    pairs += [("tick", f"{found['tick']} (none)"), ("this project", version)]
     if run:
-        pairs.append(
-            (
-                "took",
-                f"{run['seconds'] / 60:.1f} min, {run['jobs']} at once on "
-                f"{run['processors']} processors"
-                + ("" if run["whole"] else ", a part of the boots"),
-            )
-        )
+        took = f"{run['seconds'] / 60:.1f} min, {run['jobs']} at once on {run['processors']}"
+        part = "" if run["whole"] else ", a part of the boots"
+        pairs.append(("took", f"{took} processors{part}"))
     pairs.append(("schema of results", str(machine.results["schema"])))
     for name, column in machine.results["columns"].items():
-        text = (
-            column["detail"] if column["status"] == "ok" else f"{column['status']}: {column['why']}"
-        )
-        pairs.append((f"column {name}", text or column["status"]))
+        why = f"{column['status']}: {column['why']}"
+        text = column["detail"] or "ok" if column["status"] == "ok" else why
+        pairs.append((f"column {name}", text))
     return pairs
 
 

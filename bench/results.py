@@ -14,20 +14,29 @@ KINDS = ("emulator", "nested", "metal")
 UNITS = ("count", "instructions", "cycles", "ns", "percent", "bytes")
 # A metric that is not known here comes from a program, which counts neither of the others.
 PROGRAMS_UNITS = ("count", "ns", "percent", "bytes")
-# What may change from column to column of one machine, and then says which column had which.
-BY_COLUMN = ("apic", "microcode", "bios", "processors", "turbo", "frequency")
-ENVIRONMENT = (
-    "kind",
-    "cpu",
-    "kernel",
-    "kvm",
-    "emulator",
-    "compiler",
-    "date",
-    "tick",
-    "mitigations",
-    "root_mitigations",
-) + BY_COLUMN
+# What may change from column to column of one machine, and then says which column had which; its
+# words on the page.
+BY_COLUMN = {
+    "apic": "local APIC's mode",
+    "microcode": "microcode",
+    "bios": "BIOS",
+    "processors": "processors online",
+    "turbo": "turbo",
+    "frequency": "frequency",
+}
+ENVIRONMENT = {
+    "kind": "kind",
+    "cpu": "processor",
+    "emulator": "emulator",
+    "kernel": "Linux",
+    "kvm": "KVM",
+    "compiler": "compiler",
+    "mitigations": "kernel options",
+    "root_mitigations": "PMUvisor's mitigations",
+    **BY_COLUMN,
+    "date": "date",
+    "tick": "tick",
+}
 NOT_RUN = "not run"
 OLDER = "these results are older than this column"
 # Of a column on a machine under KVM: what its figures have below them.
