@@ -15,7 +15,8 @@ NASM = nasm
 LD = ld
 OBJCOPY = objcopy
 PYTHON = PYTHONPYCACHEPREFIX=$(abspath $(BUILD))/python /usr/bin/python3
-PYTEST = $(PYTHON) -m pytest
+# As many workers as there are processors that may be used.
+PYTEST = $(PYTHON) -m pytest -n $$(nproc)
 BUILD = build
 TEST = 0
 V = 0

@@ -7,7 +7,7 @@ import functools
 
 from bench.cells import Cell, Row, Table
 from bench.results import Trouble, need
-from testbed.machine import Skip
+from testbed.machine import Skip, call_all
 
 QUICK = "a quick run leaves it out"
 
@@ -82,22 +82,20 @@ def make(wanted, lab, machine, quick):
         return entry(wanted, why=f"{type(trouble).__name__}: {trouble}".splitlines()[0]), True
 
 
-def gather(lab, wanted, machine, quick, say):
+def gather(lab, jobs, wanted, machine, quick, say):
     """(an entry for each of these Measured, the keys of those that failed, whether it was
     interrupted)."""
-    calls = lab.plan([functools.partial(make, one, lab, machine, quick) for one in wanted])
-    entries, failed, interrupted = [], [], False
-    try:
-        for one, call in zip(wanted, calls):
-            made, bad = call.future.result()
-            entries.append(made)
-            failed += [one.key] if bad else []
-            say(f"bench: table {one.key}: {'not run: ' + made['why'] if made['why'] else 'made'}")
-    except KeyboardInterrupt:
+
+    def make_one(one):
+        made, bad = make(one, lab, machine, quick)
+        say(f"bench: table {one.key}: {'not run: ' + made['why'] if made['why'] else 'made'}")
+        return made, bad
+
+    results, interrupted = call_all([functools.partial(make_one, one) for one in wanted], jobs)
+    if interrupted:
         say("bench: interrupted; what has ended is kept")
-        interrupted = True
-    lab.close()
-    return entries, failed, interrupted
+    ended = [(one, *result) for one, result in zip(wanted, results) if result]
+    return [made for _, made, _ in ended], [one.key for one, _, bad in ended if bad], interrupted
 
 
 def parts(experiment):

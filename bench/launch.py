@@ -30,8 +30,8 @@ class Launcher:
     """Starts boots of one kind of machine; what they leave is kept in a folder."""
 
     def __init__(self, kind, keep, jobs):
-        self.kind = kind
-        self.lab = Lab(keep, jobs)
+        self.kind, self.jobs = kind, jobs
+        self.lab = Lab(keep)
 
     def kernel(self, program, host=""):
         if program == "kernel":
@@ -78,7 +78,7 @@ class Launcher:
                 knobs=knobs_of(boot),
                 limit=boot.limit * MILLIONS_A_SECOND,
             )
-        return self.lab.once(boot.name, lambda: self.qemu(boot, append))
+        return self.qemu(boot, append)
 
     def qemu(self, boot, append):
         """Under QEMU/KVM: the kernel alone is the column kvm, PMUvisor below it the others."""
@@ -111,7 +111,7 @@ class Launcher:
                 f"tick=0 mitigations=off {columns.COLUMNS[boot.column].options} "
                 f"{boot.config}".strip(),
             ]
-        return self.lab.watched(boot.name, run, boot.limit)
+        return self.lab.watch(boot.name, run, boot.limit)
 
 
 def version():

@@ -13,7 +13,6 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 from bench import added, environment, facts, importer, kept, launch, plan, pool, results, schedule
 from bench.cells import Machine
 from bench.columns import PEERS, is_pmuvisor
-from testbed.lab import Lab
 
 RESULTS = "results.json"
 PART = "part.json"  # instead of it, where a whole run's is there
@@ -224,11 +223,7 @@ def measure(arguments):
     failed = []
     if measured and not interrupted:
         found["tables"], failed, interrupted = kept.gather(
-            Lab(launcher.lab.keep, jobs),
-            measured,
-            Machine(found),
-            arguments.quick and not only,
-            say,
+            launcher.lab, jobs, measured, Machine(found), arguments.quick and not only, say
         )
     # From here on it is a matter of moments, and nothing of it shall be lost.
     ignore()

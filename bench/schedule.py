@@ -5,6 +5,7 @@ import threading
 import time
 
 from bench import judge
+from testbed.machine import call_all
 
 
 def clock(seconds):
@@ -55,19 +56,12 @@ def one(launcher, boot, progress, kind):
 def run(launcher, boots, kind, say):
     """(outcomes in the plan's order, whether it was interrupted)."""
     progress = Progress(len(boots), say)
-    say(f"bench: {len(boots)} boots, {launcher.lab.jobs} at once")
-    calls = launcher.lab.plan(
-        [functools.partial(one, launcher, boot, progress, kind) for boot in boots]
+    say(f"bench: {len(boots)} boots, {launcher.jobs} at once")
+    outcomes, interrupted = call_all(
+        [functools.partial(one, launcher, boot, progress, kind) for boot in boots], launcher.jobs
     )
-    interrupted = False
-    try:
-        for call in calls:
-            call.future.result()
-    except KeyboardInterrupt:
+    if interrupted:
         say("bench: interrupted; what has ended is kept")
-        interrupted = True
-    launcher.lab.close()
     return [
-        call.future.result() if call.future.done() else judge.failed(boot, "interrupted")
-        for boot, call in zip(boots, calls)
+        outcome or judge.failed(boot, "interrupted") for boot, outcome in zip(boots, outcomes)
     ], interrupted

@@ -7,8 +7,6 @@ import unittest
 from types import SimpleNamespace
 
 from bench import environment, judge, plan, results, schedule
-from testbed.lab import Lab
-from testbed.store import Store
 
 EMPTY = "bench: experiment=exit item=empty metric=time unit=tsc n=1 min=2 median=2 p95=2\n"
 
@@ -168,21 +166,16 @@ class Schedule(unittest.TestCase):
     def test_the_rest_goes_on(self):
         """One that cannot be started is a line, and the others bring what they bring."""
         boots = [boot("bad"), boot("x"), boot("y"), boot("z")]
-        with tempfile.TemporaryDirectory() as folder:
-            lab = Lab(folder, 2, Store(os.path.join(folder, "store")))
 
-            def start(one):
-                def make():
-                    if one.name == "bad":
-                        raise AssertionError("no disk")
-                    return ended()
+        def start(one):
+            if one.name == "bad":
+                raise AssertionError("no disk")
+            return ended()
 
-                return lab.once(one.name, make)
-
-            said = []
-            outcomes, interrupted = schedule.run(
-                SimpleNamespace(lab=lab, start=start), boots, "emulator", said.append
-            )
+        said = []
+        outcomes, interrupted = schedule.run(
+            SimpleNamespace(jobs=2, start=start), boots, "emulator", said.append
+        )
         self.assertFalse(interrupted)
         self.assertEqual([outcome.boot.name for outcome in outcomes], ["bad", "x", "y", "z"])
         self.assertEqual([outcome.ok for outcome in outcomes], [False, True, True, True])

@@ -10,21 +10,6 @@ from bench.cells import Cell, Machine, Table
 from testbed import machine
 
 
-class Lab:
-    """Calls at once."""
-
-    def plan(self, functions):
-        class Call:
-            def __init__(self, function):
-                self.future = self
-                self.result = lambda: function()
-
-        return [Call(function) for function in functions]
-
-    def close(self):
-        pass
-
-
 def made_up(_lab, _machine):
     table = Table(
         "some-table",
@@ -103,7 +88,7 @@ def test_gather_says_why():
         wanted(fails, "d", quick=False),
     ]
     said = []
-    entries, failed, interrupted = kept.gather(Lab(), rows, None, True, said.append)
+    entries, failed, interrupted = kept.gather(None, 1, rows, None, True, said.append)
     assert [bool(one["table"]) for one in entries] == [True, False, False, False, False]
     assert failed == ["b", "c"] and not interrupted and len(said) == len(rows)
     assert [one["why"] for one in entries[1:]] == [
@@ -120,7 +105,9 @@ def found(entries):
 
 def test_in_results(tmp_path):
     """Saved, loaded, merged: a table that was made wins over one that was not."""
-    entries, _, _ = kept.gather(Lab(), [wanted(), wanted(fails, "b")], None, False, lambda _: None)
+    entries, _, _ = kept.gather(
+        None, 1, [wanted(), wanted(fails, "b")], None, False, lambda _: None
+    )
     name = str(tmp_path / "results.json")
     results.save(found(entries), name)
     there = results.load(name)
@@ -134,7 +121,9 @@ def test_in_results(tmp_path):
 
 
 def test_on_the_page():
-    entries, _, _ = kept.gather(Lab(), [wanted(), wanted(fails, "b")], None, False, lambda _: None)
+    entries, _, _ = kept.gather(
+        None, 1, [wanted(), wanted(fails, "b")], None, False, lambda _: None
+    )
     tables = kept.parts("some")(Machine(found(entries)))
     page = report.page.MACROS.table(tables[0])
     assert "<details>" in page and "make some" in page and "a note" in page

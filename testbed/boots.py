@@ -2,6 +2,7 @@
 # boots.py: a boot as a value: what goes in, said once, and what came out. What goes in makes its
 # key (store.py): the contents of every file on the disk, the words and options, the machine, and
 # the emulator with the scripts that make a disk and start it.
+import contextlib
 import dataclasses
 import functools
 import json
@@ -9,10 +10,9 @@ import os
 import re
 import tempfile
 
-from testbed import gpt, initramfs, machine
+from testbed import gpt, initramfs, machine, servers
 from testbed.machine import SCRATCH, path, tool
-from testbed.servers import KERNEL_KNOBS, OWN_KNOBS
-from testbed.store import digest, digest_any, digest_below, digest_of, key_of
+from testbed.store import digest, digest_any, digest_below, digest_of
 
 # What a disk and its run are made with, besides the boot's own files.
 BED = [
@@ -41,6 +41,7 @@ OWN_PEEK = 1
 CYLINDER = 16 * 63
 DISK_SECTORS = ((1 << 28) // CYLINDER + 1) * CYLINDER
 PARTITION_ESP, PARTITION_FAT = 0xEF, 0x0C
+TEST_KERNEL = path("build", "kernel.bzImage")
 
 
 class Boot:
@@ -358,8 +359,10 @@ class Machine:
 
     def inputs(self):
         firmware = self.firmware or os.environ.get("FIRMWARE") or FIRMWARE
-        fork = self.fork and os.environ.get("FORK", "1") != "0"
-        return {**dataclasses.asdict(self), "firmware": digest(firmware), "fork": fork}
+        return {**dataclasses.asdict(self), "firmware": digest(firmware), "fork": self.is_forked()}
+
+    def is_forked(self):
+        return self.fork and os.environ.get("FORK", "1") != "0"
 
     def options(self):
         options = ["--memory", str(self.memory), "--cpus", str(self.cpus)]
@@ -396,52 +399,21 @@ class Emulated:
 
     def inputs(self):
         return {
-            **self.until_init(),
-            "until": self.machine.until,
-            "limit": self.machine.limit,
-            "knobs": self.machine.knobs,
+            "bed": bed(),
+            "volume": self.volume.inputs(),
             "words": self.volume.words,
+            "machine": self.machine.inputs(),
+            "acpi": self.tables_digest(),
+            "grub": grub_modules(self.grub),
             "read": list(self.read),
         }
 
-    def until_init(self):
-        """What goes into it until the guest's init asks for its words."""
-        what = self.machine.inputs()
-        for name in ("until", "limit"):
-            del what[name]
-        what["knobs"] = self.early_knobs()
-        return {
-            "bed": bed(),
-            "volume": self.volume.inputs(),
-            "machine": what,
-            "acpi": self.tables_digest(),
-            "grub": grub_modules(self.grub),
-        }
-
-    def early_knobs(self):
-        """Those that a server at init has to have as well."""
-        return "".join(
-            line + "\n"
-            for line in (self.machine.knobs or "").splitlines()
-            if line.split()[:1] and line.split()[0] not in OWN_KNOBS
-        )
-
-    def group(self):
-        """The key of what it shares with boots that have other words; None: it can share
-        nothing."""
-        if (
-            not self.volume.words
-            or self.read
-            or self.machine.until
-            or not self.machine.inputs()["fork"]
-            or any(line.split()[0] in KERNEL_KNOBS for line in self.early_knobs().splitlines())
-        ):
-            return None
-        return key_of(self.until_init())
+    def kind(self):
+        return "boots of the test kernel" if self.volume.kernel == TEST_KERNEL else "boots of Linux"
 
     def disk(self, work):
-        """Makes it in that folder. Gives its path and, for Servers.socket(), what is the boot's
-        own."""
+        """Makes the disk in that folder. Returns its path, and what servers.socket() wants to know
+        of it."""
         disk, volume, acpi, columns = (
             os.path.join(work, name) for name in ("disk.img", "volume.img", "acpi", "columns.cfg")
         )
@@ -465,16 +437,13 @@ class Emulated:
         count = os.path.getsize(volume) // SECTOR - OWN_RESERVED
         whole_disk(disk, self.grub, volume)
         os.remove(volume)
-        return disk, (f"{OWN_FIRST + OWN_RESERVED}+{count}+{OWN_PEEK}", self.grub)
+        return disk, (f"{OWN_FIRST + OWN_RESERVED}+{count}+{OWN_PEEK}", grub_modules(self.grub))
 
-    def make(self, lab, folder, server=None):
-        """Boots; from `server`, a socket at init, where there is one. What the boot leaves is in
-        the folder; gives what Boot wants to know of it."""
-        if server:
-            return run_disk(lab, folder, None, self.machine, words=self.volume.words, server=server)
+    def make(self, folder):
+        """Boots. All that the boot leaves is in the folder. Returns what Boot wants to know."""
         with tempfile.TemporaryDirectory(prefix="pmuvisor-e2e.", dir=SCRATCH) as work:
             disk, own = self.disk(work)
-            about = run_disk(lab, folder, disk, self.machine, own, self.volume.words)
+            about = run_disk(folder, disk, self.machine, own, self.volume.words)
             os.mkdir(os.path.join(folder, "read"))
             for name in self.read:
                 data = machine.read_file(disk, f"::/EFI/pmuvisor/{name}", OWN_FIRST * SECTOR)
@@ -484,13 +453,21 @@ class Emulated:
             return {**about, "read": list(self.read)}
 
 
-def run_disk(lab, folder, disk, what, own=(), words="", server=None):
-    """Runs a disk in the emulator; `own`: see Servers.socket(). Files that knobs name are the
-    folder's own, in files/. `server`: the socket of one at init, which has the disk."""
+def server_of(disk, what, own=()):
+    """Returns the socket of a server for this machine and such disks; `own`: see servers.py."""
+    inputs = [bed(), what.inputs()["firmware"]]
+    return servers.socket_of(inputs, disk, what.options(), what.knobs, own)
+
+
+def run_disk(folder, disk, what, own=(), words=""):
+    """Runs a disk in the emulator; `own`: see servers.socket(). Files that knobs name are the
+    folder's own, in files/."""
     files, knobs = os.path.join(folder, "files"), os.path.join(folder, "knobs")
     os.makedirs(files, exist_ok=True)
     run = [
         path("testbed", "run.sh"),
+        "--disk",
+        disk,
         "--ledger",
         os.path.join(folder, "ledger"),
         "--timeout",
@@ -505,10 +482,17 @@ def run_disk(lab, folder, disk, what, own=(), words="", server=None):
             out.write(what.knobs)
         run += ["--knobs", knobs]
     options = what.options()
-    if server:
-        options = ["--from", server]
-    else:
-        run += ["--disk", disk]
-        if lab.servers and what.fork:
-            options = ["--from", lab.servers.socket(disk, options, what.knobs, own)]
-    return {"status": lab.process(run + options, folder, cwd=files)}
+    if what.is_forked():
+        options = ["--from", server_of(disk, what, own)]
+    return {"status": machine.run_into(folder, run + options, cwd=files)}
+
+
+def show(keep, name, folder):
+    """Shows a boot's files in the folder `keep` under the boot's name."""
+    for inside, shown in (("console", "console"), ("errors", "errors"), ("ledger", "json")):
+        target, link = os.path.join(folder, inside), os.path.join(keep, f"{name}.{shown}")
+        with contextlib.suppress(OSError):
+            if os.path.lexists(link):
+                os.remove(link)
+            if os.path.exists(target):
+                os.symlink(os.path.relpath(target, keep), link)

@@ -6,6 +6,7 @@ fork_client.py SOCKET NAME=VALUE...: the run's environment. It writes COM1 to de
 program; its exit status is this program's. SIGTERM ends the run as it ends the emulator itself.
 """
 
+import os
 import signal
 import socket
 import sys
@@ -20,6 +21,7 @@ def main():
         signal.signal(signal.SIGTERM, lambda *_: server.shutdown(socket.SHUT_WR))
         try:
             server.connect(sys.argv[1])
+            os.utime(sys.argv[1])  # for run.sh --serve --idle
             socket.send_fds(server, ["\n".join(sys.argv[2:]).encode()], [SERIAL_FD])
             answer = server.recv(64)
         except OSError as trouble:

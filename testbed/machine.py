@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # machine.py: what all that boots machines has in common: limits, exit statuses, and how the
 # project's scripts and make are called.
+import concurrent.futures
+import contextlib
 import fcntl
 import functools
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # Linux turns two mitigations on wherever it sees a hypervisor, because it cannot know what the host
@@ -21,6 +25,7 @@ PAYLOAD_APPEND = (
 # Nothing is judged by the host's clock: this only ends what hangs, however busy the host is.
 BACKSTOP_SECONDS = 6 * 3600
 KILL_SECONDS = 60  # after the limit that the command has itself
+END_SECONDS = 3  # for a command to end when it is told to
 LIMIT = 20_000  # millions of emulated instructions; Linux needs 1,000 to 2,000 to its init
 STATUS_POWEROFF = 0
 STATUS_RESET = 3
@@ -87,6 +92,56 @@ def tool(arguments, timeout=BACKSTOP_SECONDS):
         said = (done.stderr or done.stdout).strip().splitlines() or ["nothing said"]
         raise AssertionError(f"{os.path.basename(arguments[0])}: {said[-1]}")
     return done.stdout
+
+
+running = set()  # processes of run_into()
+stopping = threading.Event()
+
+
+def run_into(folder, run, cwd=None, seconds=BACKSTOP_SECONDS):
+    """Runs a command. Its stdout is folder/console, its stderr folder/errors. Ends the command after
+    those seconds. Returns its exit status."""
+    with open(os.path.join(folder, "console"), "wb") as console, open(
+        os.path.join(folder, "errors"), "wb"
+    ) as errors, subprocess.Popen(
+        run,
+        stdin=subprocess.DEVNULL,
+        stdout=console,
+        stderr=errors,
+        cwd=cwd,
+        start_new_session=True,
+        env=environment(),
+    ) as process:
+        running.add(process)
+        try:
+            return process.wait(timeout=0 if stopping.is_set() else seconds + KILL_SECONDS)
+        except subprocess.TimeoutExpired:
+            return STATUS_TIMEOUT
+        finally:
+            running.discard(process)
+            for number in (signal.SIGTERM, signal.SIGKILL):
+                if process.poll() is None:
+                    os.killpg(process.pid, number)
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        process.wait(timeout=END_SECONDS)
+
+
+def call_all(functions, jobs):
+    """Calls functions, that many at a time. Returns (their results, whether it was interrupted). An
+    interrupt ends what runs; a function that has not ended by then has the result None."""
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        calls = [pool.submit(function) for function in functions]
+        try:
+            return [call.result() for call in calls], False
+        except KeyboardInterrupt:
+            ended = [call.done() for call in calls]
+            pool.shutdown(wait=False, cancel_futures=True)
+            stopping.set()
+            for process in list(running):
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGTERM)
+    stopping.clear()
+    return [call.result() if good else None for call, good in zip(calls, ended)], True
 
 
 def run_make(words, variables):

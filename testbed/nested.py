@@ -9,7 +9,7 @@ import os
 import re
 import tempfile
 
-from testbed import boots
+from testbed import boots, emulated
 from testbed.machine import SCRATCH, STATUS_POWEROFF, path, tool
 from testbed.store import digest
 
@@ -70,7 +70,10 @@ class Nested:
             "nested": digest(__file__),
         }
 
-    def make(self, lab, folder):
+    def kind(self):
+        return "nested boots"
+
+    def make(self, folder):
         where, base = layout(), self.base()
         own = (
             f"{where['job_first'] + where['job_reserved']}+"
@@ -94,13 +97,13 @@ class Nested:
             tool(["cp", "--sparse=always", base, disk])
             boots.put(volume, disk, where["job_first"])
             os.remove(volume)
-            return boots.run_disk(lab, folder, disk, self.machine, (own, base))
+            return boots.run_disk(folder, disk, self.machine, (own, digest(base)))
 
 
 def boot(lab, name, cpus=1, knobs="", limit=LIMIT, until=None, fork=True, outer="", **volume):
     """One boot, as Lab.emulator() makes it. `cpus`: of QEMU's machine; the outer one has one.
     `outer`: more words for the outer kernel's command line."""
-    own = lab.volume(**volume)
+    own = emulated.volume(**volume)
     # The guest's init has no emulator to ask: its machine is QEMU's.
     own = dataclasses.replace(own, append=f"{own.append} {own.words}".rstrip(), words="")
     return lab.boot(

@@ -12,7 +12,7 @@ usage="usage: testbed/run.sh --disk IMG [--ledger FILE] [--serial FILE] [--timeo
     [--limit MILLIONS] [--until TEXT [--after MILLIONS]]
     [--cpus N] [--memory MIB] [--knobs FILE] [--model NAME] [--panic fatal|report]
     [--firmware FILE] [--words TEXT]
-    [--serve SOCKET [--at init | --own FIRST+COUNT[+PEEK]] | --from SOCKET]
+    [--serve SOCKET [--idle SECONDS] [--at init | --own FIRST+COUNT[+PEEK]] | --from SOCKET]
     (a run --from a server at init needs no --disk)"
 
 ips=50000000
@@ -23,6 +23,8 @@ kill_after=10
 # Linux's own limit of a command line on x86, and the room that the guest's init has.
 words_max=2047
 million=000000
+# Seconds between two looks at a server's socket.
+look_every=5
 # What the clock says at power-on, always: a run repeats exactly. 2024-01-01 00:00:00.
 power_on=1704067200
 export TZ=UTC0
@@ -33,7 +35,7 @@ die() {
 }
 
 disk='' ledger='' serial='' timeout=3600 limit=0 until='' after=10 serve='' own='' from='' at=''
-words=''
+idle='' words=''
 cpus=1 memory=512 knobs='' model=corei7_skylake_x panic=fatal
 firmware=${FIRMWARE:-/usr/share/ovmf/OVMF.fd}
 while [ $# -gt 0 ]; do
@@ -43,8 +45,8 @@ while [ $# -gt 0 ]; do
             exit 0
             ;;
         --disk | --ledger | --serial | --timeout | --limit | --until | --after | --cpus | \
-            --memory | --knobs | --model | --panic | --firmware | --serve | --own | --at | \
-            --from | --words)
+            --memory | --knobs | --model | --panic | --firmware | --serve | --idle | --own | \
+            --at | --from | --words)
             [ $# -ge 2 ] || die "$1: no value given (see --help)"
             [[ $1 != --@(cpus|memory|model|panic|firmware) ]] || machine=$1
             printf -v "${1#--}" '%s' "$2"
@@ -59,6 +61,8 @@ sectors='^[0-9]{1,12}\+[1-9][0-9]{0,11}(\+[0-9]{1,3})?$'
     die "--own: found '$own', wanted FIRST+COUNT or FIRST+COUNT+PEEK, sectors, with --serve"
 [ -z "$at" ] || { [ "$at" = init ] && [ -n "$serve" ] && [ -z "$own" ]; } ||
     die "--at: found '$at', wanted init, with --serve and without --own"
+[ -z "$idle" ] || { [ -n "$serve" ] && [[ $idle =~ ^[1-9][0-9]*$ ]]; } ||
+    die "--idle: found '$idle', wanted seconds, with --serve"
 [ -z "$words" ] || [ -z "$serve" ] || die "--words: they are the run's, found --serve"
 [[ $words != *[^[:print:]]* ]] || die "--words: wanted one line of printable characters"
 [ ${#words} -le "$words_max" ] ||
@@ -198,8 +202,23 @@ panic_line() {
     grep -ahF '>>PANIC<<' "$work/log" "$work/out" 2> /dev/null | tail -n 1
 }
 
+# Returns when the server's socket is gone, or when nobody has touched the socket for --idle.
+until_idle() {
+    local touched
+    until [ -e "$serve" ]; do
+        kill -0 $$ || return 0
+        sleep "$look_every"
+    done
+    while touched=$(stat --format=%Y "$serve") && [ $(($(date +%s) - touched)) -lt "$idle" ]; do
+        sleep "$look_every"
+    done
+}
+
 if [ -n "$serve" ]; then
-    # Until its standard input ends.
+    # The server ends with its standard input.
+    if [ -n "$idle" ]; then
+        exec < <(until_idle 2> /dev/null 3>&- 8<&-)
+    fi
     export TB_SERVER=$serve TB_SERVER_DISK=$disk TB_SERVER_LOG=$work/log
     [ -z "$own" ] || export TB_SERVER_OWN=$own
     [ -z "$at" ] || export TB_SERVER_AT=$at TB_SERVER_UNUSED=$work/unused

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # servers.py: servers of boots (README.md): emulators that have done what several boots begin with,
-# and wait. They end with this program, whose pipe they hold.
+# and wait. All programs that boot machines in this tree share them. A server ends when nobody has
+# asked for it for some minutes, or when its socket is removed.
+import contextlib
+import fcntl
 import glob
 import os
 import re
+import socket
 import subprocess
-import tempfile
-import threading
 
-from testbed.machine import SCRATCH, TOP, environment, path
+from testbed.machine import TOP, environment, path
+from testbed.store import key_of
 
 # Knobs that nothing asks for before the machine first reads its disk (instrument/knobs.cc).
 LATE_KNOBS = {
@@ -37,117 +40,86 @@ LATE_KNOBS = {
     "reset_button",
     "unknown_msrs",
 }
-# Of these, the ones that nothing asks for before the guest's init; and those whose file begins with
-# the kernel, which no server at init takes.
-OWN_KNOBS = {"guest_files"}
-KERNEL_KNOBS = set()
 # And experiments' (instrument/part.h).
 for _rows in glob.glob(os.path.join(TOP, "experiments", "*", "emulator", "parts.inc")):
     with open(_rows, encoding="utf-8") as _file:
-        for _name, _begins in re.findall(r"^PART\((\w+), (\w+),", _file.read(), re.MULTILINE):
-            {"AFTER_INIT": OWN_KNOBS, "WITH_KERNEL": KERNEL_KNOBS}[_begins].add(_name)
-LATE_KNOBS |= OWN_KNOBS | KERNEL_KNOBS
-SERVERS_MAX = 10  # at once; each has some 100 MiB
+        LATE_KNOBS |= set(re.findall(r"^PART\((\w+), ", _file.read(), re.MULTILINE))
+FOLDER = path("build", "servers")
+SERVERS_MAX = 10 + (os.cpu_count() or 1)  # each has some 100 MiB
+IDLE_SECONDS = 600
+NAME_LENGTH = 12  # of the key: a socket's path has at most 107 characters
 
 
-class Servers:
-    """By the machine that each is."""
+def early_knobs(knobs):
+    lines = (knobs or "").splitlines()
+    words = [line.split("#")[0].split() for line in lines]
+    return "".join(
+        f"{line}\n" for line, word in zip(lines, words) if word and word[0] not in LATE_KNOBS
+    )
 
-    def __init__(self):
-        self.folder = tempfile.TemporaryDirectory(prefix="pmuvisor-servers.", dir=SCRATCH)
-        self.lock = threading.Lock()
-        self.found = {}
-        self.count = 0
 
-    def socket(self, disk, machine, knobs, own=()):
-        """The socket of a server for this disk's size, run.sh's options and knobs. `own`: what is
-        the run's own of the disk, as run.sh has it, and a name for what all disks share."""
-        early = "".join(
-            line + "\n"
-            for line in (knobs or "").splitlines()
-            if line.split("#")[0].split()[:1] and line.split()[0] not in LATE_KNOBS
+def socket_of(inputs, disk, machine, knobs, own=()):
+    """Returns the socket of a server for disks of this size, run.sh's options and these knobs.
+    `inputs`: what else all its runs share. `own`: the sectors that each run has for itself, as
+    run.sh wants them, and what identifies all other sectors. The server may have been started by
+    an earlier run of this program."""
+    early = early_knobs(knobs)
+    key = key_of([inputs, os.path.getsize(disk), machine, own, early])
+    os.makedirs(FOLDER, exist_ok=True)
+    name = os.path.join(FOLDER, key[:NAME_LENGTH])
+    with open(f"{name}.lock", "wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with contextlib.suppress(FileNotFoundError):
+            os.utime(f"{name}.socket")  # asked for: run.sh looks at this time
+        if not answers(f"{name}.socket"):
+            start(name, disk, [*machine, *(["--own", own[0]] if own else [])], early)
+    waiting = sorted(glob.glob(os.path.join(FOLDER, "*.socket")), key=last_asked)
+    for oldest in waiting[:-SERVERS_MAX]:
+        remove(oldest)
+    return f"{name}.socket"
+
+
+def last_asked(name):
+    return os.path.getmtime(name) if os.path.exists(name) else 0
+
+
+def remove(name):
+    """Its server ends, but not what the server has forked."""
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(name)
+
+
+def answers(name):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
+        return client.connect_ex(name) == 0
+
+
+def start(name, disk, options, early):
+    remove(f"{name}.socket")
+    with open(f"{name}.knobs", "w", encoding="ascii") as out:
+        out.write(early)
+    with open(f"{name}.errors", "w+", encoding="utf-8") as errors:
+        server = subprocess.Popen(
+            [
+                path("testbed", "run.sh"),
+                "--serve",
+                f"{name}.socket",
+                "--idle",
+                str(IDLE_SECONDS),
+                "--disk",
+                disk,
+                "--knobs",
+                f"{name}.knobs",
+                *options,
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            start_new_session=True,
+            env=environment(),
         )
-        key = (os.path.getsize(disk), *machine, *own, early)
-        with self.lock:
-            server = self.found.pop(key, None) or Server(self, early)
-            self.found[key] = server
-            self.drop()
-        return server.ready(disk, machine + (["--own", own[0]] if own else []))
-
-    def at_init(self, boot):
-        """The socket of a server that has started this boot (boots.py) up to its init."""
-        server = Server(self, boot.early_knobs())
-        with tempfile.TemporaryDirectory(prefix="pmuvisor-init.", dir=SCRATCH) as work:
-            socket = server.ready(
-                boot.disk(work)[0],
-                ["--at", "init", "--limit", str(boot.machine.limit), *boot.machine.options()],
-            )
-        with self.lock:
-            self.found[socket] = server
-            self.drop()
-        return socket
-
-    def there(self, socket):
-        """Whether that server at init still waits."""
-        with self.lock:
-            if socket in self.found:
-                self.found[socket] = self.found.pop(socket)  # now the newest
-            return socket in self.found
-
-    def end(self, socket):
-        with self.lock:
-            server = self.found.pop(socket, None)
-        if server:
-            server.end()
-
-    def drop(self):
-        if len(self.found) > SERVERS_MAX:
-            self.found.pop(next(iter(self.found))).end()
-
-    def name(self, early):
-        self.count += 1
-        name = os.path.join(self.folder.name, str(self.count))
-        with open(f"{name}.knobs", "w", encoding="ascii") as out:
-            out.write(early)
-        return name
-
-
-class Server:
-    """One of them. What it forks goes on when it ends."""
-
-    def __init__(self, servers, early):
-        self.name = servers.name(early)
-        self.lock = threading.Lock()
-        self.process = None
-
-    def ready(self, disk, machine):
-        with self.lock:
-            if self.process is None:
-                self.process = subprocess.Popen(
-                    [
-                        path("testbed", "run.sh"),
-                        "--serve",
-                        f"{self.name}.socket",
-                        "--disk",
-                        disk,
-                        "--knobs",
-                        f"{self.name}.knobs",
-                        *machine,
-                    ],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
-                    text=True,
-                    start_new_session=True,
-                    env=environment(),
-                )
-                self.said = self.process.stdout.readline()
-            if self.said != "ready\n":
-                raise AssertionError(f"no server of boots: {self.process.stderr.read().strip()}")
-        return f"{self.name}.socket"
-
-    def end(self):
-        with self.lock:
-            if self.process:
-                self.process.stdin.close()
-                self.process.wait()
+        with server.stdout:
+            ready = server.stdout.readline() == "ready\n"
+        errors.seek(0)
+        assert ready, f"no server of boots: {errors.read().strip()}"

@@ -15,7 +15,7 @@ import shutil
 import tempfile
 
 ENTRY = "entry.json"
-PART, LOCK = ".part.", ".lock"
+PART = ".part."
 BYTES_MAX = 16 << 30  # of all entries; the ones not used for longest go first
 DIGEST_BYTES = 20
 
@@ -71,6 +71,28 @@ def files_below(folder):
             yield os.path.relpath(os.path.join(where, name), folder)
 
 
+def is_open_as(file, name):
+    with contextlib.suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(file), os.stat(name))
+    return False
+
+
+def locked(folder):
+    """Makes the folder, which is empty, and locks it; the lock goes when what this returns is
+    closed."""
+    while True:
+        os.makedirs(folder, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            lock = os.open(folder, os.O_RDONLY)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            # Whoever had it may have kept it, or may have been killed.
+            if is_open_as(lock, folder):
+                if not os.listdir(folder):
+                    return lock
+                shutil.rmtree(folder, ignore_errors=True)
+            os.close(lock)
+
+
 class Store:
     """Entries in a folder. `fresh`: what is there is not read, and nothing is left."""
 
@@ -111,20 +133,20 @@ class Store:
         return None
 
     @contextlib.contextmanager
-    def making(self):
-        """A folder for an entry that is being made. It goes where nobody keeps it."""
-        folder = tempfile.mkdtemp(prefix=PART, dir=self.folder)
-        lock = os.open(folder, os.O_RDONLY)
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    def making(self, key):
+        """A folder for the entry of that key. Waits until nobody else is making the same; by then
+        find() may know the entry. The folder goes if nobody keeps it."""
+        folder = os.path.join(self.folder, PART + key)
+        lock = locked(folder)
         try:
             yield folder
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            if is_open_as(lock, folder):
+                shutil.rmtree(folder, ignore_errors=True)
             os.close(lock)
 
     def keep(self, key, folder, about):
-        """Makes the folder, from making(), the entry of that key. Gives its path. Somebody else may
-        have made the same meanwhile."""
+        """Makes the folder, from making(), the entry of that key. Returns its path."""
         said = {
             "about": about,
             "digests": {name: digest(os.path.join(folder, name)) for name in files_below(folder)},
@@ -132,14 +154,8 @@ class Store:
         with open(os.path.join(folder, ENTRY), "w", encoding="utf-8") as out:
             json.dump(said, out)
         target = os.path.join(self.folder, key)
-        while True:
-            try:
-                os.rename(folder, target)
-                os.mkdir(folder)  # for making(), which removes it
-                return target
-            except OSError:
-                if self.find(key):
-                    return target
+        os.rename(folder, target)
+        return target
 
     def remove(self, folder):
         """At once for whoever looks; the files go after."""
@@ -159,7 +175,8 @@ class Store:
                     lock = os.open(item.path, os.O_RDONLY)
                     try:
                         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                        shutil.rmtree(item.path, ignore_errors=True)
+                        if is_open_as(lock, item.path):
+                            shutil.rmtree(item.path, ignore_errors=True)
                     finally:
                         os.close(lock)
                 continue

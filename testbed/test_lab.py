@@ -1,46 +1,45 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_lab.py: the lab makes what is wanted once, the longest first, and functions have it when it
-# is there.
+# test_lab.py: the lab makes each value once, however many processes ask for it; what is interrupted
+# leaves nothing running; servers of boots are shared and end.
+import concurrent.futures
 import dataclasses
-import functools
 import os
 import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 
 import pytest
 
+from testbed import machine, servers
 from testbed.lab import Lab
 from testbed.machine import path
+from testbed.minutes import LOCKS, Minutes
 from testbed.store import Store
 
 
 @dataclasses.dataclass
 class Fake:
-    """A boot that says its name. `same`: what its key is made of; `log`: where the order is
-    noted."""
+    """A boot that says its name. `same`: what its key is made of; `log`: lists who was made."""
 
     name: str
     same: str
-    log: list = dataclasses.field(repr=False)
+    log: list
     fails: bool = False
-    words: str = ""
     status: int = 0
+
+    def kind(self):
+        return "fakes"
 
     def targets(self):
         return []
 
     def inputs(self):
-        return [self.same, self.words]
+        return [self.same]
 
-    def group(self):
-        return self.same if self.words else None
-
-    def make(self, _, folder, server=None):
-        self.log.append((self.name, server))
+    def make(self, folder):
+        self.log.append(self.name)
         if self.fails:
             raise AssertionError("no disk")
         with open(f"{folder}/console", "wb") as out:
@@ -51,107 +50,48 @@ class Fake:
 
 @pytest.fixture(name="lab")
 def fixture_lab(tmp_path):
-    lab = Lab(str(tmp_path / "keep"), 1, Store(str(tmp_path / "boots")))
-    lab.seconds = {}
-    lab.seconds_file = str(tmp_path / "seconds.json")
-    yield lab
-    lab.close()
+    return Lab(str(tmp_path / "keep"), Store(str(tmp_path / "boots")))
 
 
-def results(lab, functions):
-    return [call.future.result(60) for call in lab.plan(functions)]
-
-
-def test_repeats(lab):
-    """A function that has asked for what is kept under a key alone gives the same again."""
-    calls = lab.plan(
-        [
-            lambda: lab.boot(Fake("one", "same", [])).console,
-            lambda: lab.once("two", lambda: 2).wait(),
-            lambda: lab.once("three", lambda: 3, True).wait(),
-        ]
-    )
-    for call in calls:
-        call.future.result(60)
-    assert [call.repeats for call in calls] == [True, False, True]
-
-
-def test_once(lab):
-    """Two functions, two names, one key: one boot."""
+def test_once(lab, tmp_path):
+    """Two names, one key: one boot, in this process and in another one; with one byte more in the
+    key it is another boot."""
     log = []
-    names = results(
-        lab,
-        [lambda name=name: lab.boot(Fake(name, "same", log)).console for name in ("one", "two")],
-    )
-    assert names == ["one", "one"] and [name for name, _ in log] == ["one"]
-    assert lab.booted == ["one"]
+    assert [lab.boot(Fake(name, "same", log)).console for name in ("one", "two")] == ["one"] * 2
+    other = Lab(str(tmp_path / "other"), Store(lab.store.folder))
+    assert other.boot(Fake("new", "same", log)).console == "one"
+    assert other.boot(Fake("new", "same!", log)).console == "new"
+    assert log == ["one", "new"]
+    assert sorted(os.listdir(other.keep)) == ["new.console", "new.errors"]
+    assert (lab.minutes.number["fakes"], other.minutes.number["fakes"]) == (1, 1)
 
 
-def test_again(lab, tmp_path):
-    """Another run finds it; with one byte in another key it does not."""
-    log = []
-    assert results(lab, [lambda: lab.boot(Fake("one", "same", log)).console]) == ["one"]
-    other = Lab(str(tmp_path / "other"), 1, Store(lab.store.folder))
-    assert results(other, [lambda: other.boot(Fake("new", "same", log)).console]) == ["one"]
-    assert results(other, [lambda: other.boot(Fake("new", "samf", log)).console]) == ["new"]
-    assert other.booted == ["new"]
-    other.close()
-
-
-def test_longest_first(lab):
-    """All boots are known before the first is made, those of a function that reads early too."""
-    log = []
-    lab.seconds = {"b": 3, "c": 9, "a": 1}
-
-    def both():
-        one, two = (lab.boot(Fake(name, name, log)) for name in "ac")
-        return one.console + two.console
-
-    assert results(lab, [both, lambda: lab.boot(Fake("b", "b", log)).console]) == ["ac", "b"]
-    assert [name for name, _ in log] == ["c", "b", "a"]
-
-
-def test_chain(lab):
-    """What one boot says decides what the next one is."""
-    log, calls = [], []
-
-    def chain():
-        calls.append(1)
-        first = lab.boot(Fake("first", "x", log)).console
-        return lab.boot(Fake(f"{first}-second", "y", log)).console
-
-    assert results(lab, [chain]) == ["first-second"]
-    assert len(calls) == 3 and len(log) == 2
-
-
-def test_function_in_a_description(lab):
-    """Each call of the test makes another function of it, and the boot is the same one."""
+def test_at_the_same_time(tmp_path):
+    """Four that want the same value: one makes it, the others wait for that."""
     log = []
 
-    def asks():
-        what = Fake("one", "same", log)
-        what.fails = lambda: None
-        what.make = lambda _, folder: Fake("one", "same", log).make(_, folder)
-        return lab.boot(what).console
+    def make(folder):
+        log.append(folder)
+        time.sleep(0.5)
+        return "made"
 
-    assert results(lab, [asks, asks]) == ["one", "one"] and len(log) == 1
+    def ask(number):
+        lab = Lab(str(tmp_path / f"keep{number}"), Store(str(tmp_path / "boots")))
+        return lab.value("name", lambda: ["same"], make), lab.minutes.seconds[LOCKS]
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(ask, range(4)))
+    assert [value for value, _ in found] == ["made"] * 4 and len(log) == 1
+    assert sum(waited > 0.2 for _, waited in found) == 3
 
 
 def test_failure(lab):
-    """Each function that reads it fails; the others go on."""
+    """Each who asks has the failure, which is made once; nothing is kept."""
     log = []
-    calls = lab.plan(
-        [
-            functools.partial(
-                lambda name, fails: lab.boot(Fake(name, name, log, fails)).console, name, fails
-            )
-            for name, fails in (("bad", True), ("bad", True), ("good", False))
-        ]
-    )
-    for call in calls[:2]:
+    for _ in range(2):
         with pytest.raises(AssertionError, match="no disk"):
-            call.future.result(60)
-    assert calls[2].future.result(60) == "good" and len(log) == 2
+            lab.boot(Fake("bad", "bad", log, True))
+    assert log == ["bad"] and os.listdir(lab.store.folder) == []
 
 
 @pytest.mark.parametrize("status, how", [(124, "the clock"), (-9, "signal 9")])
@@ -159,19 +99,26 @@ def test_ended_from_outside(lab, status, how):
     """A boot that the clock or a signal has ended is no result, and is made again."""
     log = []
     for name in ("one", "two"):
-        (call,) = lab.plan(
-            [
-                functools.partial(
-                    lambda name: lab.boot(Fake(name, "same", log, status=status)).console, name
-                )
-            ]
-        )
-        with pytest.raises(AssertionError, match=f"ended by {how} after"):
-            call.future.result(60)
+        with pytest.raises(AssertionError, match=f"ended by {how}"):
+            lab.boot(Fake(name, "same", log, status=status))
     assert len(log) == 2
 
 
-def test_sigterm(tmp_path):
+def test_minutes():
+    """What is counted inside another kind is not counted twice."""
+    minutes = Minutes()
+    with minutes.counted("outer"):
+        with minutes.counted("inner"):
+            time.sleep(0.2)
+    assert minutes.seconds["inner"] >= 0.2 > minutes.seconds["outer"]
+    total = Minutes()
+    total.add(minutes.take())
+    total.add({"inner": [60.0, 2]})
+    assert list(total.lines())[1].split() == ["1.0", "3", "inner"] and not minutes.seconds
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_sigterm(tmp_path, workers):
     """A run of tests that is ended by SIGTERM, as make passes it on, leaves none of its boots
     running."""
     pid = tmp_path / "pid"
@@ -184,76 +131,78 @@ def test_sigterm(tmp_path):
                 f"mv {pid}.part {pid}; exec sleep 1000']).status\n"
             )
         run = subprocess.Popen(
-            [sys.executable, "-m", "pytest", "--keep", tmp_path / "keep", test],
+            [sys.executable, "-m", "pytest", f"-n{workers}", "--keep", tmp_path / "keep", test],
             cwd=path(),
             stdout=subprocess.DEVNULL,
         )
         while not pid.exists():
             assert run.poll() is None, "the tests ended"
             time.sleep(0.1)
+        time.sleep(1)  # the worker, too, has the command's number by then
         run.terminate()
         run.wait()
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid.read_text()), signal.SIGKILL)
 
 
-def fake_servers(at_init, ended):
-    return type(
-        "Servers",
-        (),
-        {
-            "at_init": at_init,
-            "there": lambda _, socket: socket not in ended,
-            "end": lambda _, socket: ended.append(socket),
-        },
-    )()
+def test_interrupt(tmp_path):
+    """What runs at the same time ends by an interrupt, and what has ended is kept."""
+
+    def run():
+        os.kill(os.getpid(), signal.SIGINT)
+        machine.run_into(str(tmp_path), ["sleep", "1000"])
+
+    began = time.monotonic()
+    assert machine.call_all([lambda: "ended"], 1) == (["ended"], False)
+    found, interrupted = machine.call_all([lambda: "ended", run, lambda: "never"], 1)
+    assert (found, interrupted) == (["ended", None, None], True)
+    assert time.monotonic() - began < 100
 
 
-def test_groups(lab):
-    """Boots that differ in their words have one server; one that is alone has none."""
-    log, started = [], []
-    ended = []
-    lab.servers = fake_servers(lambda _, boot: started.append(boot.same) or "socket", ended)
-    found = results(
-        lab,
-        [
-            functools.partial(
-                lambda name, same: lab.boot(Fake(name, same, log, words=name)).console, name, same
-            )
-            for name, same in (("a", "g"), ("b", "g"), ("c", "g"), ("d", "alone"))
-        ],
+@pytest.fixture(name="fakes")
+def fixture_fakes(tmp_path, monkeypatch):
+    """Servers that note their start and listen, until their socket is removed."""
+    listeners, started = {}, []
+
+    def start(name, _disk, options, early):
+        servers.remove(f"{name}.socket")
+        listeners[name] = servers.socket.socket(
+            servers.socket.AF_UNIX, servers.socket.SOCK_SEQPACKET
+        )
+        listeners[name].bind(f"{name}.socket")
+        listeners[name].listen()
+        started.append((options, early))
+
+    folder = tempfile.TemporaryDirectory(prefix="servers.")
+    monkeypatch.setattr(servers, "FOLDER", folder.name)
+    monkeypatch.setattr(servers, "start", start)
+    (tmp_path / "disk").write_bytes(b"disk")
+    yield lambda inputs, *more: servers.socket_of([inputs], str(tmp_path / "disk"), [], *more), (
+        started,
+        listeners,
     )
-    assert found == ["a", "b", "c", "d"] and started == ["g"] and ended == ["socket"]
-    assert {name: server for name, server in log} == {
-        "a": "socket",
-        "b": "socket",
-        "c": "socket",
-        "d": None,
-    }
+    folder.cleanup()
 
 
-def test_while_a_server_starts(lab):
-    """Others of the group wait in the queue, and what is not of it goes on."""
-    log, other = [], threading.Event()
-    lab.jobs = 2
+def test_server_is_shared(fakes):
+    """Runs that share all but late knobs share a server; one that does not answer is replaced."""
+    ask, (started, listeners) = fakes
+    first = ask("a", "tsc_hz 5\npmi_skid 3\n")
+    assert ask("a", "# nothing\ntsc_hz 5\npmi_skid 4\n") == first
+    assert started == [([], "tsc_hz 5\n")]
+    others = [ask("a", "tsc_hz 6\n"), ask("b", "tsc_hz 5\n"), ask("a", "tsc_hz 5\n", ("1+2", "c"))]
+    assert len({first, *others}) == 4 and len(started) == 4
+    listeners[first.removesuffix(".socket")].close()
+    assert ask("a", "tsc_hz 5\n") == first and len(started) == 5
 
-    def at_init(_self, _boot):
-        assert other.wait(60), "nothing else was made meanwhile"
-        return "socket"
 
-    lab.servers = fake_servers(at_init, [])
-    lab.seconds = {"a": 9, "b": 8, "alone": 1}
-
-    def alone():
-        found = lab.once("alone", lambda: other.set() or [1])
-        return len(found.wait())
-
-    assert results(
-        lab,
-        [
-            lambda: lab.boot(Fake("a", "g", log, words="a")).console,
-            lambda: lab.boot(Fake("b", "g", log, words="b")).console,
-            alone,
-        ],
-    ) == ["a", "b", 1]
-    assert {server for _, server in log} == {"socket"}
+def test_servers_are_few(fakes, monkeypatch):
+    """The server that nobody has asked for longest goes first."""
+    ask, _ = fakes
+    monkeypatch.setattr(servers, "SERVERS_MAX", 2)
+    names = [ask(name, "") for name in "ab"]
+    for at, name in enumerate(names):
+        os.utime(name, (at, at))
+    assert ask("a", "") == names[0]
+    new = ask("c", "")
+    assert [os.path.exists(name) for name in (*names, new)] == [True, False, True]

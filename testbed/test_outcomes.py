@@ -1,48 +1,95 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_outcomes.py: what passed is not run again, and what failed is, by whatever framework it was
-# written.
+# test_outcomes.py: which of the project's tests run, in which order, and what is shown of them.
+import os
+import re
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
 from testbed.machine import path
 
-TESTS = """import unittest
-def test_passes(): pass
+QUICK = """import unittest
+import pytest
+def test_passes(lab): return lab.value("tests-{name}", lambda: [{name!r}], lambda _: "made")
 def test_fails(): assert False
 class Case(unittest.TestCase):
-    def test_passes(self): pass
-    def test_fails(self): self.fail()
+    def test_case(self): pass
+@pytest.mark.more
+def test_more(): pass
+@pytest.mark.full
+def test_full(): pass
 """
-RUN = """import types
-import pytest
-import conftest
-class Plugin:
-    outcomes = types.SimpleNamespace(said={{}})
-    def pytest_collection_modifyitems(self, items):
-        for item in items:
-            conftest.pass_again(item, self.outcomes)
-plugin = Plugin()
-pytest.main(["-q", "--noconftest", "-p", "no:cacheprovider", "-c", "/dev/null", {file!r}],
-            plugins=[plugin])
-print("kept:", *sorted(name.partition("::")[2] for name in plugin.outcomes.said))
+SLOW = """import time
+def test_slow(): time.sleep(1)
 """
 
 
-@pytest.mark.parametrize("framework", ["pytest", "unittest"])
-def test_only_what_passed_is_kept(tmp_path, framework):
-    file = tmp_path / "test_made_up.py"
-    file.write_text(TESTS, encoding="ascii")
+@pytest.fixture(name="folder")
+def fixture_folder():
+    """In the tree, as conftest.py is for tests below it; git knows nothing of it."""
+    with tempfile.TemporaryDirectory(prefix="tests.", dir=path("build")) as folder:
+        for name, text in (("a", QUICK.format(name=os.path.basename(folder))), ("b", SLOW)):
+            with open(os.path.join(folder, f"test_{name}.py"), "w", encoding="ascii") as out:
+                out.write(text)
+        yield folder
+
+
+def run(folder, workers=0, **variables):
+    """How each test ended, by its name, in this order; what was said; the exit status."""
     done = subprocess.run(
-        [sys.executable, "-B", "-c", RUN.format(file=str(file))],
+        [sys.executable, "-B", "-m", "pytest", f"-n{workers}", folder],
         cwd=path(),
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
         check=False,
+        env={**os.environ, "FULL": "0", "SEED": "test_outcomes.py", **variables},
     )
-    kept = done.stdout.rpartition("kept: ")[2].split()
-    wanted = {"pytest": "test_passes", "unittest": "Case::test_passes"}[framework]
-    assert wanted in kept and wanted.replace("passes", "fails") not in kept, (
-        done.stdout + done.stderr
-    )
+    ended = {}
+    for line in done.stdout.splitlines():
+        words = set(line.split()) & {"PASSED", "FAILED", "SKIPPED"}
+        name = re.search(r"::(\w+)( |$)", line)
+        if words and name and "%]" in line:
+            ended[name[1]] = words.pop()
+    return ended, done.stdout, done.returncode
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_passes_once(folder, workers):
+    """What has passed passes at once while no file has changed; what failed runs again. A table
+    says where the time went. The file that took longest is the first one."""
+    wanted = {"test_passes": "PASSED", "test_fails": "FAILED", "test_case": "PASSED"}
+    wanted["test_slow"] = "PASSED"
+    first, said, status = run(folder, workers)
+    assert first == wanted and status == 1, said
+    for text in (
+        r"1 other values",
+        r"4 test functions",
+        r"PASSED \(1\.",
+        r"PASSED \(0\.. s\) made",
+    ):
+        assert re.search(text, said), said
+    second, said, _ = run(folder, workers)
+    assert second == wanted and re.search(r"PASSED \(0\.0 s\) made", said), said
+    assert "other values" not in said and "PASSED (1." not in said, said
+    again, said, _ = run(folder, SEED="another of test_outcomes.py")
+    assert list(again)[0] == "test_slow" and "PASSED (1." in said, said
+
+
+@pytest.mark.parametrize(
+    "variable, runs", [("TERM", 0), ("MORE", 1), ("FULL", 2)], ids=["short", "more", "full"]
+)
+def test_markers(folder, variable, runs):
+    ended, said, _ = run(folder, **{variable: "1"})
+    assert set(ended) & {"test_more", "test_full"} == {*["test_more", "test_full"][:runs]}, said
+
+
+def test_nothing_passes(folder):
+    """A run in which nothing passes has failed."""
+    os.remove(os.path.join(folder, "test_a.py"))
+    with open(os.path.join(folder, "test_b.py"), "w", encoding="ascii") as out:
+        out.write("import pytest\ndef test_skipped(): pytest.skip('none')\n")
+    ended, said, status = run(folder)
+    assert ended == {"test_skipped": "SKIPPED"} and status == 1, said

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -15,6 +16,7 @@ from testbed.outcomes import Outcomes
 from testbed.store import ENTRY, PART, Store, key_of
 
 KEY = "0" * 40
+TEST = "conftest.py::test"
 
 
 @pytest.fixture(name="boot")
@@ -128,7 +130,7 @@ def test_name_is_no_input(boot):
 
 
 def kept(store, text=b"console"):
-    with store.making() as folder:
+    with store.making(KEY) as folder:
         os.mkdir(os.path.join(folder, "files"))
         for name in ("console", "files/log"):
             with open(os.path.join(folder, name), "wb") as out:
@@ -173,22 +175,11 @@ def test_damaged(tmp_path, damage):
     assert store.find(KEY)
 
 
-def test_two_at_once(tmp_path):
-    """Both have made it: one of them is kept, and both have it."""
-    first, second = (Store(str(tmp_path / "boots")) for _ in range(2))
-    with second.making() as folder:
-        with open(os.path.join(folder, "console"), "wb") as out:
-            out.write(b"same")
-        one = kept(first)
-        assert second.keep(KEY, folder, {"status": 0}) == one
-    assert second.find(KEY) == ({"status": 0}, one) and os.listdir(second.folder) == [KEY]
-
-
 HALF = """
 import os, sys
 from testbed.store import Store
 store = Store({folder!r})
-with store.making() as folder:
+with store.making({key!r}) as folder:
     with open(os.path.join(folder, "console"), "wb") as out:
         out.write(b"half")
     print("ready", flush=True)
@@ -198,7 +189,7 @@ with store.making() as folder:
 
 def half(store, then):
     return subprocess.Popen(
-        [sys.executable, "-c", HALF.format(folder=store, then=then)],
+        [sys.executable, "-c", HALF.format(bed=path("testbed"), folder=store, then=then, key=KEY)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -215,7 +206,19 @@ def test_killed(tmp_path):
         parts = [name for name in os.listdir(folder) if name.startswith(PART)]
         assert len(parts) == 1, "another run's folder was removed under it"
         one.send_signal(signal.SIGKILL)
-    assert Store(folder).find(KEY) is None and os.listdir(folder) == []
+    store = Store(folder)
+    assert store.find(KEY) is None and os.listdir(folder) == []
+
+
+def test_killed_meanwhile(tmp_path):
+    """Who waits for a run that is killed makes it, without what that has left."""
+    folder = str(tmp_path / "boots")
+    store = Store(folder)
+    with half(folder, "sys.stdin.read()") as one:
+        assert one.stdout.readline() == "ready\n"
+        threading.Timer(0.3, one.kill).start()
+        with store.making(KEY) as part:
+            assert one.poll() is not None and os.listdir(part) == []
 
 
 def test_full_disk(tmp_path):
@@ -250,8 +253,8 @@ def test_oldest_goes(tmp_path, monkeypatch):
 
 
 def test_outcomes(tmp_path, monkeypatch):
-    """A test without boots passes again while no file, package or variable is another one; where
-    git knows nothing of the tree none is known."""
+    """A test that has passed is known while no file, package or variable is another one; where git
+    knows nothing of the tree none is known."""
     store, file, packages = Store(str(tmp_path / "boots")), tmp_path / "file", tmp_path / "status"
     file.write_bytes(b"a")
     packages.write_bytes(b"p")
@@ -260,12 +263,16 @@ def test_outcomes(tmp_path, monkeypatch):
     monkeypatch.setattr("testbed.outcomes.tree", lambda: ["file"])
 
     def known(names=("file",)):
-        return Outcomes(store, list(names)).said
+        return Outcomes(store, list(names)).known["passed"]
 
-    first = Outcomes(store, ["file"])
-    first.said["test"] = "said"
-    first.keep()
-    assert known() == {"test": "said"} and known(()) == {}
+    def passes():
+        outcomes = Outcomes(store, ["file"])
+        outcomes.known["passed"][TEST] = "said"
+        return outcomes
+
+    monkeypatch.setattr("testbed.outcomes.SECONDS", str(tmp_path / "seconds"))
+    passes().keep()
+    assert known() == {TEST: "said"} and known(()) == {}
     for change in (
         lambda: file.write_bytes(b"b"),
         lambda: packages.write_bytes(b"q"),
@@ -275,8 +282,7 @@ def test_outcomes(tmp_path, monkeypatch):
         change()
         assert known() == {}
     # What has changed while tests ran belongs to neither state.
-    late = Outcomes(store, ["file"])
-    late.said["test"] = "said"
+    late = passes()
     file.write_bytes(b"c")
     late.keep()
     assert known() == {}

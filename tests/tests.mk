@@ -7,14 +7,14 @@
 #                    PROGRAM="FILE WORDS" [PERF="record ..."]: your own program (docs/program.md)
 #   make exit-lines [REASON=CPUID] [CONFIG="k=v ..."]   the root instructions of one exit, by function
 #                    and line, in the emulator
-#   make check       installs what is missing (at a terminal it asks first), builds, runs all tests;
-#                    results: build/junit.xml too.
+#   make check [MORE=1|FULL=1]   installs what is missing (at a terminal it asks first), builds, runs
+#                    the tests; results: build/junit.xml too. MORE=1 and FULL=1 run more tests
 #                    What a boot left is kept by all that went into it (testbed/store.py); FRESH=1: not
 #   make short       installs what is missing, builds all with gcc and with clang, and runs the tests that
 #                    make no boot, and ten that make one: what .ci/run does on a new Debian 13
 #   make e2e         end-to-end tests alone; T="word a/b" runs those with the word in file, name or
 #                    parameters, or with both a and b; builds what their boots need
-#   python3 -m pytest [-k WORD] [--boots] [--lf] [--durations=N] [FILE ...]   the same by hand
+#   python3 -m pytest [-n WORKERS] [-k WORD] [--lf] [--durations=N] [FILE ...]   the same by hand
 #   make same T="word ..."   the same tests from power-on and forked; what they leave must be equal
 #   make campaign [MINUTES=60]   the test kernel's fuzzers over all options and models
 #   make fuzz [FULL=1]   fuzz targets alone, see CONTRIBUTING.md

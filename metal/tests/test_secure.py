@@ -171,7 +171,7 @@ def known_key(lab):
         assert [piece[0] for piece in pieces] == ["1", "2", "3", "4"], said[-600:]
         return dict(zip(NAMES, pieces))
 
-    return lab.once("secure-known", boot).wait()
+    return lab.once("secure-known", boot)
 
 
 def expect_start(said):
@@ -252,7 +252,7 @@ def enrolled(lab):
                 start(lab, "enrolled", work, [image]),
             ]
 
-    return lab.once("secure-enrolled", boot).wait()
+    return lab.once("secure-enrolled", boot)
 
 
 def test_enrols(lab):

@@ -56,9 +56,9 @@ def test_in_the_emulator(lab):
                 assert content(tree, "EFI", "pmuvisor", name) == copy, name
             words = ["--until", PROMPT, "--timeout", str(BACKSTOP_SECONDS)]
             words += f"--memory 1024 --limit {LIMIT}".split()
-            return lab.watched("usb", [path("testbed", "run.sh"), "--disk", image, *words])
+            return lab.watch("usb", [path("testbed", "run.sh"), "--disk", image, *words])
 
-    boot = lab.once("usb-emulator", boot_stick, True)
+    boot = boot_stick()
     boot.expect_status(STATUS_TEXT)
     assert "running under PMUvisor, policy msr+nmi" in boot.console, boot.last_line()
     assert "M=100 expected=1000 pmis=1000" in boot.console, "A.1 was not run"
@@ -81,10 +81,6 @@ def stick_options(image):
 def test_without_vmx(lab):
     """As a disk and as a stick, under other firmware: PMUvisor says what is missing. On a machine
     that has it installed as well, the stick's own menu is taken."""
-    lab.once("usb-without-vmx", lambda: without_vmx(lab)).wait()
-
-
-def without_vmx(lab):
     with tempfile.TemporaryDirectory(prefix="pmuvisor-usb.", dir=SCRATCH) as work:
         image, tree = make_stick(lab, work)
         add_lines(image, work, "set timeout=0", "echo stick-of-its-own")

@@ -7,20 +7,22 @@ import shutil
 import subprocess
 import tempfile
 
-from testbed.boots import Boot, Machine, run_disk, write_tables
+import pytest
+
+from testbed.boots import Boot, Machine, run_disk, server_of, write_tables
+from testbed.emulated import volume
 from testbed.machine import (
     BACKSTOP_SECONDS,
     SCRATCH,
     STATUS_LIMIT,
     STATUS_POWEROFF,
     STATUS_TEXT,
-    Skip,
     environment,
     made,
     path,
     tool,
 )
-from testbed.servers import Servers
+from testbed.store import digest
 from tests.e2e import compare, kernel
 from tests.e2e.kernel import Plan
 from tests.e2e.scripts import expect_line, run
@@ -45,7 +47,7 @@ def both(lab, name, **more):
         short(lab, f"{name}-{kind}", fork=kind == "forked", **more) for kind in ("cold", "forked")
     )
     assert cold.ledger["forked_at"] == 0 and cold.status == forked.status, cold.status
-    if lab.servers:
+    if Machine().is_forked():
         assert forked.ledger["forked_at"] > 0, "it was not forked"
     found = compare.ledgers_differ(cold.ledger, forked.ledger)
     assert not found, found
@@ -101,60 +103,39 @@ def cut(source, target, first, count, inside):
         out.write(data)
 
 
+def run_it(lab, name, disk, *part, fork=True):
+    folder = os.path.join(lab.keep, name)
+    shutil.rmtree(folder, ignore_errors=True)
+    os.mkdir(folder)
+    machine = Machine(knobs="pmi_skid 3\n", limit=LIMIT_ALL, fork=fork)
+    return Boot(name, folder, run_disk(folder, disk, machine, *part))
+
+
+@pytest.mark.skipif(not Machine().is_forked(), reason="FORK=0: there are no servers")
 def test_own_sectors(lab):
     """A server that goes on until the kernel is read: its runs have all else from the server's
     disk, and the kernel's sectors, which the server's has not, from their own."""
     kernel_file = path("build", "kernel.bzImage")
     with open(kernel_file, "rb") as source:
         image = source.read()
-
-    def make():
-        def run_it(name, disk, *part, fork=True):
-            folder = os.path.join(lab.keep, name)
-            shutil.rmtree(folder, ignore_errors=True)
-            os.mkdir(folder)
-            return Boot(
-                name,
-                folder,
-                run_disk(
-                    lab,
-                    folder,
-                    disk,
-                    Machine(knobs="pmi_skid 3\n", limit=LIMIT_ALL, fork=fork),
-                    *part,
-                ),
-            )
-
-        with tempfile.TemporaryDirectory(prefix="pmuvisor-boots.", dir=SCRATCH) as work:
-            disk, servers, own = (os.path.join(work, name) for name in ("disk", "servers", "own"))
-            volume = lab.volume(append="tests=cpuid,pmi", kernel=kernel_file, initrd=b"none\n")
-            write_tables(os.path.join(work, "acpi"), 1, None)
-            tool(
-                [
-                    path("testbed", "disk.sh"),
-                    "--out",
-                    disk,
-                    "--acpi",
-                    os.path.join(work, "acpi"),
-                    *volume.options(work),
-                ]
-            )
-            with open(disk, "rb") as source:
-                first = source.read().find(image[:SECTOR]) // SECTOR
-            count = len(image) // SECTOR
-            cut(disk, servers, first, count, False)
-            cut(disk, own, first, count, True)
-            part = (f"{first}+{count}", "boots-own")
-            lab.servers.socket(servers, Machine().options(), None, part)
-            return (
-                run_it("boots-own-cold", shutil.copy(disk, disk + "-cold"), fork=False),
-                run_it("boots-own-none", disk),
-                run_it("boots-own", own, part),
-            )
-
-    if not lab.servers:
-        raise Skip("FORK=0: there are no servers")
-    cold, early, forked = lab.once("boots-own", make, True).wait()
+    with tempfile.TemporaryDirectory(prefix="pmuvisor-boots.", dir=SCRATCH) as work:
+        disk, servers, own, acpi = (
+            os.path.join(work, name) for name in ("disk", "servers", "own", "acpi")
+        )
+        what = volume(append="tests=cpuid,pmi", kernel=kernel_file, initrd=b"none\n")
+        write_tables(acpi, 1, None)
+        words = ["--acpi", acpi, *what.options(work)]
+        tool([path("testbed", "disk.sh"), "--out", disk, *words])
+        with open(disk, "rb") as source:
+            first = source.read().find(image[:SECTOR]) // SECTOR
+        count = len(image) // SECTOR
+        cut(disk, servers, first, count, False)
+        cut(disk, own, first, count, True)
+        part = (f"{first}+{count}", digest(servers))
+        server_of(servers, Machine(), part)
+        cold = run_it(lab, "boots-own-cold", shutil.copy(disk, disk + "-cold"), fork=False)
+        early = run_it(lab, "boots-own-none", disk)
+        forked = run_it(lab, "boots-own", own, part)
     assert 0 == cold.ledger["forked_at"] < early.ledger["forked_at"] < forked.ledger["forked_at"]
     for boot in (early, forked):
         boot.expect_status(STATUS_POWEROFF)
@@ -166,7 +147,6 @@ def test_own_sectors(lab):
 
 def test_server_refuses():
     """A disk of another size, or knobs of another machine: refused in one line."""
-    servers = Servers()
     with tempfile.TemporaryDirectory(prefix="pmuvisor-boots.") as work:
         disks = {size: os.path.join(work, f"{size}.img") for size in (64, 128)}
         for size, name in disks.items():
@@ -175,7 +155,7 @@ def test_server_refuses():
         knobs = os.path.join(work, "knobs")
         with open(knobs, "w", encoding="ascii") as out:
             out.write("pmi_skid 1\ntsc_hz 50000000\n")
-        socket = servers.socket(disks[64], ["--memory", "512", "--cpus", "1"], None)
+        socket = server_of(disks[64], Machine())
         for arguments, word in (
             (["--disk", disks[128]], "another size"),
             (["--disk", disks[64], "--knobs", knobs], "another machine"),
@@ -199,9 +179,9 @@ def init_disk(lab, work, entry, cpus):
     """A disk whose init asks the emulator for its words."""
     disk, acpi = os.path.join(work, "disk.img"), os.path.join(work, "acpi")
     write_tables(acpi, cpus, None)
-    volume = lab.volume(entry, jobs="none", append="pmv.words=emulator")
-    made(*volume.targets())
-    tool([path("testbed", "disk.sh"), "--out", disk, "--acpi", acpi, *volume.options(work)])
+    what = volume(entry, jobs="none", append="pmv.words=emulator")
+    made(*what.targets())
+    tool([path("testbed", "disk.sh"), "--out", disk, "--acpi", acpi, *what.options(work)])
     return disk
 
 
@@ -242,7 +222,7 @@ def init_run(lab, name, *options):
     """One run, with all that it leaves."""
     folder = os.path.join(lab.keep, f"{name}.run")
     os.makedirs(folder, exist_ok=True)
-    return lab.watched(
+    return lab.watch(
         name,
         [
             path("testbed", "run.sh"),
@@ -315,21 +295,17 @@ def same_at_init(lab, cpus):
 
 def test_init(lab):
     """A server at init: its runs are those from power-on with the same words."""
-    return lab.once("boots-init-1", lambda: same_at_init(lab, 1), True).wait()
+    return same_at_init(lab, 1)
 
 
 def test_init_of_two_processors(lab):
     """The same with two processors."""
-    return lab.once("boots-init-2", lambda: same_at_init(lab, 2), True).wait()
+    return same_at_init(lab, 2)
 
 
 def test_init_refuses(lab):
     """What would not be a run from power-on is refused in one line; and what has no init to wait
     for."""
-    lab.once("boots-init-refuses", lambda: init_refuses(lab), True).wait()
-
-
-def init_refuses(lab):
     with tempfile.TemporaryDirectory(prefix="pmuvisor-boots.", dir=SCRATCH) as work:
         disk, other, knobs = init_disk(lab, work, "native", 1), *(
             os.path.join(work, name) for name in ("other.img", "knobs")

@@ -135,10 +135,6 @@ REFUSED = "this processor shows no VMX"
 
 def test_refusal(lab):
     """A refusal stays on the screen until a key, and its log is in a file."""
-    lab.once("crash-refusal", lambda: refusal(lab)).wait()
-
-
-def refusal(lab):
     with Screen(lab, "crash-refusal", made(image()), "wait=3600") as machine:
         machine.await_(lambda: "a key, or 3600 seconds" in machine.console(), "the wait")
         assert machine.shows("PMUvisor refuses to start: " + REFUSED[:20]), "not on the screen"
@@ -170,10 +166,7 @@ FAULTS = {
 def test_screen(lab, name):
     """The report of a fault is on the screen, before the first VM entry and after the guest has the
     screen; the reset button leaves the log to the next start."""
-    lab.once(f"crash-screen-{name}", lambda: screen(lab, *FAULTS[name])).wait()
-
-
-def screen(lab, config, before):
+    config, before = FAULTS[name]
     with Screen(
         lab,
         f"crash-screen-{before.split()[0]}",

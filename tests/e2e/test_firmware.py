@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from testbed import boots
 from testbed.machine import BACKSTOP_SECONDS, STATUS_POWEROFF, environment, firmware, made, path
 from tests.e2e import kernel
 from tests.e2e.kernel import Plan, tap
@@ -55,13 +56,13 @@ def test_starts(lab, name):
 def test_linux(lab, name, grub, cpus):
     """Debian's kernel and program A.1."""
     machine = firmware(name)[0], firmware(grub)[1]
-    rest = CROWD - os.path.getsize(made(lab.initrd()))
+    rest = CROWD - os.path.getsize(made(boots.initrd()))
     boot = lab.emulator(
         f"firmware-{name}-{grub}-{cpus}",
         cpus=cpus,
         firmware=machine,
         append="tsc_early_khz=50000" if cpus > 1 else "",
-        initrd=(lab.initrd(), bytes(max(rest, 0))),
+        initrd=(boots.initrd(), bytes(max(rest, 0))),
         jobs="a1",
     )
     boot.expect_status(STATUS_POWEROFF)
@@ -81,8 +82,6 @@ def test_groups(name):
             "pytest",
             "-p",
             "no:cacheprovider",
-            "--jobs",
-            "1",
             "--keep",
             path("build", "e2e", f"firmware-{name}"),
             *(path("tests", "e2e", f"test_{group}.py") for group in GROUPS),

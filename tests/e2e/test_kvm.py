@@ -458,10 +458,6 @@ def test_direct_refuses():
 def test_direct_path(lab):
     """--guest direct as far as it goes without KVM: QEMU loads the test kernel and Linux itself,
     and their power-off is seen. What TCG has no PMU for is not tried."""
-    lab.once("kvm-direct", direct).wait()
-
-
-def direct():
     bench = scripts.run_qemu(
         "--guest",
         "direct",

@@ -6,7 +6,6 @@ import re
 import shutil
 import struct
 import tempfile
-from types import SimpleNamespace
 
 import pytest
 
@@ -259,43 +258,39 @@ def test_5_levels_linux(lab, words, levels):
 def qemu(lab, name, table, commands):
     """QEMU's own firmware starts the image from its shell, as `commands` say, without a kernel: it
     is refused, and that line is looked for. Gives what came at COM1 and at port 0x3e8."""
-
-    def make():
-        with tempfile.TemporaryDirectory(prefix="pmuvisor-serial.") as work:
-            disk, third = os.path.join(work, "disk"), os.path.join(work, "third")
-            os.mkdir(disk)
-            shutil.copy(made(image()), os.path.join(disk, "pmuvisor.efi"))
-            with open(os.path.join(disk, "startup.nsh"), "w", encoding="ascii") as script:
-                script.write("".join(f"fs0:\\{line}\r\n" for line in commands) + "reset -s\r\n")
-            machines.write(work, "spcr", table)
-            boot = lab.watched(
-                name,
-                emulated_pc.command(
-                    "-M",
-                    "q35",
-                    "-cpu",
-                    "max",
-                    "-m",
-                    "256",
-                    "-vga",
-                    "none",
-                    "-icount",
-                    "shift=5,sleep=off",
-                    "-chardev",
-                    f"file,id=third,path={third}",
-                    "-device",
-                    "isa-serial,chardev=third,iobase=0x3e8,irq=5",
-                    "-acpitable",
-                    f"file={os.path.join(work, 'spcr.aml')}",
-                    "-drive",
-                    f"format=raw,file=fat:rw:{disk}",
-                ),
-            )
-            boot.expect_status(0)
-            with open(third, encoding="ascii", errors="replace") as source:
-                return SimpleNamespace(lines=(boot.squeezed(), source.read()))
-
-    return lab.once(f"{name}-made", make).lines
+    with tempfile.TemporaryDirectory(prefix="pmuvisor-serial.") as work:
+        disk, third = os.path.join(work, "disk"), os.path.join(work, "third")
+        os.mkdir(disk)
+        shutil.copy(made(image()), os.path.join(disk, "pmuvisor.efi"))
+        with open(os.path.join(disk, "startup.nsh"), "w", encoding="ascii") as script:
+            script.write("".join(f"fs0:\\{line}\r\n" for line in commands) + "reset -s\r\n")
+        machines.write(work, "spcr", table)
+        boot = lab.watch(
+            name,
+            emulated_pc.command(
+                "-M",
+                "q35",
+                "-cpu",
+                "max",
+                "-m",
+                "256",
+                "-vga",
+                "none",
+                "-icount",
+                "shift=5,sleep=off",
+                "-chardev",
+                f"file,id=third,path={third}",
+                "-device",
+                "isa-serial,chardev=third,iobase=0x3e8,irq=5",
+                "-acpitable",
+                f"file={os.path.join(work, 'spcr.aml')}",
+                "-drive",
+                f"format=raw,file=fat:rw:{disk}",
+            ),
+        )
+        boot.expect_status(0)
+        with open(third, encoding="ascii", errors="replace") as source:
+            return boot.squeezed(), source.read()
 
 
 REFUSED = "PMUvisor refuses to start: kernel vmlinuz"

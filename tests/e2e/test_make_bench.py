@@ -63,7 +63,7 @@ def measured(lab):
         assert status == STATUS_OK and not complaints, complaints[:2] or lines[-2:]
         return results_file.load(os.path.join(out_of(lab), "results.json"))
 
-    return lab.once("make_bench", make, True).wait()
+    return lab.once("make_bench", make)
 
 
 def values(results, column, experiment, metric):

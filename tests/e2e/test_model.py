@@ -31,9 +31,8 @@ def explore():
 def test_bookkeeping_model(lab):
     """Every state of the model: whole it holds, without a mechanism it gives a counterexample."""
     name = "model-full" if os.environ.get("FULL") == "1" else "model"
-    return lab.kept(
-        name, explore, path("tests", "model"), *map(path, rooms()), "spin", "gcc"
-    ).wait()
+    inputs = [path("tests", "model"), *map(path, rooms()), "spin", "gcc"]
+    return lab.kept(name, explore, *inputs, kind="models")
 
 
 def test_module(lab):

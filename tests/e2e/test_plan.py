@@ -19,34 +19,30 @@ GIB = 1 << 30
 
 def plan(lab, name, gib, *options):
     """The two lines of the program, without and with 1 GiB pages. Memory is not really there."""
-
-    def make():
-        with tempfile.TemporaryDirectory(prefix="pmuvisor-plan.") as work:
-            boot = os.path.join(work, "EFI", "BOOT")
-            os.makedirs(boot)
-            shutil.copy(made("build/plan/plan.efi"), os.path.join(boot, "BOOTX64.EFI"))
-            return lab.watched(
-                f"plan-{name}",
-                command(
-                    "-M",
-                    "q35,memory-backend=ram",
-                    "-m",
-                    f"{gib}G",
-                    "-object",
-                    f"memory-backend-ram,id=ram,size={gib}G,reserve=off",
-                    *options,
-                    "-vga",
-                    "none",
-                    "-icount",
-                    "shift=7,sleep=off",
-                    "-device",
-                    "isa-debug-exit,iobase=0xf4,iosize=4",
-                    "-drive",
-                    f"format=raw,file=fat:rw:{work}",
-                ),
-            )
-
-    done = lab.once(f"plan-{name}", make)
+    with tempfile.TemporaryDirectory(prefix="pmuvisor-plan.") as work:
+        boot = os.path.join(work, "EFI", "BOOT")
+        os.makedirs(boot)
+        shutil.copy(made("build/plan/plan.efi"), os.path.join(boot, "BOOTX64.EFI"))
+        done = lab.watch(
+            f"plan-{name}",
+            command(
+                "-M",
+                "q35,memory-backend=ram",
+                "-m",
+                f"{gib}G",
+                "-object",
+                f"memory-backend-ram,id=ram,size={gib}G,reserve=off",
+                *options,
+                "-vga",
+                "none",
+                "-icount",
+                "shift=7,sleep=off",
+                "-device",
+                "isa-debug-exit,iobase=0xf4,iosize=4",
+                "-drive",
+                f"format=raw,file=fat:rw:{work}",
+            ),
+        )
     found = dict(
         (check, result) for result, check in re.findall(r"plan: (ok|FAIL) (\S+)", done.console)
     )

@@ -30,13 +30,14 @@ def kept(lab, name, function, target, program):
     time."""
     call = functools.partial(function, target)
     if FULL:
-        return lab.once(name, call).wait()
+        return call()
     return lab.value(
         name,
         lambda: [digest(__file__), digest(program), digest_below(corpus(target))],
         lambda folder: call(),
         targets=[program],
-    ).wait()
+        kind="fuzzers",
+    )
 
 
 def corpus_holds(target):

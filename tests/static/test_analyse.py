@@ -119,7 +119,7 @@ def analysed(lab, name, analyse, *folders):
         "cppcheck",
         "clang-tidy",
     ]
-    return lab.kept(name, analyse, *inputs).wait()
+    return lab.kept(name, analyse, *inputs, kind="analysis")
 
 
 def headers():

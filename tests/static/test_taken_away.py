@@ -36,7 +36,7 @@ def make_copy(lab):
             shutil.copy2(os.path.join(TOP, name), os.path.join(to, name))
         return to
 
-    return lab.once("taken-away", make, True).wait()
+    return lab.once("taken-away", make)
 
 
 def run(copy, *command):
@@ -98,7 +98,7 @@ def whole(lab):
         lambda: [digest(name) for name in names]
         + [digest_any(name) for name in ("gcc", *COMPILERS, "clang")],
         look,
-    ).wait()
+    )
 
 
 def test_whole(lab):
@@ -122,4 +122,4 @@ def test_runs(lab):
         "taken-away-runs",
         lambda: [bed(), digest(made("build/pmuvisor.efi")), *map(digest, names)],
         look,
-    ).wait()
+    )

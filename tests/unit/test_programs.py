@@ -89,7 +89,8 @@ def run(lab, command):
         lambda: [digest(__file__), *map(digest_any, [command, *inputs])],
         look,
         targets=[command] if ours else [],
-    ).wait()
+        kind="unit programs",
+    )
 
 
 def wrong_lines(output, test):

@@ -13,13 +13,13 @@ import signal
 import sys
 import time
 
-TOP = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", ".."))
-EXPERIMENT = os.path.join(TOP, "experiments", "counters")
-
 from experiments.counters.analysis import tools_results
 from experiments.counters.tests import tools, tools_table
 from testbed.lab import Lab
+from testbed.machine import call_all
 
+TOP = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", ".."))
+EXPERIMENT = os.path.join(TOP, "experiments", "counters")
 PAGE = os.path.join(EXPERIMENT, "TOOLS.md")
 NOT_RUN = "not run"
 SHOWN = 6  # differences of one column that the page shows
@@ -183,15 +183,14 @@ def cell(tool, column, native, boot):
 
 
 def one_cell(lab, rows, tool, column):
-    """Of one boot; broken off and called again until that and native's are there
-    (testbed/lab.py)."""
+    """Of one boot, and what is compared with native's."""
     native, boot = (
         tools.boot_of(lab, tool, name, part_of_boot(rows, tool, name))
         for name in (tools.NATIVE, column)
     )
     if column == tools.NATIVE:
-        return cell(tool, column, None, native.wait())
-    return cell(tool, column, tools.cases_of(native.wait(), tool), boot.wait())
+        return cell(tool, column, None, native)
+    return cell(tool, column, tools.cases_of(native, tool), boot)
 
 
 def part_of_boot(rows, tool, column):
@@ -205,21 +204,23 @@ def part_of_boot(rows, tool, column):
     )
 
 
-def measure(lab, rows, only):
-    """{tool: {column: cell}}; all boots are known before the first is made."""
+def measure(lab, jobs, rows, only):
+    """{tool: {column: cell}}."""
     wanted = [
         (row, name)
         for row, tool in rows.items()
         for name in tools.columns_of(tool)
         if not only or name in only or name == tools.NATIVE
     ]
-    calls = lab.plan(
-        [functools.partial(one_cell, lab, rows, rows[row], name) for row, name in wanted]
+    cells, interrupted = call_all(
+        [functools.partial(one_cell, lab, rows, rows[row], name) for row, name in wanted], jobs
     )
+    if interrupted:
+        raise KeyboardInterrupt
     found = {row: {} for row in rows}
-    for (row, name), call in zip(wanted, calls):
-        found[row][name] = call.future.result()
-        print(f"{row} {name}: {tools_results.short(found[row][name])}", flush=True)
+    for (row, name), one in zip(wanted, cells):
+        found[row][name] = one
+        print(f"{row} {name}: {tools_results.short(one)}", flush=True)
     return found
 
 
@@ -249,12 +250,11 @@ def main():
         if not words or any(word in name for word in words)
     }
     # Ended by another program, it ends its boots.
-    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
-    lab = Lab(os.path.join(TOP, "build", "tools", "boots"), arguments.jobs)
-    try:
-        found = measure(lab, rows, [name for name in arguments.columns.split(",") if name])
-    finally:
-        lab.close()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    lab = Lab(os.path.join(TOP, "build", "tools", "boots"))
+    jobs = arguments.jobs or len(os.sched_getaffinity(0))
+    found = measure(lab, jobs, rows, [name for name in arguments.columns.split(",") if name])
+    lab.close()
     # A part of it adds to what was there before, and leaves the page to a whole run.
     whole = not words and not arguments.columns
     there = {} if whole else tools_results.kept()
@@ -263,10 +263,7 @@ def main():
     target = arguments.out or (PAGE if whole else os.path.join(TOP, "build", "tools", "TOOLS.md"))
     with open(target, "w", encoding="ascii") as out:
         out.write(page(tools_table.read(), found))
-    print(
-        f"{target}: {len(found)} tools, {len(lab.booted)} boots made, "
-        f"{(time.monotonic() - began) / 60:.1f} minutes"
-    )
+    print(f"{target}: {len(found)} tools, {(time.monotonic() - began) / 60:.1f} minutes")
 
 
 if __name__ == "__main__":

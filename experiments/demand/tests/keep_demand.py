@@ -13,7 +13,7 @@ from testbed.machine import path
 
 
 def main():
-    cases = demand_boots.all_measured(Lab(path("build", "demand"), 1))
+    cases = demand_boots.all_measured(Lab(path("build", "demand")))
     kernel = os.path.basename(os.path.realpath(boots.kernel()))
     answers.keep("demand", f"corei7_skylake_x, one processor; Debian's {kernel}", {"cases": cases})
 
