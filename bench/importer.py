@@ -102,7 +102,7 @@ def sections_of(name, texts):
     return sections or [common]
 
 
-def results_of(section):
+def results_of(section, ledgers):
     """(results with one column, errors)."""
     end_column, status, why = section.end or (section.column, None, "")
     column = section.column or end_column
@@ -138,7 +138,7 @@ def results_of(section):
         )
         return found, [f"{section.name}: column {column}: {state['why']}"]
     parsed, errors = lines.parse("\n".join(section.bench))
-    got = convert.convert(parsed, None, column, kind)
+    got = convert.convert(parsed, ledgers.get(column), column, kind)
     errors += got.errors
     if not got.measurements:
         state["why"] = "it brought no figure"
@@ -153,12 +153,27 @@ def results_of(section):
     return found, [f"{section.name}: column {column}: {text}" for text in errors]
 
 
-def run(texts):
-    """(results, lines to say, exit status) of files, each a name with its text."""
+def read_ledgers(pairs):
+    ledgers = {}
+    for pair in pairs:
+        column, _, name = pair.partition("=")
+        if column not in results.COLUMNS or not name:
+            raise Trouble(f"--ledger {pair}: wanted COLUMN=FILE")
+        try:
+            with open(name, encoding="utf-8") as source:
+                ledgers[column] = json.load(source)
+        except (OSError, ValueError) as trouble:
+            raise Trouble(f"--ledger {pair}: {trouble}") from None
+    return ledgers
+
+
+def run(texts, ledgers=None):
+    """(results, lines to say, exit status) of files, each a name with its text; `ledgers`: the
+    emulator's, by column."""
     parts, said = [], []
     for name, text in texts.items():
         for section in sections_of(name, text):
-            part, errors = results_of(section)
+            part, errors = results_of(section, ledgers or {})
             parts.append(part)
             said += errors
     merged, notes = results.merge(parts)

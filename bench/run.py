@@ -71,6 +71,13 @@ def parse_arguments():
         dest="files",
         help="make the results of these console logs or files, boot nothing",
     )
+    parser.add_argument(
+        "--ledger",
+        action="append",
+        default=[],
+        metavar="COLUMN=FILE",
+        help="the emulator's ledger of an imported column",
+    )
     arguments = parser.parse_args()
     arguments.columns = [name for name in arguments.columns.split(",") if name]
     for name in arguments.columns:
@@ -263,7 +270,9 @@ def main():
     try:
         protect(arguments)
         if arguments.files:
-            found, notes, status = importer.run(importer.read(arguments.files))
+            found, notes, status = importer.run(
+                importer.read(arguments.files), importer.read_ledgers(arguments.ledger)
+            )
             for note in notes:
                 say(f"bench: {note}")
         else:

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_importer.py: files of a bare machine and console logs with markers, whole and broken ones.
+import json
+
 import pytest
 
 from bench import importer, results, summary, tables
 from bench.cells import Machine
 from bench.results import Trouble
+from bench.test_convert import region
 from bench.test_report import row_of
 
 ENV = 'env: kind="metal"\nenv: cpu="Xeon"\nenv: turbo="off"\n'
@@ -180,6 +183,29 @@ def test_few_runs_are_listed():
     assert status == 0 and "fewer than 30 runs are behind native msr/rdpmc (n=29)" in note
 
 
-def test_emulated_regions_cannot_be_imported():
-    _, notes, status = imported(file_of("native").replace('kind="metal"', 'kind="emulator"'))
+EMULATED = file_of("native").replace('kind="metal"', 'kind="emulator"')
+
+
+def test_emulated_regions_want_the_ledger(tmp_path):
+    _, notes, status = imported(EMULATED)
     assert status == 1 and "no ledger" in notes[0]
+    name = tmp_path / "ledger.json"
+    name.write_text(
+        json.dumps({"regions": {str(number): region(nonroot=number) for number in (2001, 2002)}})
+    )
+    ledgers = importer.read_ledgers([f"native={name}"])
+    found, notes, status = importer.run({"log": EMULATED}, ledgers)
+    assert (notes, status) == ([], 0)
+    (rdpmc,) = [
+        entry["value"]
+        for entry in found["measurements"]
+        if (entry["item"], entry["metric"]) == ("rdpmc", "instructions")
+    ]
+    assert rdpmc == 0.1
+    with pytest.raises(Trouble, match="wanted COLUMN=FILE"):
+        importer.read_ledgers(["xen=ledger.json"])
+
+
+def test_ledger_of_another_shape():
+    _, notes, status = importer.run({"log": EMULATED}, {"native": [1, 2]})
+    assert status == 1 and "this is no ledger" in notes[0]
