@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # plots.py: the report's figures as SVG text, by matplotlib. Text stays text, colours that depend on
 # light or dark come from the page, ids are unique to each figure. Gives "" where there is no data.
+import hashlib
 import io
 import itertools
 import re
@@ -95,9 +96,52 @@ ALONE = (
 )
 
 
+def drawn(title, desc, figure):
+    """What a figure shows, as lines of text: words, points and colours, but not how matplotlib
+    writes them."""
+    yield from (title, desc)
+    for axes in figure.axes:
+        legend = axes.get_legend()
+        yield from (
+            axes.get_title("left"),
+            axes.get_xlabel(),
+            axes.get_ylabel(),
+            axes.get_xscale(),
+            axes.get_yscale(),
+        )
+        yield from (
+            text.get_text() for text in [*axes.texts, *(legend.get_texts() if legend else [])]
+        )
+        yield from (str(line.get_color()) for line in axes.lines)
+        points = [(axes.get_xlim(), axes.get_ylim())]
+        points += [line.get_xydata() for line in axes.lines]
+        points += [patch.get_bbox().get_points() for patch in axes.patches]
+        for collection in axes.collections:  # dots have offsets, an area has one and a path
+            offsets = collection.get_offsets()
+            points += (
+                [offsets]
+                if len(offsets) > 1
+                else [path.vertices for path in collection.get_paths()]
+            )
+        yield from (
+            " ".join(f"{value:.6g}" for point in some for value in point) for some in points
+        )
+
+
+MARK = re.compile(r"<!-- made from sha256:[0-9a-f]{64} -->")
+
+
+def mark_of(svg):
+    """The line of a picture that stands alone that says of what it was made; "" where there is
+    none."""
+    found = MARK.search(svg)
+    return found[0] if found else ""
+
+
 def svg_of(key, title, desc, figure, pyplot, alone=False):
     """The figure as an element of a page: no prologue, no fixed size, ids of its own. `alone`: as a
-    file."""
+    file, with a mark of what it shows, because matplotlib's versions write it differently."""
+    made_from = hashlib.sha256("\n".join(drawn(title, desc, figure)).encode()).hexdigest()
     pyplot.rcParams["svg.hashsalt"] = key
     out = io.StringIO()
     figure.savefig(out, format="svg", bbox_inches="tight", pad_inches=0.05, metadata={"Date": None})
@@ -119,7 +163,8 @@ def svg_of(key, title, desc, figure, pyplot, alone=False):
         f'<title id="{key}-title">{escape(title)}</title>'
         f'<desc id="{key}-desc">{escape(desc)}</desc>' + (ALONE if alone else "")
     )
-    return Figure(key, title, desc, opening + text[len(head) :].strip())
+    mark = f"\n<!-- made from sha256:{made_from} -->" if alone else ""
+    return Figure(key, title, desc, opening + text[len(head) :].strip() + mark)
 
 
 def escape(text):

@@ -5,7 +5,6 @@
 import glob
 import html
 import os
-import re
 import sys
 
 from bench import added, leads, plots, report, results, summary
@@ -178,11 +177,7 @@ def stale(machines):
     wrong = []
     for file, wanted in (
         *pages_of(machines),
-        # matplotlib's versions write a picture differently, but its description has each figure.
-        *(
-            (file, re.search("<title.*</desc>", drawing(one))[0])
-            for file, one in pictures(machines)
-        ),
+        *((file, plots.mark_of(drawing(one))) for file, one in pictures(machines)),
     ):
         try:
             with open(file, encoding="utf-8") as source:
