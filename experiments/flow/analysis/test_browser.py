@@ -295,6 +295,7 @@ def test_tip(chart):
     text = chart.tip(min(at / chart.line.end, 0.998), 0)
     for word in ("Processor 0", "CPUID", "0x401000", hex(A), CALM):
         assert word in text, text
+    assert "HLT" in chart.tip(0.6, 0), "the record that the idle time came from"
     text = chart.tip(0.5, chart.rows().index(NAMELESS))
     assert "no name; first seen, ms: 0.200" in text and "may be: init [72]" in text
     chart.browser.pointer("h1", (2, 2))

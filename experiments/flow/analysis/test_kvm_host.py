@@ -23,9 +23,18 @@ def host(name):
         return kvm_trace.read(source)
 
 
+def made(*events):
+    """A Host of events, `TIME NAME: FIELDS`, of one thread."""
+    return kvm_trace.read([f" a-1 [000] ..... {event}" for event in events])
+
+
 def thread(found):
     assert len(found.threads) == 1
     return next(iter(found.threads.values()))
+
+
+def levels_of(vcpu):
+    return [run.level for run in vcpu.runs]
 
 
 def reasons(found):
@@ -61,26 +70,18 @@ def test_nested():
     assert set(counts) == {(1, 1), (2, 2)}, counts
     assert len(thread(found).truths) == len(thread(found).levels.runs)
     again = levels.of_records(thread(found).records)
-    assert [run.level for run in again.runs] == [
-        run.level for run in thread(found).levels.runs
-    ], "by CR3 alone, from the records"
+    assert levels_of(again) == levels_of(thread(found).levels), "by CR3 alone, from the records"
 
 
 def test_nested_without_truth():
     """KVM's own nested events are what is compared with, not what the levels come from."""
     with open(os.path.join(FIXTURES, "kvm_nested.txt"), encoding="utf-8") as source:
         lines = [line for line in source if "kvm_nested" not in line]
-    bare = kvm_trace.read(lines)
-    assert [run.level for run in thread(bare).levels.runs] == [
-        run.level for run in thread(host("kvm_nested.txt")).levels.runs
-    ]
+    bare = levels_of(thread(kvm_trace.read(lines)).levels)
+    assert bare == levels_of(thread(host("kvm_nested.txt")).levels)
     # And without what they come from, they are wrong.
-    blind = kvm_trace.read(
-        [line.replace("cr3_known=1", "cr3_known=0").replace(", rip", ", at") for line in lines]
-    )
-    assert [run.level for run in thread(blind).levels.runs] != [
-        run.level for run in thread(bare).levels.runs
-    ]
+    blind = [line.replace("cr3_known=1", "cr3_known=0").replace(", rip", ", at") for line in lines]
+    assert levels_of(thread(kvm_trace.read(blind)).levels) != bare
 
 
 def test_shadow():
@@ -141,9 +142,8 @@ def test_seconds():
 def test_old_and_unknown_reasons():
     fields = kvm_text.exit_fields("reason UNKNOWN (75) rip 0x10 info 182 0")
     assert fields["reason"] == 75 and fields["info1"] == 0x182 and "vcpu" not in fields
-    assert (
-        kvm_text.exit_fields("vcpu 0 reason INVALID_STATE FAILED_VMENTRY rip 0x1")["reason"] == 33
-    )
+    failed = kvm_text.exit_fields("vcpu 0 reason INVALID_STATE FAILED_VMENTRY rip 0x1")
+    assert failed["reason"] == 33
     assert kvm_text.exit_fields("vcpu 0 reason NONSENSE rip 0x1") is None
 
 
@@ -166,9 +166,8 @@ def test_lost_and_cut():
     # How the first exit ended is among what was lost; and so it is known where that was.
     assert [record.root_time for record in thread(found).records] == [0, 0]
     assert found.source().gaps == {0: {1: 5, 0: 7}}
-    assert [interval.state for interval in states.timeline(found.source()).processors[0]] == [
-        "unknown"
-    ]
+    (interval,) = states.timeline(found.source()).processors[0]
+    assert interval.state == "unknown"
     bad = kvm_trace.read(lines + [" a-1 [000] ..... 300: kvm_exit: vcpu 0 re"])
     assert any("not what Linux" in text for text in bad.complaints())
 
@@ -211,37 +210,28 @@ def test_trace_file(tmp_path):
     again = records.read(file)
     assert again.gaps == source.gaps
     assert not again.complaints and again.tsc_khz == 50_000 and again.level == source.level
-    assert {
-        number: [tuple(each) for each in found] for number, found in again.processors.items()
-    } == {number: [tuple(each) for each in found] for number, found in source.processors.items()}
+    assert again.processors == source.processors
 
 
 def test_polled_halt():
     """HLT without sleep: all of it is root mode's, and what follows is not idle."""
-    found = kvm_trace.read(
-        [
-            " a-1 [000] ..... 100: kvm_exit: vcpu 0 reason HLT rip 0x10 info1 0x0",
-            " a-1 [000] ..... 150: kvm_inj_virq: IRQ 0xec",
-            " a-1 [000] ..... 200: kvm_entry: vcpu 0, rip 0x11",
-            " a-1 [000] ..... 300: kvm_exit: vcpu 0 reason CPUID rip 0x10 info1 0x0",
-        ]
+    found = made(
+        "100: kvm_exit: vcpu 0 reason HLT rip 0x10 info1 0x0",
+        "150: kvm_inj_virq: IRQ 0xec",
+        "200: kvm_entry: vcpu 0, rip 0x11",
+        "300: kvm_exit: vcpu 0 reason CPUID rip 0x10 info1 0x0",
     )
-    assert [(record.tsc, record.root_time, record.detail) for record in thread(found).records] == [
-        (100, 100, 0),
-        (200, 0, 0xEC),
-        (300, 0, 0),
-    ]
+    fields = [(record.tsc, record.root_time, record.detail) for record in thread(found).records]
+    assert fields == [(100, 100, 0), (200, 0, 0xEC), (300, 0, 0)]
     line = states.timeline(found.source())
     assert [each.state for each in line.processors[0]] == ["root", "running"]
 
 
 def test_long_stay():
     """A record holds 32 bits of root time: more is cut, and said."""
-    found = kvm_trace.read(
-        [
-            " a-1 [000] ..... 100: kvm_exit: vcpu 0 reason CPUID rip 0x10 info1 0x0",
-            f" a-1 [000] ..... {1 << 33}: kvm_entry: vcpu 0, rip 0x12",
-        ]
+    found = made(
+        "100: kvm_exit: vcpu 0 reason CPUID rip 0x10 info1 0x0",
+        f"{1 << 33}: kvm_entry: vcpu 0, rip 0x12",
     )
     assert thread(found).records[0].root_time == 0xFFFF_FFFF
     assert any("longer in root mode" in text for text in found.complaints())

@@ -168,9 +168,10 @@
       u.ctx.fillRect(x, y, width, height);
     };
     const flush = function () {
+      const sum = (mix || []).reduce((one, other) => one + other, 0);
       let y = top + bar;
       (mix || []).forEach(function (part, i) {
-        const height = bar * Math.min(part * scale, 1);
+        const height = bar * part / Math.max(sum, 1 / scale);
         fill(data.states[i], column, y - height, 1, height);
         y -= height;
       });
@@ -235,13 +236,16 @@
 
   // ---- the pointer ----
 
-  // The records that are near a time, in a processor's or a process's row.
+  // The records that are near a time, in a processor's or a process's row. Where none is near, it is
+  // the one that the processor's interval came from.
   function recordsNear(row, at, near) {
     const found = [];
     Object.entries(data.records).forEach(function ([number, list]) {
       if (row.kind === "processor" && Number(number) !== row.number) return;
       const end = indexOf(list.time, at + near);
-      for (let i = indexOf(list.time, at - near); i < end; i++)
+      let start = indexOf(list.time, at - near);
+      if (start === end && start > 0 && row.kind === "processor") start -= 1;
+      for (let i = start; i < end; i++)
         if (row.kind === "processor" || data.cr3s[list.cr3[i]][1] === row.number)
           found.push({list, i, distance: Math.abs(list.time[i] - at)});
     });

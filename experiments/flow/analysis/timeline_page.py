@@ -6,6 +6,8 @@ are processors and processes. Dragging, the wheel, the keys and the buttons zoom
 have the totals of what is in view. The pointer shows records.
 """
 
+import collections
+import itertools
 import pathlib
 import sys
 
@@ -31,17 +33,9 @@ STATES = {
 MARKS = {**STATES, "lost": ("records were lost here", "#b42318", "#ff9d8f")}
 
 
-class Table:
-    """Values by number, in the order in which they first come."""
-
-    def __init__(self):
-        self.places = {}
-
-    def __call__(self, value):
-        return self.places.setdefault(value, len(self.places))
-
-    def values(self):
-        return list(self.places)
+def numbered():
+    """A dictionary that gives each new value the next number."""
+    return collections.defaultdict(itertools.count().__next__)
 
 
 def differences(times):
@@ -60,7 +54,7 @@ def row(label, kind, number, intervals, places, texts):
         "length": [interval.end - interval.start for interval in intervals],
         "state": [list(STATES).index(interval.state) for interval in intervals],
         "who": [places.get(interval.process, -1) for interval in intervals],
-        "text": [texts(interval.detail or "") for interval in intervals],
+        "text": [texts[interval.detail or ""] for interval in intervals],
     }
 
 
@@ -68,9 +62,9 @@ def columns(records, reasons, rips, cr3s):
     """Gives a processor's records by field."""
     return {
         "time": differences([record.time for record in records]),
-        "reason": [reasons(record.reason) for record in records],
-        "rip": [rips(record.rip) for record in records],
-        "cr3": [cr3s(record.cr3) for record in records],
+        "reason": [reasons[record.reason] for record in records],
+        "rip": [rips[record.rip] for record in records],
+        "cr3": [cr3s[record.cr3] for record in records],
         "vector": [record.vector or 0 for record in records],
         "detail": [record.detail for record in records],
         "root": [record.root_time for record in records],
@@ -101,7 +95,7 @@ def page_data(source, line, where):
     order = [found.key for found in analyses.processes(line)]  # who ran longest first
     places = {key: place for place, key in enumerate(order)}
     facts = facts_of(line, order)
-    texts, reasons, rips, cr3s = Table(), Table(), Table(), Table()
+    texts, reasons, rips, cr3s = (numbered() for _ in range(4))
     rows = [
         row(f"Processor {number}", "processor", number, intervals, places, texts)
         for number, intervals in line.processors.items()
@@ -127,10 +121,10 @@ def page_data(source, line, where):
         "processor_states": analyses.PROCESSOR_STATES,
         "rows": rows,
         "records": records,
-        "texts": texts.values(),
-        "reasons": reasons.values(),
-        "rips": [f"{rip:#x}" for rip in rips.values()],
-        "cr3s": [[f"{cr3:#x}", process_of(cr3, places)] for cr3 in cr3s.values()],
+        "texts": list(texts),
+        "reasons": list(reasons),
+        "rips": [f"{rip:#x}" for rip in rips],
+        "cr3s": [[f"{cr3:#x}", process_of(cr3, places)] for cr3 in cr3s],
         "known_heads": [head.replace(", ms", f", ms{where}") for head in known.HEADS],
         "known_meaning": known.MEANING,
         "nameless": [[places[key], facts[key]] for key in order if key in facts],
