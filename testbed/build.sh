@@ -21,7 +21,9 @@ configure_flags=(
     "--enable-instrumentation=$library"
     --with-nogui --disable-docbook --disable-plugins
 )
-compiler_flags="-O2 -fno-strict-aliasing"
+# Position-independent code would only be slower.
+compiler_flags="-O2 -fno-strict-aliasing -fno-pie"
+linker_flags=-no-pie
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cache=${PMUVISOR_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/pmuvisor}
@@ -82,7 +84,7 @@ prepare_tree() {
     cp "$here"/instrument/instrument.h "$here"/instrument/Makefile.in "$work/source/$library/"
     mv "$work" "$tree"
     echo "testbed: configuring Bochs 3.0" >&2
-    (cd "$tree/build" && CFLAGS=$compiler_flags CXXFLAGS=$compiler_flags \
+    (cd "$tree/build" && CFLAGS=$compiler_flags CXXFLAGS=$compiler_flags LDFLAGS=$linker_flags \
         ../source/configure "${configure_flags[@]}") > "$tree/configure.log" 2>&1 ||
         die "configure of Bochs failed: see $tree/configure.log"
     touch "$tree/configured"
@@ -106,7 +108,7 @@ for tool in g++ patch; do
         die "$tool not found: install the packages that testbed/deps.sh lists"
 done
 tree_key=$( (
-    echo "$tarball_sha256 ${configure_flags[*]} $compiler_flags"
+    echo "$tarball_sha256 ${configure_flags[*]} $compiler_flags $linker_flags"
     g++ --version | sed -n 1p
     cat "$here/instrument/instrument.h" "$here/instrument/Makefile.in"
     cat "$here"/patches/*.patch

@@ -75,7 +75,7 @@ private:
     void original(bxInstruction_c *i)
     {
         const Originals &own = originals[i->getIaOpcode()];
-        (this->*(i->modC0() ? own.registers : own.memory))(i);
+        (i->modC0() ? own.registers : own.memory).function(this, i);
     }
 };
 
@@ -302,7 +302,7 @@ void Handlers::sleep(bxInstruction_c *i)
 void replace(bxInstruction_c *i, void (Handlers::*handler)(bxInstruction_c *))
 {
     Originals &own = originals[i->getIaOpcode()];
-    BxExecutePtr_tR ours = static_cast<BxExecutePtr_tR>(handler);
+    BxExecutePtr_tR ours = static_cast<BxMethodPtr_tR>(handler);
 
     if (i->execute1 == ours)
         return;

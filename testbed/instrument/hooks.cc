@@ -163,7 +163,6 @@ void begins(Processor &p, bool user)
         hot.world = arrival_of(bochs) == ARRIVAL_ROOT ? TB_WORLD_ROOT : 0;
     }
     hot.mode = hot.world | user;
-    hot.count = &hot.retired[hot.mode];
     if (p.platform.asleep())
         p.platform.wakes(bx_pc_system.time_ticks());
     if (p.event_memory) {
@@ -237,22 +236,23 @@ void tb_on_mode(unsigned cpu)
     if (!as_before(cpu))
         begins(processor(cpu), in_user_mode(processor(cpu)));
     hot.rpl = as_before(cpu) ? BX_CPU(cpu)->sregs[BX_SEG_REG_CS].selector.rpl : TB_RPL_NONE;
+    processor_set_deadline(processor(cpu));
 }
 
 void tb_on_deadline(unsigned cpu, bxInstruction_c *i)
 {
     struct tb_hot &hot = hot_of(cpu);
-    Processor &p = processor(cpu);
 
     if (hot.watch & TB_WATCH_LOG) {
         // Before it counts.
-        --*hot.count;
+        hot.retired--;
         tb_on_committed(cpu);
-        ++*hot.count;
-        if (!processor_is_due(p))
-            return;
+        hot.retired++;
     }
-    processor_look(p, i);
+    // If no look is due, only the next instruction is to be told of.
+    Processor &p = processor(cpu);
+    if (processor_is_due(p))
+        processor_look(p, i);
 }
 
 // An interrupt splits a REP instruction: it has not retired, and what it has touched so far counts
@@ -261,7 +261,9 @@ void tb_on_split(unsigned cpu)
 {
     if (BX_CPU(cpu)->get_TF() || BX_CPU(cpu)->is_pending(BX_EVENT_VMX_MONITOR_TRAP_FLAG))
         return;
-    --*hot_of(cpu).count;
+    // Its time passes all the same.
+    hot_of(cpu).retired--;
+    BX_CPU(cpu)->icount++;
     processor_untouched(processor(cpu));
 }
 

@@ -15,6 +15,7 @@ inline void hot_watch_next(struct tb_hot &hot)
 {
     hot.watch |= TB_WATCH_EVENT;
     hot.rpl = TB_RPL_NONE;
+    hot.deadline = 0;
 }
 
 /* It belongs to this world: TB_WORLD_*, or 0. */
@@ -22,4 +23,12 @@ inline void hot_set_world(struct tb_hot &hot, unsigned world)
 {
     hot.world = world;
     hot.rpl = TB_RPL_NONE;
+    hot.deadline = 0;
+}
+
+/* Counts by mode what has retired since the last call. */
+inline void hot_count(struct tb_hot &hot)
+{
+    hot.by_mode[hot.mode] += hot.retired - hot.counted;
+    hot.counted = hot.retired;
 }

@@ -40,13 +40,14 @@ enum tb_mode {
 /* The part of a processor's state that every instruction touches: a member of Bochs' processor
  * (testbed/patches/). */
 struct tb_hot {
-    Bit64u deadline = 0;        /* tb_on_deadline() runs once *count reaches it */
-    Bit64u *count = retired;    /* retired[mode] */
+    Bit64u retired = 0;         /* instructions completed */
+    Bit64u deadline = 0;        /* tb_on_deadline() runs once `retired` reaches it */
     unsigned rpl = TB_RPL_NONE; /* tb_on_mode() runs where CS.RPL is another */
     unsigned watch = 0;
     unsigned mode = 0;
     unsigned world = TB_WORLD_UNKNOWN;
-    Bit64u retired[TB_MODES] = {};    /* instructions completed, by the mode they started in */
+    Bit64u counted = 0;               /* those of `retired` that `by_mode` has */
+    Bit64u by_mode[TB_MODES] = {};    /* instructions completed, by the mode they started in */
     Bit64u iterations[TB_MODES] = {}; /* further iterations of REP-prefixed instructions */
 };
 
@@ -95,18 +96,19 @@ bool tb_on_step_traps(unsigned cpu);
 #define BX_INSTR_DEBUG_PROMPT()
 #define BX_INSTR_DEBUG_CMD(cmd)
 
-/* Both run inside a member of BX_CPU_C, which BX_CPU_THIS_PTR names. */
+/* These run inside a member of BX_CPU_C, which BX_CPU_THIS_PTR names: where a trace begins, and
+ * after an instruction that was due. */
+#define BX_INSTR_MODE_IS_NEW()                                                                     \
+    __builtin_expect(BX_CPU_THIS_PTR sregs[BX_SEG_REG_CS].selector.rpl != BX_CPU_THIS_PTR tb.rpl, 0)
 #define BX_INSTR_BEFORE_EXECUTION(cpu_id, i)                                                       \
     do {                                                                                           \
-        if (BX_CPU_THIS_PTR sregs[BX_SEG_REG_CS].selector.rpl != BX_CPU_THIS_PTR tb.rpl)           \
+        if (BX_INSTR_MODE_IS_NEW())                                                                \
             tb_on_mode(cpu_id);                                                                    \
     } while (0)
 
-#define BX_INSTR_AFTER_EXECUTION(cpu_id, i)                                                        \
-    do {                                                                                           \
-        if (++*BX_CPU_THIS_PTR tb.count >= BX_CPU_THIS_PTR tb.deadline)                            \
-            tb_on_deadline(cpu_id, i);                                                             \
-    } while (0)
+/* Of ours (testbed/patches/): one more instruction has retired. Has tb_on_deadline() to run? */
+#define BX_INSTR_RETIRES_DUE()                                                                     \
+    __builtin_expect(++BX_CPU_THIS_PTR tb.retired >= BX_CPU_THIS_PTR tb.deadline, 0)
 
 #define BX_INSTR_REPEAT_ITERATION(cpu_id, i)                                                       \
     do {                                                                                           \
@@ -118,7 +120,7 @@ bool tb_on_step_traps(unsigned cpu);
             hot_.deadline--;                                                                       \
     } while (0)
 
-/* Of ours (testbed/patches/): what follows is BX_INSTR_AFTER_EXECUTION() all the same. */
+/* Of ours (testbed/patches/): what follows is BX_INSTR_RETIRES_DUE() all the same. */
 #define BX_INSTR_REPEAT_SPLIT(cpu_id, i) tb_on_split(cpu_id)
 
 #define BX_INSTR_OPCODE(cpu_id, i, opcode, len, is32, is64) tb_on_opcode(cpu_id, i)
@@ -159,9 +161,11 @@ bool tb_on_step_traps(unsigned cpu);
             tb_on_prefetch(cpu_id);                                                                \
     } while (0)
 
+#define BX_INSTR_WATCHES_ACCESSES()                                                                \
+    (BX_CPU_THIS_PTR tb.watch & (TB_WATCH_MEMORY | TB_WATCH_LINES | TB_WATCH_LOG))
 #define BX_INSTR_LIN_ACCESS(cpu_id, lin, paddr, len, memtype, rw)                                  \
     do {                                                                                           \
-        if (BX_CPU_THIS_PTR tb.watch & (TB_WATCH_MEMORY | TB_WATCH_LINES | TB_WATCH_LOG))          \
+        if (BX_INSTR_WATCHES_ACCESSES())                                                           \
             tb_on_memory(cpu_id, lin, paddr, len, rw);                                             \
     } while (0)
 #define BX_INSTR_PHY_ACCESS(cpu_id, paddr, len, memtype, rw)

@@ -197,6 +197,7 @@ int Model::rdmsr(Bit32u index, Bit64u *result)
     uint64_t value = 0;
     MsrResult known = MSR_ABSENT;
 
+    hot_count(hot_of(p_.id));
     if (is_hidden(index))
         return BOCHS_UNKNOWN;
     if (knobs().pmu) {
@@ -237,6 +238,7 @@ int Model::wrmsr(Bit32u index, Bit64u value)
 {
     MsrResult known = MSR_ABSENT;
 
+    hot_count(hot_of(p_.id));
     if (is_hidden(index))
         return BOCHS_UNKNOWN;
     if (knobs().pmu) {

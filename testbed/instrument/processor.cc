@@ -30,15 +30,10 @@ constexpr unsigned ACCESS_EVENTS = 1u << EVENT_LOADS | 1u << EVENT_STORES |
                                    1u << EVENT_LOAD_LATENCY | 1u << EVENT_LOAD_SOURCES;
 constexpr unsigned CACHE_EVENTS = 1u << EVENT_L1_MISSES | 1u << EVENT_OFFCORE;
 
-// Iterations are no instructions, and bring the deadline nearer. A log has all instructions.
 void as_planned(Processor &p)
 {
-    struct tb_hot &hot = hot_of(p.id);
-
     p.look_soon = false;
-    hot.deadline = hot.watch & TB_WATCH_LOG ? 0
-                   : p.look_at == PMU_NEVER ? PMU_NEVER
-                                            : p.look_at - hot.iterations[hot.mode];
+    processor_set_deadline(p);
 }
 
 // The look that is planned is due.
@@ -98,7 +93,11 @@ bool processor_in_root(const Processor &p)
 
 unsigned processor_count() { return static_cast<unsigned>(processors.size()); }
 
-Processor &processor(unsigned cpu) { return *processors[cpu]; }
+Processor &processor(unsigned cpu)
+{
+    hot_count(hot_of(cpu));
+    return *processors[cpu];
+}
 
 void processor_create(unsigned cpu)
 {
@@ -107,7 +106,7 @@ void processor_create(unsigned cpu)
     static_assert(sizeof(Bit64u) == sizeof(uint64_t), "Bochs' 64-bit type");
     static_assert(TB_MODE_USER == MODE_USER_BIT && TB_WORLD_ROOT == MODE_ROOT_BIT, "mode bits");
     processors.push_back(
-        std::make_unique<Processor>(cpu, reinterpret_cast<const uint64_t *>(hot.retired),
+        std::make_unique<Processor>(cpu, reinterpret_cast<const uint64_t *>(hot.by_mode),
                                     reinterpret_cast<const uint64_t *>(hot.iterations)));
 }
 
@@ -160,6 +159,21 @@ void processor_plan(Processor &p)
     as_planned(p);
     if (starting)
         processor_look_soon(p);
+}
+
+// An instruction within a trace is only told of by the end of the one before it. A log has all
+// instructions.
+void processor_set_deadline(Processor &p)
+{
+    struct tb_hot &hot = hot_of(p.id);
+    uint64_t now = p.events.cycles(hot.mode);
+
+    if (p.look_soon || (hot.watch & TB_WATCH_LOG) || hot.rpl == TB_RPL_NONE || p.look_at <= now)
+        hot.deadline = 0;
+    else if (p.look_at == PMU_NEVER)
+        hot.deadline = PMU_NEVER;
+    else
+        hot.deadline = hot.retired + p.look_at - now;
 }
 
 void processor_look_soon(Processor &p)

@@ -120,6 +120,7 @@ struct Processor {
     bool event_injected = false;
 };
 
+/* The counts of what has retired are up to date until the next instruction is complete. */
 Processor &processor(unsigned cpu);
 
 /* Processors made so far: none, where Bochs stops over its configuration. */
@@ -144,6 +145,9 @@ void processor_plan(Processor &p);
 
 /* `i` has just retired and the plan says to look. */
 void processor_look(Processor &p, bxInstruction_c *i);
+
+/* Sets the number of retired instructions at which tb_on_deadline() runs. */
+void processor_set_deadline(Processor &p);
 
 /* Looks when the instruction at hand is complete. */
 void processor_look_soon(Processor &p);

@@ -51,7 +51,7 @@ MemoryRecord record_of(const Processor &p, MemoryKind kind)
     record.cpu = static_cast<uint8_t>(p.id);
     record.kind = kind;
     record.mode = processor_in_root(p);
-    record.retired = hot.retired[TB_MODE_KERNEL] + hot.retired[TB_MODE_USER];
+    record.retired = hot.by_mode[TB_MODE_KERNEL] + hot.by_mode[TB_MODE_USER];
     return record;
 }
 
