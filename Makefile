@@ -64,6 +64,7 @@ WARNINGS = -Wall -Wextra -Werror -Wstrict-prototypes -Wmissing-prototypes -Wshad
 CFLAGS = -std=c11 -O2 -g $(WARNINGS) -ffreestanding -fno-stack-protector -fcf-protection=none \
          -mgeneral-regs-only -mno-red-zone -fpie -fvisibility=hidden \
          -fno-asynchronous-unwind-tables -fno-unwind-tables -fno-common -Iinclude -I. \
+         -fstack-usage \
          $(STACK_ALIGNED_TO_8)
 CLANG := $(findstring clang,$(shell $(CC) --version 2>&1))
 SMALL = -Os

@@ -63,7 +63,7 @@ def points(value, places=2):
 @dataclass
 class Cell:
     text: str
-    kind: str = "value"  # value, missing, ratio, range or published
+    kind: str = "value"  # value, missing, ratio, range, published, good, bad or text
     note: int = 0  # of the table's notes, from 1; 0: none
 
 
@@ -105,13 +105,26 @@ class Table:
     def group(self, label):
         self.rows.append(Row(label, [], "group"))
 
+    def spans(self):
+        """(text, number of columns, style) of each group: whether it is another's than the first,
+        and somebody else's."""
+        for at, (text, span) in enumerate(self.groups):
+            yield text, span, "first " * (at > 0) + "theirs" * text.startswith("published")
+
+    def styles(self):
+        """Of each column: that of its group, which only the first of them begins."""
+        return [
+            style if place == 0 else style.removeprefix("first ")
+            for _, span, style in self.spans()
+            for place in range(span)
+        ]
+
 
 @dataclass
 class OnPage:
     """A table or a text that the page has, and the console has not."""
 
     what: object
-    style: str = ""
 
 
 @dataclass

@@ -145,17 +145,9 @@ def collect(kind, kernel, model, mitigations):
         "tick": 0,
         "mitigations": mitigations,
         "root_mitigations": root_mitigations([]),
-        "kvm": "",
         "compiler": compiler(),
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "kernel": f"Linux {kernel}" if kernel else "",
-        "turbo": "",
-        "frequency": "",
-        # Of each column, where it has a machine of its own (metal/auto/facts.sh).
-        "apic": "",
-        "microcode": "",
-        "bios": "",
-        "processors": "",
     }
     if kind == "emulator":
         found["cpu"] = f"{model} (Bochs), with the test bed's PMU"

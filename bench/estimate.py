@@ -86,7 +86,7 @@ def rows(table, label, found, whys):
 def why(machine, column, experiment, item):
     """Why there is no estimate."""
     if machine.value(column, experiment, item, "exits") == 0:
-        return "it does not exit, and the model has no unit cost of the instruction itself"
+        return "it does not exit, and there is no unit cost of the instruction itself"
     if experiment == "a1" and machine.entry("intercept", "a1", item, "exits") is None:
         return "needs the column intercept, which has the guest's accesses to MSRs"
     return machine.why(column, experiment, item)
@@ -113,3 +113,21 @@ def estimates(table, machine):
 def unit_costs(_machine):
     costs = {key: number(round(cost.mean)) for key, cost in COST.items()}
     return {**costs, "cpi": f"{COST['cpi'].mean:.2f}"}
+
+
+def misses(machine):
+    """How far the estimate of KVM is from the thesis's KVM."""
+    errors = [
+        (found[0] / figures["kvm"] - 1) * 100
+        for experiment, theirs in (("msr", published.TABLE_4_1), ("exit", published.TABLE_4_3))
+        for item, figures in theirs.items()
+        if (found := operation(machine, "kvm", experiment, item))
+    ]
+    return (
+        [
+            f"In the {len(errors)} rows of Tables 4.1 and 4.3 that the thesis has of its KVM, the "
+            f"estimate for kvm is off by {min(errors):+.0f} to {max(errors):+.0f} %."
+        ]
+        if errors
+        else []
+    )

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # facts.py: what must hold in the emulator (tables.toml, [fact]), each with what was found.
-from bench import published, tables
+from bench import formulas, tables
 from bench.cells import NONE, number, percent, points, ratio
 from bench.formulas import extra, profile_overhead
 from bench.measurements import ALL
@@ -58,21 +58,8 @@ def overhead_to_native(machine, limit):
 
 def share_distance(machine, limit):
     """Of a function's share of the samples, from native's."""
-    pairs = [
-        [
-            machine.value(name, "profile", f"share_{share}", "share")
-            for name in ("msr+nmi", "native")
-        ]
-        for share in published.TABLE_4_4
-    ]
-    if any(None in pair for pair in pairs):
-        return None
-    worst = max(abs(ours - native) for ours, native in pairs)
-    return worst <= limit, f"{worst:.2f} points at most"
-
-
-class Facts(list):
-    """What must_hold() gives, as a part of the report."""
+    worst = formulas.share_distance(machine, "msr+nmi")
+    return None if worst is None else (worst <= limit, f"{worst:.2f} points at most")
 
 
 def must_hold(machine):

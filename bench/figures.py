@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # figures.py: the parts of the report's sections that are no table (added.py): what the figures
 # show, from the results of one machine; plots.py draws them.
-from bench import plots, predict, published, tables
-from bench.cells import Drawn, OnPage
+from bench import plots, published
+from bench.cells import Cell, Drawn, Table
 from bench.columns import VARIANTS
-from bench.facts import Facts, must_hold
+from bench.facts import BROKEN, HOLDS, must_hold
 from bench.formulas import BASE, PROFILED, extra, extra_in_print, of_one_pmi
 from bench.measurements import ALL
 from bench.results import COLUMNS
@@ -142,22 +142,9 @@ def ablation_figure(machine):
 
 
 def facts(machine):
-    return [Facts(must_hold(machine))]
-
-
-def model(machine):
-    lines = predict.predicted_lines(machine)
-    if not lines:
-        why = (
-            "the counts that it needs are not in these results."
-            if machine.exact
-            else "it is made from an emulator's counts; this machine has cycles of its own."
-        )
-        return [OnPage(f"No prediction: {why}", "missing")]
-    title = "The model's prediction beside the thesis's figures"
-    return [
-        predict.reading(lines),
-        Drawn(lambda prefix: plots.prediction_figure(f"{prefix}predicted", title, lines)),
-        tables.make(machine, "predict"),
-        tables.make(machine, "costs"),
-    ]
+    """What must hold, as a table."""
+    table = Table("hold", "What must hold", "", ["wanted", "found", "verdict"], [("", 3)])
+    for what, wanted, found, verdict in must_hold(machine):
+        kind = {HOLDS: "good", BROKEN: "bad"}.get(verdict, "missing")
+        table.add(what, [Cell(wanted, "text"), Cell(found, "text"), Cell(verdict, kind)])
+    return [table]

@@ -116,7 +116,8 @@ def share_distance(machine, column, *_):
         [machine.value(name, "profile", f"share_{share}", "share") for name in (column, "native")]
         for share in published.TABLE_4_4
     ]
-    return max((abs(ours - its) for ours, its in pairs if None not in (ours, its)), default=None)
+    missing = any(None in pair for pair in pairs)
+    return None if missing else max(abs(ours - its) for ours, its in pairs)
 
 
 def lost(machine, column, experiment, item, base):

@@ -4,7 +4,7 @@
 import os
 import subprocess
 
-from bench import columns
+from bench import columns, measurements
 from testbed import boots, machine
 from testbed.lab import Lab
 from testbed.machine import path
@@ -12,10 +12,7 @@ from testbed.machine import path
 MODEL = "corei7_skylake_x"
 # Instructions that the emulator may execute for each second that a real machine may take.
 MILLIONS_A_SECOND = 200
-# What Linux's side of every column runs with (machine.py says why).
-MITIGATIONS = "indirect_target_selection=off spectre_bhi=off fred=off"
-
-
+MITIGATIONS = measurements.LINUX
 # With several processors Linux wants a clock whose rate is as CPUID says (testbed/README.md).
 KNOBS = "tsc_hz 500000000\n"
 

@@ -23,6 +23,8 @@ HYPERVISOR_BIT = "cpuid 1 0 ecx 0x80000000"
 # Linux does what it does on a bare machine. Experiment a1 of such a boot is experiment a1_bare.
 BARE = "a1_bare"
 BARE_OPTIONS = {"native": "", "msr+nmi": "hypervisor_bit=off"}
+# Another job of A.1's boot, which other configurations leave out.
+SWITCH = "context_switch"
 # The same job with two processors, as in the thesis, in the emulator.
 TWO = "nginx_2"
 
@@ -58,7 +60,6 @@ class Boot:
     title: str
     cells: dict  # experiment: items, or None where any number of them will do
     limit: int  # seconds on real hardware
-    estimate: float  # seconds, until a run has shown better
     program: str = "kernel"  # kernel (the test kernel), kvm (that, under Linux's KVM), linux
     words: tuple = ()  # the test kernel's jobs
     jobs: tuple = ()  # the jobs of Linux's init
@@ -76,62 +77,53 @@ class Boot:
     cpus: int = 1  # in the emulator; under its KVM the launcher's guest has as many
 
 
-def kernel_words(experiments, runs, operations):
-    return tuple(f"measure:{name}:{runs}:{operations}" for name in experiments)
-
-
-def bench_boot(column, kind):
+def kernel_boot(name, column, title, cells, kind, experiments, **more):
+    """The test kernel's boot that measures these experiments."""
     runs = KERNEL_RUNS if kind == "emulator" else METAL_RUNS
-    program = "kvm" if columns.is_kvm(column) and kind == "emulator" else "kernel"
-    names = [one.name for one in ALL.of_program("kernel")]
-    return Boot(
-        name=f"kernel-{column}",
-        column=column,
-        title="test kernel",
-        cells={name: ALL.names(name) for name in names},
-        program=program,
-        words=kernel_words(names, runs, KERNEL_OPERATIONS),
-        jobs=("kvm",) if program == "kvm" else (),
-        image="kvm" if program == "kvm" else "",
-        host=columns.option(column, "host"),
-        append=kvm_words(column) if program == "kvm" else "",
-        limit=KVM_LIMIT if program == "kvm" else KERNEL_LIMIT,
-        estimate=60 if program == "kvm" else 12,
-    )
+    words = tuple(f"measure:{one}:{runs}:{KERNEL_OPERATIONS}" for one in experiments)
+    return Boot(name, column, title, cells, KERNEL_LIMIT, words=words, **more)
 
 
-def ablation_boot(variant, kind):
-    part = VARIANTS[variant]
-    runs = KERNEL_RUNS if kind == "emulator" else METAL_RUNS
-    items = ALL.items_in("ablation")
-    return Boot(
-        name=f"ablation-{variant}",
-        column=part.on,
-        title=f"bookkeeping, {variant}",
-        cells={"ablation": tuple(f"{item.name}@{variant}" for item in items)},
-        words=kernel_words(["exit"], runs, KERNEL_OPERATIONS),
+def bench_boot(column, kind, experiments=()):
+    names = experiments or [one.name for one in ALL.of_program("kernel")]
+    cells = {name: ALL.names(name) for name in names}
+    boot = kernel_boot(f"kernel-{column}", column, "test kernel", cells, kind, names)
+    boot = dataclasses.replace(boot, host=columns.option(column, "host"))
+    if not (columns.is_kvm(column) and kind == "emulator"):
+        return boot
+    append = kvm_words(column)
+    more = {"program": "kvm", "jobs": ("kvm",), "image": "kvm", "append": append}
+    return dataclasses.replace(boot, limit=KVM_LIMIT, **more)
+
+
+def ablation_boot(part, kind):
+    items = tuple(f"{item.name}@{part.variant}" for item in ALL.items_in("ablation"))
+    return kernel_boot(
+        f"ablation-{part.variant}",
+        part.on,
+        f"bookkeeping, {part.variant}",
+        {"ablation": items},
+        kind,
+        ["exit"],
         config=part.options,
         rename={"exit": "ablation"},
         efi=part.efi,
-        variant=variant,
-        limit=KERNEL_LIMIT,
-        estimate=10,
+        variant=part.variant,
     )
 
 
-def events_boot(variant):
-    part, n = VARIANTS[variant], KERNEL_OPERATIONS
+def events_boot(part):
+    n = KERNEL_OPERATIONS
     return Boot(
-        name=f"events-{variant}",
-        column=part.on,
-        title=f"NMIs, bookkeeping {variant}",
-        cells={"events": tuple(f"{item}@{variant}" for item in EVENTS)},
+        f"events-{part.variant}",
+        part.on,
+        f"NMIs, bookkeeping {part.variant}",
+        {"events": tuple(f"{item}@{part.variant}" for item in EVENTS)},
+        KERNEL_LIMIT,
         words=(f"nmi-events:{n}",),
         config=f"console=none {part.options}",
         efi=EVENTS_IMAGE,
-        variant=variant,
-        limit=KERNEL_LIMIT,
-        estimate=3,
+        variant=part.variant,
         knobs=(
             f"nmi_root reason=18 exits=1-{n} position={EVENTS_POSITION}",
             f"nmi_root reason=18 exits={n + 3}-{2 * n + 2} position={EVENTS_POSITION} host",
@@ -165,7 +157,6 @@ def linux_alone(column, name, kind, quick):
         append=(quickly if quick else what.get("words")) if emulated else "",
         knobs=tuple(filter(None, knobs)) if emulated else (),
         limit=int(what.get("limit")),
-        estimate=int(what.get("estimate").split()[1 if quick else 0]),
     )
 
 
@@ -192,7 +183,6 @@ def two_boot(column):
         name=f"two-{column}",
         title="Linux nginx, 2 processors",
         append=what.get("words"),
-        estimate=2 * boot.estimate,
         cells={TWO: ALL.names(TWO)},
         rename={"nginx": TWO},
         cpus=2,
@@ -222,41 +212,32 @@ def again(boots, times):
         )
 
 
-def config_boots(config, kind, quick):
+def config_boots(row, kind, quick):
     """The test kernel's and program A.1's boot of a column in another configuration."""
-    row, name = columns.CONFIGS[config], config
     for boot, experiments in (
-        (bench_boot(row.on, kind), ("exit", "msr")),
+        (bench_boot(row.on, kind, ("exit", "msr")), ("exit", "msr")),
         (linux_boot(row.on, "a1", kind, quick), ("a1",)),
     ):
         items = tuple(
-            f"{item.experiment}.{item.name}@{name}"
+            f"{item.experiment}.{item.name}@{row.name}"
             for item in ALL.items_in("config")
             if item.experiment in experiments
         )
-        kvm = columns.is_kvm(row.on)
+        if columns.is_kvm(row.on):
+            append = boot.append.replace(HOST_MITIGATIONS, host_words(row.options))
+            more = {"append": append.replace(f",{SWITCH}", "")}
+        else:
+            more = {"config": f"{boot.config} {row.options}".strip()}
         yield dataclasses.replace(
             boot,
-            name=f"config-{name}-{boot.name.split('-')[0]}",
-            config_name=name,
+            name=f"config-{row.name}-{boot.name.split('-')[0]}",
+            config_name=row.name,
             efi=row.efi,
             title=f"{row.title}, {boot.title}",
             cells={"config": items},
-            append=(
-                boot.append.replace(HOST_MITIGATIONS, host_words(row.options)).replace(
-                    ",context_switch", ""
-                )
-                if kvm
-                else boot.append
-            ),
-            config=boot.config if kvm else f"{boot.config} {row.options}".strip(),
-            jobs=tuple(job for job in boot.jobs if job != "context_switch"),
-            inner=tuple(job for job in boot.inner if job != "context_switch"),
-            **(
-                {"words": kernel_words(experiments, KERNEL_RUNS, KERNEL_OPERATIONS)}
-                if boot.words
-                else {}
-            ),
+            jobs=tuple(job for job in boot.jobs if job != SWITCH),
+            inner=tuple(job for job in boot.inner if job != SWITCH),
+            **more,
         )
 
 
@@ -286,7 +267,6 @@ def inside_kvm(boot):
         append=words,
         memory=boot.memory + KVM_GUEST_MEMORY,
         limit=boot.limit * KVM_SLOWER,
-        estimate=boot.estimate * KVM_SLOWER,
     )
 
 
@@ -294,6 +274,7 @@ def make(kind, names, quick=False, only=(), times=1):
     """The boots for the columns of these names. `only`: words that a boot's name may have. `times`:
     how often those that do not repeat are made."""
     boots = [bench_boot(column, kind) for column in names]
+    parts = [part for part in VARIANTS.values() if part.on in names]
     boots += [
         linux_boot(column, name, kind, quick)
         for name in LINUX_BOOTS
@@ -304,19 +285,12 @@ def make(kind, names, quick=False, only=(), times=1):
     ]
     if kind == "emulator":
         boots += [bare_boot(column, quick) for column in BARE_OPTIONS if column in names]
-    if kind == "emulator" and not quick:
-        boots += [two_boot(column) for column in names]
+        boots += [] if quick else [two_boot(column) for column in names]
+        for row in columns.CONFIGS.values():
+            boots += config_boots(row, kind, quick) if row.on in names else []
+    boots += [ablation_boot(part, kind) for part in parts]
     if kind == "emulator":
-        boots += [
-            boot
-            for config, row in columns.CONFIGS.items()
-            if row.on in names
-            for boot in config_boots(config, kind, quick)
-        ]
-    parts = [part for part in VARIANTS.values() if part.on in names]
-    boots += [ablation_boot(part.variant, kind) for part in parts]
-    if kind == "emulator":
-        boots += [events_boot(part.variant) for part in parts if not part.efi]
+        boots += [events_boot(part) for part in parts if not part.efi]
     return [
         boot for boot in again(boots, times) if not only or any(word in boot.name for word in only)
     ]

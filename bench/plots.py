@@ -5,6 +5,7 @@ import hashlib
 import io
 import itertools
 import re
+import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass
 
 from bench.cells import number
@@ -32,7 +33,6 @@ REASON_COLOURS = {
 }
 MORE_COLOURS = ("#009E73", "#CC79A7", "#5f7fa8", "#b59f3b", "#7f7f7f", "#c9c9c9")
 MAX_REASONS = 8
-CROWDED = 300  # times that an axis may span for ticks at 2 and 5 to be labelled
 # Colours that stand for the page's own, and are replaced by them.
 INK, FAINT = "#010203", "#040506"
 PLACEHOLDERS = {INK: "currentColor", FAINT: "var(--grid)"}
@@ -139,9 +139,44 @@ def mark_of(svg):
     return found[0] if found else ""
 
 
+SVG = "{http://www.w3.org/2000/svg}"
+ElementTree.register_namespace("", SVG[1:-1])
+ElementTree.register_namespace("xlink", "http://www.w3.org/1999/xlink")
+
+
+def unwrap(element):
+    """Replace groups that only nest by their contents, and remove curves that draw nothing."""
+    children = []
+    for child in element:
+        unwrap(child)
+        if child.tag == SVG + "g" and set(child.attrib) <= {"id"}:
+            children += child
+        elif child.get("style") != "fill: none":
+            children.append(child)
+    element[:] = children
+
+
+def small(text):
+    """The SVG with one element on each line and five digits for each coordinate."""
+    root = ElementTree.fromstring(text)
+    unwrap(root)
+    for path in root.iter(SVG + "path"):
+        shape = re.sub(r"-?[0-9.]+", lambda found: f"{float(found[0]):.5g}", path.get("d"))
+        path.set("d", " ".join(shape.split()))
+    ElementTree.indent(root, "")
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def is_kept(file, svg):
+    """Whether the file of a picture shows what this one does."""
+    with open(file, encoding="utf-8") as source:
+        kept = mark_of(source.read())
+    return kept != "" and kept == mark_of(svg)
+
+
 def svg_of(key, title, desc, figure, pyplot, alone=False):
     """The figure as an element of a page: no prologue, no fixed size, ids of its own. `alone`: as a
-    file, with a mark of what it shows, because matplotlib's versions write it differently."""
+    small file, with a mark of what it shows, because matplotlib's versions write it differently."""
     made_from = hashlib.sha256("\n".join(drawn(title, desc, figure)).encode()).hexdigest()
     pyplot.rcParams["svg.hashsalt"] = key
     out = io.StringIO()
@@ -164,8 +199,10 @@ def svg_of(key, title, desc, figure, pyplot, alone=False):
         f'<title id="{key}-title">{escape(title)}</title>'
         f'<desc id="{key}-desc">{escape(desc)}</desc>' + (ALONE if alone else "")
     )
-    mark = f"\n<!-- made from sha256:{made_from} -->" if alone else ""
-    return Figure(key, title, desc, opening + text[len(head) :].strip() + mark)
+    text = opening + text[len(head) :].strip()
+    if alone:
+        text = f"{small(text)}\n<!-- made from sha256:{made_from} -->"
+    return Figure(key, title, desc, text)
 
 
 def escape(text):
@@ -349,74 +386,5 @@ def ablation_figure(key, title, groups, unit):
     desc = ". ".join(
         f"{heading}: " + "; ".join(f"{name} {number(cost)}" for name, cost, _ in rows)
         for heading, rows in groups
-    )
-    return svg_of(key, title, desc, figure, pyplot)
-
-
-def plain_logarithmic(axis, minor):
-    """Ticks as 500, 20 k, 1 M; those at 2 and 5 are labelled too where there is room."""
-    from matplotlib.ticker import FuncFormatter, LogLocator
-
-    def words(value, _):
-        for size, unit in ((1e6, " M"), (1e3, " k")):
-            if value >= size:
-                return f"{value / size:g}{unit}"
-        return f"{value:g}"
-
-    axis.set_major_formatter(FuncFormatter(words))
-    axis.set_minor_locator(LogLocator(subs=(2, 5)))
-    axis.set_minor_formatter(FuncFormatter(words if minor else lambda value, place: ""))
-
-
-def prediction_figure(key, title, lines):
-    """Predicted beside published, in one panel for each table: their sizes differ."""
-    # A logarithmic axis has no place for what is not above 0.
-    lines = [line for line in lines if min(line.low, line.theirs) > 0]
-    if not lines:
-        return None
-    pyplot = library()
-    tables = sorted({line.table for line in lines})
-    counts = [sum(line.table == table for line in lines) for table in tables]
-    size = (WIDTH, 0.3 * sum(counts) + 1.1 * len(tables))
-    heights = {"height_ratios": counts, "hspace": 0.3}
-    figure, grid = pyplot.subplots(len(tables), 1, squeeze=False, figsize=size, gridspec_kw=heights)
-    spread = {"linewidth": 5, "alpha": 0.35}
-    dot, theirs = {"markersize": 6}, {"color": "none", "markeredgecolor": INK, "markersize": 6}
-    for axes, table in zip(grid.flat, tables):
-        rows = [line for line in lines if line.table == table]
-        for place, line in enumerate(rows):
-            colour = {"color": COLUMN_COLOURS[line.column]}
-            ends = [line.low, line.high]
-            axes.plot(ends, [place] * 2, solid_capstyle="butt", **spread, **colour)
-            axes.plot([line.cycles], [place], "o", **dot, **colour)
-            axes.plot([line.theirs], [place], "D", **theirs)
-        axes.set_yticks(range(len(rows)), [f"{line.label}, {line.column}" for line in rows])
-        axes.set_ylim(len(rows) - 0.4, -0.6)
-        axes.set_xscale("log")
-        lowest = min(min(line.low, line.theirs) for line in rows)
-        highest = max(max(line.high, line.theirs) for line in rows)
-        plain_logarithmic(axes.xaxis, highest / lowest < CROWDED)
-        axes.tick_params(axis="x", which="both", length=3, pad=3, labelsize=9)
-        axes.set_title(f"Table {table}, cycles", loc="left")
-        axes.grid(True, axis="x")
-    figure.subplots_adjust(top=0.96, bottom=0.07)
-    colour = {"color": COLUMN_COLOURS["native"]}
-    handles = [
-        pyplot.Line2D([], [], label=label, **look)
-        for label, look in (
-            (
-                "predicted, in the column's colour",
-                {"marker": "o", "linestyle": "", **dot, **colour},
-            ),
-            ("range of the unit costs", {**spread, **colour}),
-            ("published by the thesis", {"marker": "D", **theirs}),
-        )
-    ]
-    place = {"bbox_to_anchor": (0.45, 0.0), "bbox_transform": figure.transFigure}
-    figure.legend(handles=handles, loc="lower center", ncol=3, **place)
-    desc = "; ".join(
-        f"Table {line.table} {line.label} {line.column}: predicted "
-        f"{line.cycles:,.0f}, published {line.theirs:,.0f}"
-        for line in lines
     )
     return svg_of(key, title, desc, figure, pyplot)

@@ -90,15 +90,6 @@ TABLE_4_7 = {
 # Section 4.3.1's own words for the loss of throughput with profiling.
 TABLE_4_7_OVERHEAD = {"kvm": "15.3", "msr+nmi": "1.8", "native": "0.3"}
 
-# KVM's exits before the mitigations for speculation, by the same program as the thesis's Table 4.3.
-KVM_2017 = {
-    "name": "Linux commit b7ffc44d5b2e",
-    "source": "A. Lutomirski, x86/kvm/vmx: Defer TR reload after VM exit, Linux commit "
-    "b7ffc44d5b2ea163899d09289ca7743d5c32e926, 2017",
-    "machine": "not named; kvm-unit-tests, before the mitigations for Spectre",
-    "cycles": {"cpuid": 1291, "vmcall": 1181, "inl": 2339, "outl": 1391},
-}
-
 # Overhead in percent of perf record -F 1000 -a --overwrite with six and with ten events
 # `instructions`, in a guest: the emulated vPMU, the mediated one with its filter of events, and all
 # registers passed through.

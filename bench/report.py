@@ -7,7 +7,6 @@ import sys
 
 from bench import added, leads, page, plots, published, results, summary, textpage
 from bench.cells import Drawn, Machine, OnPage, Table
-from bench.facts import Facts
 
 TITLE = "PMUvisor: the measurements"
 SUMMED = (
@@ -15,22 +14,6 @@ SUMMED = (
     "Ratios are each column's own figure over native's and over KVM's: so the thesis's "
     "ratios of cycles or time can be read beside ratios of counts, while the figures "
     "themselves cannot be compared."
-)
-ENVIRONMENT = (
-    ("cpu", "processor"),
-    ("emulator", "emulator"),
-    ("kernel", "Linux"),
-    ("kvm", "KVM"),
-    ("compiler", "compiler"),
-    ("mitigations", "kernel options"),
-    ("root_mitigations", "PMUvisor's mitigations"),
-    ("microcode", "microcode"),
-    ("bios", "BIOS"),
-    ("apic", "local APIC"),
-    ("processors", "processors online"),
-    ("turbo", "turbo"),
-    ("frequency", "frequency"),
-    ("date", "date"),
 )
 
 
@@ -82,124 +65,59 @@ def name_of(machine):
 
 
 def environment_pairs(machine):
-    found = machine.environment
-    pairs = [("kind", found["kind"])]
-    pairs += [(words, found[key]) for key, words in ENVIRONMENT if found[key]]
-    pairs.append(("tick", f"{found['tick']} (none)"))
-    tool = machine.results["tool"]
-    pairs.append(
-        (
-            "this project",
-            (tool["version"] or "version not known") + (", quick run" if tool["quick"] else ""),
-        )
-    )
-    run = machine.results.get("run")
+    found, tool, run = machine.environment, machine.results["tool"], machine.results.get("run")
+    pairs = [(words, found[key]) for key, words in results.ENVIRONMENT.items() if found[key]]
+    version = (tool["version"] or "version not known") + ", quick run" * tool["quick"]
+    pairs += [("tick", f"{found['tick']} (none)"), ("this project", version)]
     if run:
-        pairs.append(
-            (
-                "took",
-                f"{run['seconds'] / 60:.1f} min, {run['jobs']} at once on "
-                f"{run['processors']} processors"
-                + ("" if run["whole"] else ", a part of the boots"),
-            )
-        )
+        took = f"{run['seconds'] / 60:.1f} min, {run['jobs']} at once on {run['processors']}"
+        part = "" if run["whole"] else ", a part of the boots"
+        pairs.append(("took", f"{took} processors{part}"))
     pairs.append(("schema of results", str(machine.results["schema"])))
     for name, column in machine.results["columns"].items():
-        text = (
-            column["detail"] if column["status"] == "ok" else f"{column['status']}: {column['why']}"
-        )
-        pairs.append((f"column {name}", text or column["status"]))
+        why = f"{column['status']}: {column['why']}"
+        text = column["detail"] or "ok" if column["status"] == "ok" else why
+        pairs.append((f"column {name}", text))
     return pairs
 
 
-def part_html(part, prefix):
-    """Raises plots.NoPlots."""
-    style = ""
-    if isinstance(part, OnPage):
-        part, style = part.what, part.style
-    if isinstance(part, str):
-        return page.paragraph(part, style)
-    if isinstance(part, Facts):
-        return page.facts_html(part, prefix + "hold")
-    if isinstance(part, Drawn):
-        figure = part.draw(prefix)
-        return page.figure_html(figure) if figure else ""
-    return page.table_html(part, prefix)
+def words_of(machine, prefix):
+    """What the page's template wants to know of a machine. Raises plots.NoPlots."""
 
+    def drawn(part):
+        part = part.what if isinstance(part, OnPage) else part
+        return part.draw(prefix) if isinstance(part, Drawn) else part
 
-def machine_html(machine, prefix):
-    """The sections of one machine. Raises plots.NoPlots."""
-    body = []
-    for section in added.sections():
-        title = section.title.format(name_of(machine))
-        body.append(f'<h2 id="{prefix}{section.key}">{page.escape(title)}</h2>')
-        body += filter(None, (part_html(part, prefix) for part in section.parts(machine)))
-    return body
-
-
-def sources_html():
-    quoted = [source for section in added.sections() for source in section.sources]
-    pairs = [
-        (source["name"], f"{source['source']}. Machine: {source['machine']}.")
-        for source in (published.THESIS, *quoted, published.KVM_2017, published.MEDIATED)
-    ]
-    return [
-        '<h2 id="sources">Published figures</h2>',
-        page.paragraph(
-            "Quoted as published. Ratios of them, and what PMIs add over the run without any, are "
-            "calculated here from the published figures."
-        ),
-        page.pairs_html(pairs),
-    ]
+    number = f", set {machine.number}" if machine.number else ""
+    return {
+        "name": name_of(machine),
+        "kind": f" ({machine.environment['kind']}{number})",
+        "prefix": prefix,
+        "top": [summary.where(machine), *summary.unlike(machine)],
+        "leads": [(one, one.draw(f"{prefix}lead-")) for one in leads.leads(machine)],
+        "sentences": summary.results_of(machine),
+        "environment": environment_pairs(machine),
+        "sections": added.sections(),
+        "parts": {
+            section.key: filter(None, map(drawn, section.parts(machine)))
+            for section in added.sections()
+        },
+    }
 
 
 def html_of(machines, notes=()):
-    prefixes = [f"m{at}-" for at in range(1, len(machines) + 1)]
-    body = [f"<h1>{page.escape(TITLE)}</h1>"]
-    body += [page.paragraph(f"{note[0].upper()}{note[1:]}.") for note in notes]
-    for prefix, machine in zip(prefixes, machines):
-        if len(machines) > 1:
-            body.append(f"<h3>{page.escape(name_of(machine))}</h3>")
-        body.append(page.paragraph(summary.where(machine)))
-        body += [page.paragraph(text) for text in summary.unlike(machine)]
-        body.append(
-            page.leads_html(
-                [
-                    (one.draw(f"{prefix}lead-"), one.sentence, one.command)
-                    for one in leads.leads(machine)
-                ]
-            )
-        )
-    entries = []
-    for prefix, machine in zip(prefixes, machines):
-        number = f", set {machine.number}" if machine.number else ""
-        kind = f" ({machine.environment['kind']}{number})" if len(machines) > 1 else ""
-        entries += [
-            (prefix + section.key, f"{section.short}{kind}") for section in added.sections()
-        ]
-    body.append(
-        page.contents_html(
-            [
-                ("in-sentences", "In sentences"),
-                *entries,
-                ("environment", "Environment"),
-                ("sources", "Published figures"),
-            ]
-        )
+    quoted = [source for section in added.sections() for source in section.sources]
+    return page.render(
+        "report.html",
+        title=TITLE,
+        notes=notes,
+        summed=SUMMED,
+        machines=[words_of(machine, f"m{at}-") for at, machine in enumerate(machines, 1)],
+        sources=[
+            (source["name"], f"{source['source']}. Machine: {source['machine']}.")
+            for source in (published.THESIS, *quoted, published.MEDIATED)
+        ],
     )
-    body.append(page.paragraph(SUMMED, "lead"))
-    body.append('<h2 id="in-sentences">In sentences</h2>')
-    for machine in machines:
-        if len(machines) > 1:
-            body.append(f"<h3>{page.escape(name_of(machine))}</h3>")
-        body.append(page.pairs_html(summary.results_of(machine)))
-    body.append('<h2 id="environment">Environment and versions</h2>')
-    for machine in machines:
-        body.append(f"<h3>{page.escape(name_of(machine))}</h3>")
-        body.append(page.pairs_html(environment_pairs(machine)))
-    for prefix, machine in zip(prefixes, machines):
-        body += machine_html(machine, prefix)
-    return page.page_html(TITLE, body + sources_html())
 
 
 def text_of(machines):
@@ -215,8 +133,6 @@ def text_of(machines):
             for part in section.parts(machine):
                 if isinstance(part, str):
                     out += [*textpage.paragraph(part), ""]
-                elif isinstance(part, Facts):
-                    out += [*textpage.fact_lines(part), ""]
                 elif isinstance(part, Table):
                     out += [*textpage.lines_of(part), ""]
     return "\n".join(out)

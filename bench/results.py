@@ -8,29 +8,35 @@ from bench import columns, rowfile
 from bench.measurements import EXPERIMENTS, METRICS, OPTIONS
 
 SCHEMA = 2
-FLAT_SCHEMA = 1  # a file of this schema lists measurements, not rows
 TICK = int(OPTIONS["tick"])
 COLUMNS = columns.NAMES
 KINDS = ("emulator", "nested", "metal")
 UNITS = ("count", "instructions", "cycles", "ns", "percent", "bytes")
 # A metric that is not known here comes from a program, which counts neither of the others.
 PROGRAMS_UNITS = ("count", "ns", "percent", "bytes")
-# What may change from column to column of one machine, and then says which column had which.
-BY_COLUMN = ("apic", "microcode", "bios", "processors", "turbo", "frequency")
-# Files of the same schema, written before these were recorded, do not have them.
-SINCE = ("apic", "microcode", "bios", "processors")
-ENVIRONMENT = (
-    "kind",
-    "cpu",
-    "kernel",
-    "kvm",
-    "emulator",
-    "compiler",
-    "date",
-    "tick",
-    "mitigations",
-    "root_mitigations",
-) + BY_COLUMN
+# What may change from column to column of one machine, and then says which column had which; its
+# words on the page.
+BY_COLUMN = {
+    "apic": "local APIC's mode",
+    "microcode": "microcode",
+    "bios": "BIOS",
+    "processors": "processors online",
+    "turbo": "turbo",
+    "frequency": "frequency",
+}
+ENVIRONMENT = {
+    "kind": "kind",
+    "cpu": "processor",
+    "emulator": "emulator",
+    "kernel": "Linux",
+    "kvm": "KVM",
+    "compiler": "compiler",
+    "mitigations": "kernel options",
+    "root_mitigations": "PMUvisor's mitigations",
+    **BY_COLUMN,
+    "date": "date",
+    "tick": "tick",
+}
 NOT_RUN = "not run"
 OLDER = "these results are older than this column"
 # Of a column on a machine under KVM: what its figures have below them.
@@ -258,18 +264,12 @@ def load(name):
         raise Trouble(f"{name}: {trouble.strerror}; make bench writes one") from None
     except ValueError as trouble:
         raise Trouble(f"{name}: not JSON: {trouble}") from None
-    if isinstance(results, dict) and isinstance(results.get("environment"), dict):
-        for key in SINCE:
-            results["environment"].setdefault(key, "")
     if isinstance(results, dict) and isinstance(results.get("columns"), dict):
         for column in COLUMNS:
             results["columns"].setdefault(column, {"status": NOT_RUN, "why": OLDER, "detail": ""})
     try:
-        schema = results.get("schema") if isinstance(results, dict) else None
-        if schema == FLAT_SCHEMA:
-            results["schema"] = SCHEMA
-        elif schema == SCHEMA and "measurements" in results:
-            results["measurements"] = measurements_of(results["measurements"])
+        if isinstance(results, dict) and results.get("schema") == SCHEMA:
+            results["measurements"] = measurements_of(results.get("measurements"))
         return validate(results)
     except Trouble as trouble:
         raise Trouble(f"{name}: {trouble}") from None

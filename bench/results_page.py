@@ -7,12 +7,9 @@ import html
 import os
 import sys
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-TOP = os.path.dirname(HERE)
-
 from bench import added, leads, plots, report, results, summary
 from bench.cells import Machine, OnPage, Table
-from bench.facts import Facts
+from bench.measurements import TOP
 
 FILES = os.path.join(TOP, "results", "*.json")
 PAGE, PICTURES = os.path.join(TOP, "docs", "results.md"), os.path.join(TOP, "docs", "results")
@@ -83,14 +80,6 @@ def table_lines(table):
     yield ""
 
 
-def fact_lines(facts):
-    yield "<details><summary>What must hold</summary>\n"
-    yield row_of(["what", "wanted", "found", "verdict"])
-    yield "|---|---|---|---|"
-    yield from (row_of(map(escaped, fact)) for fact in facts)
-    yield "\n</details>\n"
-
-
 def lead_lines(name, machine):
     for one in leads.leads(machine):
         if one.values:
@@ -99,12 +88,9 @@ def lead_lines(name, machine):
 
 
 def part_lines(part):
-    if isinstance(part, OnPage):
-        part = part.what
+    part = part.what if isinstance(part, OnPage) else part
     if isinstance(part, str):
         yield f"{escaped(part)}\n"
-    elif isinstance(part, Facts):
-        yield from fact_lines(part)
     elif isinstance(part, Table):
         yield from table_lines(part)
 

@@ -166,7 +166,7 @@ def columns_of(kind, outcomes, asked, impossible):
 def assemble(kind, arguments, outcomes, launcher, impossible):
     kernel = launch.kernel_release(launcher.kernel("linux"))
     found = results.empty(kind, launch.version(), arguments.quick)
-    found["environment"] = environment.collect(kind, kernel, launch.MODEL, launch.MITIGATIONS)
+    found["environment"] |= environment.collect(kind, kernel, launch.MODEL, launch.MITIGATIONS)
     if kind == "nested" and "kvm" in arguments.columns:
         found["environment"]["kvm"] = environment.host_kvm()
     for outcome in outcomes:
@@ -270,7 +270,9 @@ def main():
     try:
         protect(arguments)
         if arguments.files:
-            found, notes, status = importer.run(arguments.files, arguments.ledger)
+            found, notes, status = importer.run(
+                importer.read(arguments.files), importer.read_ledgers(arguments.ledger)
+            )
             for note in notes:
                 say(f"bench: {note}")
         else:

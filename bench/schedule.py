@@ -1,65 +1,44 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# schedule.py: runs the boots of a plan by testbed/lab.py, and says after each how far it is.
+# schedule.py: runs the boots of a plan, several at once, and says after each how far it is.
 import functools
-import threading
+import itertools
 import time
 
 from bench import judge
 from testbed.machine import call_all
 
 
-def clock(seconds):
-    seconds = int(seconds + 0.5)
-    return f"{seconds // 60}:{seconds % 60:02d}"
-
-
-class Progress:
-    """One line for each boot that ends."""
-
-    def __init__(self, count, say):
-        self.count, self.say = count, say
-        self.lock = threading.Lock()
-        self.started, self.done = time.monotonic(), 0
-
-    def end(self, outcome):
-        boot = outcome.boot
-        with self.lock:
-            self.done += 1
-            state = "ok"
-            if outcome.failure:
-                state = "failed"
-            elif outcome.errors:
-                state = f"{len(outcome.errors)} errors"
-            width = len(str(self.count))
-            self.say(
-                f"[{self.done:{width}}/{self.count}] {boot.column:9} {boot.title:28} "
-                f"{outcome.seconds:6.1f} s  {state:8} "
-                f"elapsed {clock(time.monotonic() - self.started)}"
-            )
-            for text in (
-                ([outcome.failure] if outcome.failure else []) + outcome.errors + outcome.notes
-            ):
-                self.say(f"bench: boot {boot.name}: {text}")
-
-
-def one(launcher, boot, progress, kind):
-    try:
-        outcome = judge.judge(boot, launcher.start(boot), kind)
-    except AssertionError as trouble:
-        outcome = judge.failed(boot, f"cannot be started: {trouble}")
-    except Exception as trouble:  # whatever it is, it is this boot's, and the others go on
-        outcome = judge.failed(boot, f"{type(trouble).__name__}: {trouble}")
-    progress.end(outcome)
-    return outcome
+def lines_of(outcome, place, seconds):
+    """What is said of a boot that has ended."""
+    boot = outcome.boot
+    troubles = [outcome.failure] * bool(outcome.failure) + outcome.errors
+    state = "failed" if outcome.failure else f"{len(troubles)} errors" if troubles else "ok"
+    clock = f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+    yield (
+        f"[{place}] {boot.column:9} {boot.title:28} {outcome.seconds:6.1f} s  {state:8} "
+        f"elapsed {clock}"
+    )
+    yield from (f"bench: boot {boot.name}: {text}" for text in troubles + outcome.notes)
 
 
 def run(launcher, boots, kind, say):
     """(outcomes in the plan's order, whether it was interrupted)."""
-    progress = Progress(len(boots), say)
+    started, numbers, width = time.monotonic(), itertools.count(1), len(str(len(boots)))
+
+    def one(boot):
+        try:
+            outcome = judge.judge(boot, launcher.start(boot), kind)
+        except AssertionError as trouble:
+            outcome = judge.failed(boot, f"cannot be started: {trouble}")
+        except Exception as trouble:  # whatever it is, it is this boot's, and the others go on
+            outcome = judge.failed(boot, f"{type(trouble).__name__}: {trouble}")
+        place = f"{next(numbers):{width}}/{len(boots)}"
+        say("\n".join(lines_of(outcome, place, time.monotonic() - started)))
+        return outcome
+
     say(f"bench: {len(boots)} boots, {launcher.jobs} at once")
-    outcomes, interrupted = call_all(
-        [functools.partial(one, launcher, boot, progress, kind) for boot in boots], launcher.jobs
-    )
+    calls = [functools.partial(one, boot) for boot in boots]
+    outcomes, interrupted = call_all(calls, launcher.jobs)
     if interrupted:
         say("bench: interrupted; what has ended is kept")
     return [

@@ -28,14 +28,6 @@ def where(machine):
 
 # Points of APERF/MPERF, of which a column may be away from native before a line says so.
 CLOCK_POINTS = 1.0
-UNLIKE = {
-    "apic": "local APIC's mode",
-    "microcode": "microcode",
-    "bios": "BIOS",
-    "processors": "processors online",
-    "turbo": "turbo",
-    "frequency": "frequency",
-}
 
 
 def unlike_clocks(machine):
@@ -66,8 +58,8 @@ def unlike_clocks(machine):
 def unlike(machine):
     """What columns did not have in common though their figures depend on it, a sentence each."""
     out = [
-        f"The columns are not alike in the {UNLIKE[key]}: {machine.environment[key]}."
-        for key in BY_COLUMN
+        f"The columns are not alike in the {words}: {machine.environment[key]}."
+        for key, words in BY_COLUMN.items()
         if of_columns(machine.environment[key])
     ]
     return out + unlike_clocks(machine)

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_boots.py: the plan covers what it must; what a boot brought is judged; boots run at the same
 # time, and one that fails does not stop the others.
-import os
-import tempfile
-import unittest
 from types import SimpleNamespace
+
+import pytest
 
 from bench import environment, judge, plan, results, schedule
 
@@ -13,13 +12,7 @@ EMPTY = "bench: experiment=exit item=empty metric=time unit=tsc n=1 min=2 median
 
 def boot(name="b", cells=None, **changes):
     return plan.Boot(
-        name=name,
-        column="msr",
-        title="t",
-        limit=9,
-        estimate=1,
-        cells=cells or {"exit": ("empty",)},
-        **changes,
+        name=name, column="msr", title="t", limit=9, cells=cells or {"exit": ("empty",)}, **changes
     )
 
 
@@ -34,168 +27,167 @@ def ended(console=EMPTY + "1..1\n", status=0, errors=""):
     )
 
 
-class Plan(unittest.TestCase):
-    def test_every_column_and_variant(self):
-        boots = plan.make("emulator", results.COLUMNS)
-        self.assertEqual(len({one.name for one in boots}), len(boots))
-        for column in results.COLUMNS:
-            there = {name for one in boots if one.column == column for name in one.cells}
-            self.assertLessEqual({"msr", "exit", "pmi", "a1k"}, there, column)
-        variants = {one.variant for one in boots if one.variant}
-        self.assertEqual(variants, set(plan.VARIANTS))
-        for one in boots:
-            self.assertTrue(set(one.cells) <= set(results.EXPERIMENTS), one)
-            self.assertNotIn("tick", one.config)
-            self.assertGreater(one.limit, one.estimate)
-
-    def test_ablation_has_every_exit(self):
-        for one in plan.make("emulator", results.COLUMNS):
-            if "ablation" in one.cells:
-                self.assertEqual(
-                    set(one.cells["ablation"]),
-                    {
-                        f"{item}@{one.variant}"
-                        for item in ("cpuid", "vmcall", "inl", "outl", "cpuid_blocked")
-                    },
-                )
-
-    def test_linux_under_kvm(self):
-        """The same jobs and words as in other columns, one level deeper."""
-        boots = {one.name: one for one in plan.make("emulator", results.COLUMNS)}
-        for name in plan.LINUX_BOOTS:
-            native, kvm = boots[f"{name}-native"], boots[f"{name}-kvm"]
-            self.assertEqual((kvm.jobs, kvm.inner), (("kvm",), native.jobs))
-            self.assertEqual((kvm.program, kvm.cells), (native.program, native.cells))
-            self.assertIn(f"pmv.kvm={','.join(native.jobs)} {native.append}", kvm.append)
-            self.assertGreater(kvm.memory, native.memory)
-        nested = {one.name: one for one in plan.make("nested", ("kvm", "msr"))}
-        for name in plan.LINUX_BOOTS:
-            self.assertEqual(nested[f"{name}-kvm"].jobs, nested[f"{name}-msr"].jobs)
-
-    def test_quick_is_shorter(self):
-        seconds = [
-            sum(one.estimate for one in plan.make("emulator", results.COLUMNS, quick))
-            for quick in (True, False)
-        ]
-        self.assertLessEqual(*seconds)
+# ---- the plan ----
 
 
-class Environment(unittest.TestCase):
-    def test_boots_at_once(self):
-        for processors, kib, wanted in ((2, 9000000, 2), (64, 8000000, 9), (4, 100, 1)):
-            said = environment.boots_at_once(processors, f"MemAvailable: {kib} kB\n")
-            self.assertEqual(said, wanted)
-
-    def test_the_hosts_kvm(self):
-        with tempfile.TemporaryDirectory() as folder:
-            self.assertEqual(environment.host_kvm(folder, "6.1"), "Linux 6.1")
-            os.makedirs(os.path.join(folder, "kvm_intel", "parameters"))
-            for key, value in (("ept", "Y"), ("nested", "1")):
-                with open(
-                    os.path.join(folder, "kvm_intel", "parameters", key), "w", encoding="utf-8"
-                ) as out:
-                    out.write(f"{value}\n")
-            self.assertEqual(
-                environment.host_kvm(folder, "6.1"), "Linux 6.1, kvm_intel ept=Y nested=1"
-            )
-
-    def test_kind_of_machine(self):
-        for flags, probed, kind, words in (
-            ([], ("emulator", "no /dev/kvm"), "emulator", ["no /dev/kvm"]),
-            (["vmx", "hypervisor"], ("kvm", "works"), "nested", ["works"]),
-            (["vmx"], ("kvm", "works"), "nested", ["BENCH=auto", "works"]),
-            (["vmx"], ("emulator", "off"), "emulator", ["BENCH=auto", "off"]),
-        ):
-            found, notes = environment.detect(flags, probed)
-            self.assertEqual((found, len(notes)), (kind, len(words)))
-            for note, word in zip(notes, words):
-                self.assertIn(word, note)
+def test_every_column_and_variant():
+    boots = plan.make("emulator", results.COLUMNS)
+    assert len({one.name for one in boots}) == len(boots)
+    for column in results.COLUMNS:
+        there = {name for one in boots if one.column == column for name in one.cells}
+        assert {"msr", "exit", "pmi", "a1k"} <= there, column
+    assert {one.variant for one in boots if one.variant} == set(plan.VARIANTS)
+    for one in boots:
+        assert set(one.cells) <= set(results.EXPERIMENTS) and "tick" not in one.config, one
 
 
-class Judge(unittest.TestCase):
-    def outcome(self, run, one=None):
-        return judge.judge(one or boot(), run, "emulator")
-
-    def test_good_boot(self):
-        got = self.outcome(ended())
-        self.assertTrue(got.ok, got.errors)
-        self.assertEqual([entry["item"] for entry in got.measurements], ["empty"])
-
-    def test_boot_that_did_not_end_well(self):
-        got = self.outcome(ended(status=124, errors="run.sh: over\n"))
-        self.assertIn("limit of 9 s", got.failure)
-        self.assertEqual(got.measurements, [])
-        self.assertEqual([entry["item"] for entry in got.skipped], ["empty"])
-        self.assertIn("run.sh: over", self.outcome(ended(status=3, errors="run.sh: over")).failure)
-
-    def test_missing_cells(self):
-        got = self.outcome(ended(), boot(cells={"exit": ("empty", "cpuid"), "msr": ("empty",)}))
-        self.assertEqual(len(got.errors), 2)
-        self.assertIn("lacks cpuid", got.errors[0])
-        self.assertIn("nothing of experiment msr", got.errors[1])
-        self.assertEqual([entry["item"] for entry in got.skipped], ["cpuid", "empty"])
-
-    def test_what_the_program_said(self):
-        for console, word in (
-            (EMPTY, "did not come to its end"),
-            (EMPTY + "not ok 1 - measure\n1..1\n", "not ok 1"),
-            ("bench: foo=1\n" + EMPTY + "1..1\n", "unknown key"),
-            (
-                EMPTY + "1..1\nbench: experiment=a1 item=m100 metric=pmis unit=count value=1\n",
-                "not asked for",
-            ),
-        ):
-            got = self.outcome(ended(console))
-            self.assertFalse(got.ok)
-            self.assertIn(word, " ".join(got.errors))
-            self.assertEqual([entry["item"] for entry in got.measurements], ["empty"])
-
-    def test_jobs_of_linux(self):
-        linux = boot(program="linux", jobs=("one", "two"))
-        good = EMPTY + "job: name=one status=0\n"
-        self.assertTrue(self.outcome(ended(good + "job: name=two status=0\n"), linux).ok)
-        self.assertIn("job two did not end", self.outcome(ended(good), linux).errors)
-        got = self.outcome(ended(good + "job: name=two status=1\n"), linux)
-        self.assertIn("job two ended with status 1", got.errors)
-        inside = boot(program="linux", jobs=("one",), inner=("two",))
-        self.assertIn("job two did not end", self.outcome(ended(good), inside).errors)
-
-    def test_few_runs_of_hardware_are_one_note(self):
-        for kind, notes in (("nested", 1), ("emulator", 0)):
-            got = judge.judge(boot(), ended(), kind)
-            self.assertEqual((got.ok, len(got.notes)), (True, notes))
-        self.assertIn("msr exit/empty (n=1)", judge.judge(boot(), ended(), "nested").notes[0])
-
-    def test_variant_is_an_ablation(self):
-        one = boot(cells={"ablation": ("cpuid@lazy",)}, rename={"exit": "ablation"}, variant="lazy")
-        got = self.outcome(ended(EMPTY + EMPTY.replace("empty", "cpuid") + "1..1\n"), one)
-        self.assertTrue(got.ok, got.errors)
-        self.assertEqual(
-            [(entry["experiment"], entry["item"]) for entry in got.measurements],
-            [("ablation", "cpuid@lazy")],
-        )
+def test_ablation_has_every_exit():
+    exits = ("cpuid", "vmcall", "inl", "outl", "cpuid_blocked")
+    for one in plan.make("emulator", results.COLUMNS, only=("ablation-",)):
+        assert set(one.cells["ablation"]) == {f"{item}@{one.variant}" for item in exits}
 
 
-class Schedule(unittest.TestCase):
-    def test_the_rest_goes_on(self):
-        """One that cannot be started is a line, and the others bring what they bring."""
-        boots = [boot("bad"), boot("x"), boot("y"), boot("z")]
+@pytest.mark.parametrize("name", plan.LINUX_BOOTS)
+def test_linux_under_kvm(name):
+    """The same jobs and words as in other columns, one level deeper."""
+    boots = {one.name: one for one in plan.make("emulator", results.COLUMNS)}
+    native, kvm = boots[f"{name}-native"], boots[f"{name}-kvm"]
+    assert (kvm.jobs, kvm.inner) == (("kvm",), native.jobs)
+    assert (kvm.program, kvm.cells) == (native.program, native.cells)
+    assert f"pmv.kvm={','.join(native.jobs)} {native.append}" in kvm.append
+    assert kvm.memory > native.memory
+    nested = {one.name: one for one in plan.make("nested", ("kvm", "msr"))}
+    assert nested[f"{name}-kvm"].jobs == nested[f"{name}-msr"].jobs
 
-        def start(one):
-            if one.name == "bad":
-                raise AssertionError("no disk")
-            return ended()
 
-        said = []
-        outcomes, interrupted = schedule.run(
-            SimpleNamespace(jobs=2, start=start), boots, "emulator", said.append
-        )
-        self.assertFalse(interrupted)
-        self.assertEqual([outcome.boot.name for outcome in outcomes], ["bad", "x", "y", "z"])
-        self.assertEqual([outcome.ok for outcome in outcomes], [False, True, True, True])
-        self.assertEqual(len([line for line in said if line.startswith("[")]), 4)
-        self.assertEqual(
-            [line for line in said if "no disk" in line],
-            ["bench: boot bad: cannot be started: no disk"],
-        )
-        self.assertIn("[4/4]", " ".join(said))
+# ---- the machine ----
+
+
+@pytest.mark.parametrize(
+    "processors, kib, wanted", [(2, 9000000, 2), (64, 8000000, 9), (4, 100, 1)]
+)
+def test_boots_at_once(processors, kib, wanted):
+    assert environment.boots_at_once(processors, f"MemAvailable: {kib} kB\n") == wanted
+
+
+def test_the_hosts_kvm(tmp_path):
+    assert environment.host_kvm(str(tmp_path), "6.1") == "Linux 6.1"
+    folder = tmp_path / "kvm_intel" / "parameters"
+    folder.mkdir(parents=True)
+    for key, value in (("ept", "Y"), ("nested", "1")):
+        (folder / key).write_text(f"{value}\n")
+    assert environment.host_kvm(str(tmp_path), "6.1") == "Linux 6.1, kvm_intel ept=Y nested=1"
+
+
+@pytest.mark.parametrize(
+    "flags, probed, kind, words",
+    [
+        ([], ("emulator", "no /dev/kvm"), "emulator", ["no /dev/kvm"]),
+        (["vmx", "hypervisor"], ("kvm", "works"), "nested", ["works"]),
+        (["vmx"], ("kvm", "works"), "nested", ["BENCH=auto", "works"]),
+        (["vmx"], ("emulator", "off"), "emulator", ["BENCH=auto", "off"]),
+    ],
+)
+def test_kind_of_machine(flags, probed, kind, words):
+    found, notes = environment.detect(flags, probed)
+    assert (found, len(notes)) == (kind, len(words))
+    assert all(word in note for note, word in zip(notes, words)), notes
+
+
+# ---- what a boot brought ----
+
+
+def outcome_of(run, one=None, kind="emulator"):
+    return judge.judge(one or boot(), run, kind)
+
+
+def items(entries):
+    return [entry["item"] for entry in entries]
+
+
+def test_good_boot():
+    got = outcome_of(ended())
+    assert got.ok and items(got.measurements) == ["empty"], got.errors
+
+
+def test_boot_that_did_not_end_well():
+    got = outcome_of(ended(status=124, errors="run.sh: over\n"))
+    assert "limit of 9 s" in got.failure
+    assert (items(got.measurements), items(got.skipped)) == ([], ["empty"])
+    assert "run.sh: over" in outcome_of(ended(status=3, errors="run.sh: over")).failure
+
+
+def test_missing_cells():
+    got = outcome_of(ended(), boot(cells={"exit": ("empty", "cpuid"), "msr": ("empty",)}))
+    assert len(got.errors) == 2 and items(got.skipped) == ["cpuid", "empty"]
+    assert "lacks cpuid" in got.errors[0] and "nothing of experiment msr" in got.errors[1]
+
+
+@pytest.mark.parametrize(
+    "console, words",
+    [
+        (EMPTY, "did not come to its end"),
+        (EMPTY + "not ok 1 - measure\n1..1\n", "not ok 1"),
+        ("bench: foo=1\n" + EMPTY + "1..1\n", "unknown key"),
+        (
+            EMPTY + "1..1\nbench: experiment=a1 item=m100 metric=pmis unit=count value=1\n",
+            "not asked for",
+        ),
+    ],
+)
+def test_what_the_program_said(console, words):
+    got = outcome_of(ended(console))
+    assert not got.ok and words in " ".join(got.errors) and items(got.measurements) == ["empty"]
+
+
+ONE = EMPTY + "job: name=one status=0\n"
+LINUX = boot(program="linux", jobs=("one", "two"))
+INSIDE = boot(program="linux", jobs=("one",), inner=("two",))
+
+
+@pytest.mark.parametrize(
+    "console, one, errors",
+    [
+        (ONE + "job: name=two status=0\n", LINUX, []),
+        (ONE, LINUX, ["job two did not end"]),
+        (ONE + "job: name=two status=1\n", LINUX, ["job two ended with status 1"]),
+        (ONE, INSIDE, ["job two did not end"]),
+    ],
+)
+def test_jobs_of_linux(console, one, errors):
+    assert outcome_of(ended(console), one).errors == errors
+
+
+def test_few_runs_of_hardware_are_one_note():
+    assert outcome_of(ended()).notes == []
+    got = outcome_of(ended(), kind="nested")
+    (note,) = got.notes
+    assert got.ok and "msr exit/empty (n=1)" in note
+
+
+def test_variant_is_an_ablation():
+    one = boot(cells={"ablation": ("cpuid@lazy",)}, rename={"exit": "ablation"}, variant="lazy")
+    got = outcome_of(ended(EMPTY + EMPTY.replace("empty", "cpuid") + "1..1\n"), one)
+    assert got.ok, got.errors
+    (entry,) = got.measurements
+    assert (entry["experiment"], entry["item"]) == ("ablation", "cpuid@lazy")
+
+
+def test_the_rest_goes_on():
+    """One that cannot be started is a line, and the others bring what they bring."""
+
+    def start(one):
+        assert one.name != "bad", "no disk"
+        return ended()
+
+    said, names = [], ["bad", "x", "y", "z"]
+    outcomes, interrupted = schedule.run(
+        SimpleNamespace(jobs=2, start=start), list(map(boot, names)), "emulator", said.append
+    )
+    assert not interrupted and [outcome.boot.name for outcome in outcomes] == names
+    assert [outcome.ok for outcome in outcomes] == [False, True, True, True]
+    lines = "\n".join(said).splitlines()
+    assert len([line for line in lines if line.startswith("[")]) == 4 and "[4/4]" in "".join(lines)
+    assert [line for line in lines if "no disk" in line] == [
+        "bench: boot bad: cannot be started: no disk"
+    ]

@@ -125,9 +125,9 @@ def test_on_the_page():
         None, 1, [wanted(), wanted(fails, "b")], None, False, lambda _: None
     )
     tables = kept.parts("some")(Machine(found(entries)))
-    page = report.page.table_html(tables[0])
+    page = report.page.MACROS.table(tables[0])
     assert "<details>" in page and "make some" in page and "a note" in page
-    assert "Not run: one thing is wrong." in report.page.table_html(tables[1])
+    assert "Not run: one thing is wrong." in report.page.MACROS.table(tables[1])
     assert "make some" in textpage.lines_of(tables[0])
 
 

@@ -2,11 +2,10 @@
 # test_results.py: the schema is enforced, each fault in one line; saving, loading and merging.
 import copy
 import json
-import os
-import tempfile
-import unittest
 
-from bench import results
+import pytest
+
+from bench import results, rowfile
 from bench.results import Trouble
 
 ENTRY = {
@@ -19,6 +18,9 @@ ENTRY = {
     "exact": True,
     "n": 1,
 }
+CELL = {"column": "kvm", "experiment": "a1", "item": "*", "why": "needs Linux under KVM"}
+RUN = {"seconds": 61.5, "jobs": 2, "processors": 2, "whole": True}
+ROW = {"column": "native", "experiment": "msr", "item": "rdpmc"}
 
 
 def good(column="native", **changes):
@@ -39,279 +41,250 @@ def change(made, *keys_and_value):
     return made
 
 
-def name_of(metric="instructions"):
-    return f'["native", "msr", "rdpmc", "{metric}"]'
+def of_machine(kind, **changes):
+    return change(good(**changes), "environment", "kind", kind)
 
 
-class Validate(unittest.TestCase):
-    def refused(self, made, *words):
-        with self.assertRaises(Trouble) as caught:
-            results.validate(made)
-        text = str(caught.exception)
-        self.assertNotIn("\n", text)
-        for word in words:
-            self.assertIn(word, text)
+def without(key, *more):
+    return {name: value for name, value in ENTRY.items() if name not in (key, *more)}
 
-    def test_good_results(self):
-        self.assertIs(type(results.validate(good())), dict)
 
-    def test_no_cycles_in_an_emulator(self):
-        made = good(metric="time", unit="cycles", exact=False)
-        self.refused(made, f"measurements{name_of('time')}.unit", "no cycles")
-        results.validate(change(made, "environment", "kind", "metal"))
+def name_of(**changes):
+    return json.dumps([{**ENTRY, **changes}[part] for part in results.NAME])
 
-    def test_a_time_of_hardware_is_not_exact(self):
-        self.refused(
-            change(good(metric="time", unit="cycles"), "environment", "kind", "metal"), "exact"
-        )
 
-    def test_a_metric_has_its_unit(self):
-        for metric, unit in (
-            ("root_instructions", "bytes"),
-            ("root_instructions:CPUID", "count"),
-            ("exits:CPUID", "instructions"),
-            ("share", "count"),
-            ("pmis", "ns"),
-            ("time", "count"),
-            ("latency_avg", "count"),
-            ("other", "instructions"),
-        ):
-            self.refused(
-                good(metric=metric, unit=unit), f"measurements{name_of(metric)}.unit", unit
+UNITS = [
+    ("root_instructions", "bytes"),
+    ("root_instructions:CPUID", "count"),
+    ("exits:CPUID", "instructions"),
+    ("share", "count"),
+    ("pmis", "ns"),
+    ("time", "count"),
+    ("latency_avg", "count"),
+    ("other", "instructions"),
+]
+FIELDS = [
+    ("column", "xen"),
+    ("experiment", "msrs"),
+    ("unit", "tsc"),
+    ("value", "1"),
+    ("value", float("nan")),
+    ("value", True),
+    ("exact", 1),
+    ("n", 0),
+    ("n", 1.5),
+    ("min", None),
+    ("item", 3),
+    ("metric", "a\nb"),
+]
+REFUSED = [
+    ([], "an object"),
+    (change(good(), "extra", 1), '"extra"'),
+    (change(good(), "schema", 1), "schema: found 1, wanted 2"),
+    (change(good(), "environment", "tick", 100), "environment.tick: found 100, wanted 0"),
+    (change(good(), "environment", "kind", "cloud"), "environment.kind"),
+    (change(good(), "columns", "kvm", "why", ""), "columns.kvm.why"),
+    (change(good(), "columns", "kvm", "status", "bad"), "columns.kvm.status"),
+    (change(good(), "skipped", [{**CELL, "column": "x"}]), "skipped[0].column"),
+    (
+        change(good(), "measurements", [ENTRY, ENTRY]),
+        f"measurements{name_of()}: found",
+        "only once",
+    ),
+    (
+        change(good(), "measurements", [without("exact")]),
+        f"measurements{name_of()}: key 'exact' is",
+    ),
+    (change(good(), "measurements", [without("metric", "exact")]), "measurements[0]: key 'metric'"),
+    (good(why="x"), f"measurements{name_of()}", '"why"'),
+    (
+        good(metric="time", unit="cycles", exact=False),
+        f"measurements{name_of(metric='time')}.unit",
+        "no cycles",
+    ),
+    (of_machine("metal", metric="time", unit="cycles"), "a time is not exact"),
+    (of_machine("nested", metric="time", exact=False), "cycles or ns"),
+    *(
+        (change(good(), "run", {**RUN, key: bad}), f"run.{key}")
+        for key, bad in (("seconds", -1), ("jobs", 0), ("processors", "2"), ("whole", 1))
+    ),
+    *((good(metric=name, unit=unit), f"{name_of(metric=name)}.unit", unit) for name, unit in UNITS),
+    *(
+        (change(good(), "measurements", 0, key, bad), f"measurements{name_of(**{key: bad})}.{key}")
+        for key, bad in FIELDS
+    ),
+]
+
+
+@pytest.mark.parametrize("made, words", [(made, words) for made, *words in REFUSED])
+def test_refused(made, words):
+    with pytest.raises(Trouble) as caught:
+        results.validate(made)
+    text = str(caught.value)
+    assert "\n" not in text and all(word in text for word in words), text
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        good(),
+        of_machine("metal", metric="time", unit="cycles", exact=False),
+        change(good(), "run", RUN),
+        change(good(), "skipped", [CELL]),
+        good(metric="root_instructions:CPUID", unit="instructions"),
+        good(metric="exits:CPUID", unit="count"),
+        good(metric="time", unit="instructions"),
+        good(metric="time", unit="ns"),
+        good(metric="other", unit="bytes"),
+    ],
+)
+def test_good_results(made):
+    assert results.validate(made) is made
+
+
+# ---- files ----
+
+
+@pytest.fixture
+def file(tmp_path):
+    return tmp_path / "new" / "results.json"
+
+
+def written(file, made):
+    file.parent.mkdir()
+    file.write_text(made if isinstance(made, str) else json.dumps(made), encoding="utf-8")
+    return str(file)
+
+
+def test_saved_and_loaded(file):
+    results.save(good(), str(file))
+    assert results.load(str(file)) == good()
+    assert [one.name for one in file.parent.iterdir()] == ["results.json"]
+    with pytest.raises(Trouble):
+        results.save(good(unit="cycles"), str(file))
+    assert results.load(str(file)) == good(), "bad results replaced good ones"
+
+
+def test_one_row_for_each_cell(file):
+    made = good()
+    for other in ({"item": "empty"}, {"metric": "exits", "unit": "count", "min": 0}):
+        made["measurements"].append({**ENTRY, **other})
+    results.save(made, str(file))
+    lines = [line for line in file.read_text().splitlines() if '"item": ' in line]
+    assert [line.count('"metric": ') for line in lines] == [2, 1]
+    first, second, third = made["measurements"]
+    assert results.load(str(file))["measurements"] == [first, third, second]
+
+
+@pytest.mark.parametrize(
+    "made, words",
+    [
+        ("{", "not JSON"),
+        ("[]", "an object"),
+        (change(good(), "schema", 9), "schema"),
+        *(
+            (change(good(), "measurements", rows), words)
+            for rows, words in (
+                ({}, "measurements: found {}, wanted a list"),
+                ([ROW], "measurements[0]: key 'values' is missing"),
+                ([{**ROW, "values": []}], "measurements[0].values: found []"),
+                ([{**ROW, "values": [1]}], "measurements[0].values: found 1, wanted objects"),
+                ([{**ROW, "values": [{"metric": "exits"}]}], "\"exits\"]: key 'unit' is missing"),
             )
-        for metric, unit in (
-            ("root_instructions:CPUID", "instructions"),
-            ("exits:CPUID", "count"),
-            ("time", "instructions"),
-            ("time", "ns"),
-            ("other", "bytes"),
-        ):
-            results.validate(good(metric=metric, unit=unit))
-        hardware = change(good(metric="time", exact=False), "environment", "kind", "nested")
-        self.refused(hardware, "cycles or ns")
-
-    def test_how_long_it_took(self):
-        run = {"seconds": 61.5, "jobs": 2, "processors": 2, "whole": True}
-        results.validate(change(good(), "run", run))
-        for key, bad in (("seconds", -1), ("jobs", 0), ("processors", "2"), ("whole", 1)):
-            self.refused(change(good(), "run", {**run, key: bad}), f"run.{key}")
-
-    def test_fields_of_a_measurement(self):
-        for key, bad in (
-            ("column", "xen"),
-            ("experiment", "msrs"),
-            ("unit", "tsc"),
-            ("value", "1"),
-            ("value", float("nan")),
-            ("value", True),
-            ("exact", 1),
-            ("n", 0),
-            ("n", 1.5),
-            ("min", None),
-            ("item", 3),
-            ("metric", "a\nb"),
-        ):
-            made = good()
-            made["measurements"][0][key] = bad
-            name = json.dumps([made["measurements"][0][part] for part in results.NAME])
-            self.refused(made, f"measurements{name}.{key}")
-
-    def test_keys_missing_or_unknown(self):
-        made = good()
-        del made["measurements"][0]["exact"]
-        self.refused(made, f"measurements{name_of()}", "'exact' is missing")
-        del made["measurements"][0]["metric"]
-        self.refused(made, "measurements[0]", "'metric' is missing")
-        self.refused(good(why="x"), f"measurements{name_of()}", '"why"')
-        self.refused(change(good(), "extra", 1), '"extra"')
-        self.refused(change(good(), "schema", 1), "schema", "found 1, wanted 2")
-        self.refused([], "an object")
-
-    def test_environment_and_columns(self):
-        self.refused(change(good(), "environment", "tick", 100), "environment.tick", "wanted 0")
-        self.refused(change(good(), "environment", "kind", "cloud"), "environment.kind")
-        self.refused(change(good(), "columns", "kvm", "why", ""), "columns.kvm.why")
-        self.refused(change(good(), "columns", "kvm", "status", "bad"), "columns.kvm.status")
-
-    def test_each_measurement_only_once(self):
-        made = good()
-        made["measurements"] *= 2
-        self.refused(made, f"measurements{name_of()}", "only once")
-
-    def test_skipped_cells(self):
-        cell = {"column": "kvm", "experiment": "a1", "item": "*", "why": "needs Linux under KVM"}
-        results.validate(change(good(), "skipped", [cell]))
-        self.refused(change(good(), "skipped", [{**cell, "column": "x"}]), "skipped[0].column")
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_file(file, made, words):
+    name = written(file, made)
+    with pytest.raises(Trouble) as caught:
+        results.load(name)
+    assert str(caught.value).startswith(f"{name}: ") and words in str(caught.value)
 
 
-class Files(unittest.TestCase):
-    def test_saved_and_loaded(self):
-        with tempfile.TemporaryDirectory() as folder:
-            name = os.path.join(folder, "new", "results.json")
-            results.save(good(), name)
-            self.assertEqual(results.load(name), good())
-            self.assertEqual(os.listdir(os.path.dirname(name)), ["results.json"])
-
-    def test_one_row_for_each_cell(self):
-        made = good()
-        for other in ({"item": "empty"}, {"metric": "exits", "unit": "count", "min": 0}):
-            made["measurements"].append({**ENTRY, **other})
-        with tempfile.TemporaryDirectory() as folder:
-            name = os.path.join(folder, "results.json")
-            results.save(made, name)
-            with open(name, encoding="utf-8") as source:
-                lines = [line for line in source if '"item": ' in line]
-            self.assertEqual(len(lines), 2)
-            self.assertEqual([line.count('"metric": ') for line in lines], [2, 1])
-            first, second, third = made["measurements"]
-            self.assertEqual(results.load(name)["measurements"], [first, third, second])
-
-    def test_files_with_a_row_for_each_measurement(self):
-        with tempfile.TemporaryDirectory() as folder:
-            name = os.path.join(folder, "old.json")
-            with open(name, "w", encoding="utf-8") as out:
-                json.dump({**good(), "schema": 1}, out)
-            self.assertEqual(results.load(name), good())
-
-    def test_rows_that_are_wrong(self):
-        row = {"column": "native", "experiment": "msr", "item": "rdpmc"}
-        for rows, words in (
-            ({}, "measurements: found {}, wanted a list"),
-            ([row], "measurements[0]: key 'values' is missing"),
-            ([{**row, "values": []}], "measurements[0].values: found []"),
-            ([{**row, "values": [1]}], "measurements[0].values: found 1, wanted objects"),
-            ([{**row, "values": [{"metric": "exits"}]}], "\"exits\"]: key 'unit' is missing"),
-        ):
-            with tempfile.TemporaryDirectory() as folder:
-                name = os.path.join(folder, "results.json")
-                with open(name, "w", encoding="utf-8") as out:
-                    json.dump({**good(), "measurements": rows}, out)
-                with self.assertRaises(Trouble) as caught:
-                    results.load(name)
-                self.assertIn(words, str(caught.exception))
-
-    def test_files_from_before_a_key_was_recorded(self):
-        old = change(good(), "schema", results.FLAT_SCHEMA)
-        for key in results.SINCE:
-            del old["environment"][key]
-        with tempfile.TemporaryDirectory() as folder:
-            name = os.path.join(folder, "old.json")
-            with open(name, "w", encoding="utf-8") as out:
-                json.dump(old, out)
-            self.assertEqual(results.load(name), good())
-
-    def test_files_from_before_a_column(self):
-        made = good()
-        del made["columns"]["msr"]
-        with tempfile.TemporaryDirectory() as folder:
-            name = os.path.join(folder, "results.json")
-            with open(name, "w", encoding="utf-8") as out:
-                json.dump({**made, "schema": results.FLAT_SCHEMA}, out)
-            self.assertEqual(results.load(name)["columns"]["msr"]["why"], results.OLDER)
-
-    def test_one_text_or_one_for_each_column(self):
-        for value, several in (
-            ("", False),
-            ("on", False),
-            ("V 1; of 2024", False),
-            ("native: on; msr: off", True),
-            ("kvm, msr: on; native: off", True),
-        ):
-            self.assertEqual(results.of_columns(value), several, value)
-
-    def test_bad_results_do_not_replace_good_ones(self):
-        with tempfile.TemporaryDirectory() as folder:
-            name = os.path.join(folder, "results.json")
-            results.save(good(), name)
-            with self.assertRaises(Trouble):
-                results.save(good(unit="cycles"), name)
-            self.assertEqual(results.load(name), good())
-
-    def test_a_place_that_cannot_be_written(self):
-        with tempfile.TemporaryDirectory() as folder:
-            taken = os.path.join(folder, "file")
-            with open(taken, "w", encoding="utf-8"):
-                pass
-            with self.assertRaises(Trouble) as caught:
-                results.save(good(), os.path.join(taken, "results.json"))
-            self.assertIn("--out", str(caught.exception))
-            self.assertEqual(os.listdir(folder), ["file"])
-
-    def test_what_is_wrong_with_a_file(self):
-        with tempfile.TemporaryDirectory() as folder:
-            name = os.path.join(folder, "results.json")
-            for text, word in (
-                ("{", "not JSON"),
-                ("[]", "an object"),
-                (json.dumps(change(good(), "schema", 9)), "schema"),
-            ):
-                with open(name, "w", encoding="utf-8") as out:
-                    out.write(text)
-                with self.assertRaises(Trouble) as caught:
-                    results.load(name)
-                self.assertTrue(str(caught.exception).startswith(f"{name}: "))
-                self.assertIn(word, str(caught.exception))
-            with self.assertRaises(Trouble) as caught:
-                results.load(os.path.join(folder, "none"))
-            self.assertIn("make bench", str(caught.exception))
+def test_places_that_cannot_be_used(tmp_path):
+    with pytest.raises(Trouble, match="make bench"):
+        results.load(str(tmp_path / "none"))
+    taken = tmp_path / "file"
+    taken.touch()
+    with pytest.raises(Trouble, match="--out"):
+        results.save(good(), str(taken / "results.json"))
+    assert list(tmp_path.iterdir()) == [taken]
 
 
-class Merge(unittest.TestCase):
-    def test_columns_of_several_runs(self):
-        merged, notes = results.merge([good("native"), good("msr", value=2)])
-        self.assertEqual(notes, [])
-        self.assertEqual(
-            [name for name in results.COLUMNS if merged["columns"][name]["status"] == "ok"],
-            ["native", "msr"],
-        )
-        self.assertEqual([entry["value"] for entry in merged["measurements"]], [1, 2])
+def test_files_from_before_a_column(file):
+    made = change(good(), "measurements", [])
+    del made["columns"]["msr"]
+    rowfile.write(made, str(file))
+    assert results.load(str(file))["columns"]["msr"]["why"] == results.OLDER
 
-    def test_the_last_one_is_taken_whole(self):
-        first = good("native")
-        first["measurements"].append({**ENTRY, "item": "empty"})
-        merged, notes = results.merge([first, good("native", value=5)])
-        self.assertEqual([entry["value"] for entry in merged["measurements"]], [5])
-        self.assertEqual(len(notes), 1)
-        self.assertIn("native", notes[0])
 
-    def test_a_column_that_failed_does_not_replace_one_that_ran(self):
-        failed = good()
-        failed["columns"]["native"] = {"status": "not run", "why": "broken", "detail": ""}
-        failed["measurements"] = []
-        merged, _ = results.merge([good(), failed])
-        self.assertEqual(merged["columns"]["native"]["status"], "ok")
-        self.assertEqual(len(merged["measurements"]), 1)
+# ---- merging ----
 
-    def test_of_one_machine_only(self):
-        first = change(good(), "environment", "kernel", "Linux 6")
-        first["environment"]["mitigations"] = "off"
-        for key, value in (
-            ("kind", "metal"),
-            ("cpu", "other"),
-            ("kernel", "Linux 7"),
-            ("mitigations", "auto"),
-        ):
-            with self.assertRaises(Trouble) as caught:
-                results.merge([first, change(first, "environment", key, value)])
-            self.assertIn(key, str(caught.exception))
 
-    def test_of_one_version_only(self):
-        with self.assertRaises(Trouble) as caught:
-            results.merge([good(), change(good("msr"), "tool", "version", "v2")])
-        self.assertIn('tool.version of column msr: found "v2", wanted "v1"', str(caught.exception))
-        merged, _ = results.merge([change(good(), "tool", "version", ""), good("msr")])
-        self.assertEqual(merged["tool"]["version"], "v1")
+@pytest.mark.parametrize(
+    "value, several",
+    [
+        ("", False),
+        ("on", False),
+        ("V 1; of 2024", False),
+        ("native: on; msr: off", True),
+        ("kvm, msr: on; native: off", True),
+    ],
+)
+def test_one_text_or_one_for_each_column(value, several):
+    assert results.of_columns(value) == several
 
-    def test_what_differs_from_column_to_column_is_said(self):
-        parts = [
-            change(good(name), "environment", "turbo", value)
-            for name, value in (("native", "off"), ("msr", "on"), ("msr+nmi", "off"))
-        ]
-        merged, notes = results.merge(parts)
-        self.assertEqual(merged["environment"]["turbo"], "native, msr+nmi: off; msr: on")
-        self.assertEqual(notes, ["turbo differs: native, msr+nmi: off; msr: on"])
-        parts = [
-            change(good(name), "environment", "kvm", f"of Linux {name}")
-            for name in ("native", "msr")
-        ]
-        self.assertIn("kvm differs", results.merge(parts)[1][0])
+
+def values(merged):
+    return [entry["value"] for entry in merged["measurements"]]
+
+
+def test_columns_of_several_runs():
+    merged, notes = results.merge([good("native"), good("msr", value=2)])
+    assert notes == [] and results.ok_columns(merged) == ["native", "msr"]
+    assert values(merged) == [1, 2]
+
+
+def test_the_last_one_is_taken_whole():
+    first = good("native")
+    first["measurements"].append({**ENTRY, "item": "empty"})
+    merged, (note,) = results.merge([first, good("native", value=5)])
+    assert values(merged) == [5] and "native" in note
+
+
+def test_a_column_that_failed_does_not_replace_one_that_ran():
+    failed = change(good(), "columns", "native", {"status": "not run", "why": "x", "detail": ""})
+    merged, _ = results.merge([good(), change(failed, "measurements", [])])
+    assert merged["columns"]["native"]["status"] == "ok" and values(merged) == [1]
+
+
+@pytest.mark.parametrize(
+    "key, value",
+    [("kind", "metal"), ("cpu", "other"), ("kernel", "Linux 7"), ("mitigations", "auto")],
+)
+def test_of_one_machine_only(key, value):
+    first = change(good(), "environment", "kernel", "Linux 6")
+    first["environment"]["mitigations"] = "off"
+    with pytest.raises(Trouble, match=key):
+        results.merge([first, change(first, "environment", key, value)])
+
+
+def test_of_one_version_only():
+    with pytest.raises(Trouble, match='tool.version of column msr: found "v2", wanted "v1"'):
+        results.merge([good(), change(good("msr"), "tool", "version", "v2")])
+    merged, _ = results.merge([change(good(), "tool", "version", ""), good("msr")])
+    assert merged["tool"]["version"] == "v1"
+
+
+def test_what_differs_from_column_to_column_is_said():
+    parts = [
+        change(good(name), "environment", "turbo", value)
+        for name, value in (("native", "off"), ("msr", "on"), ("msr+nmi", "off"))
+    ]
+    merged, notes = results.merge(parts)
+    assert merged["environment"]["turbo"] == "native, msr+nmi: off; msr: on"
+    assert notes == ["turbo differs: native, msr+nmi: off; msr: on"]
+    parts = [
+        change(good(name), "environment", "kvm", f"of Linux {name}") for name in ("native", "msr")
+    ]
+    assert "kvm differs" in results.merge(parts)[1][0]

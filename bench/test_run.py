@@ -1,186 +1,161 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_run.py: what run.py does with results: a part of a set does not replace a whole one, what
 # must hold and does not is said, so is the time; troubles are one line. Nothing is booted.
-import os
 import signal
 import subprocess
 import sys
-import tempfile
-import unittest
 from types import SimpleNamespace
+
+import pytest
 
 from bench import environment, facts, formulas, plan, results, run, tables
 from bench.test_importer import file_of
 from bench.test_report import emulator
 
-RUN = {"seconds": 60, "jobs": 2, "processors": 2, "whole": True}
-EMULATED_SECONDS = 16 * 60
+RUN = {"seconds": 16 * 60, "jobs": 2, "processors": 2, "whole": True}
+OFF, IBRS = "pmuvisor: mitigations: off\n", "x\r\npmuvisor: mitigations: IBRS, VERW\r\n"
 
 
 def command(*arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "bench.run", *arguments],
-        text=True,
-        check=False,
-        capture_output=True,
-        timeout=21600,
-    )
+    program = [sys.executable, "-m", "bench.run", *map(str, arguments)]
+    return subprocess.run(program, text=True, check=False, capture_output=True)
 
 
-class Mitigations(unittest.TestCase):
-    def test_they_are_read_from_the_consoles(self):
-        off, ibrs = "pmuvisor: mitigations: off\n", "x\r\npmuvisor: mitigations: IBRS, VERW\r\n"
-        self.assertEqual(environment.root_mitigations([]), "off")
-        self.assertEqual(environment.root_mitigations([off, off]), "off")
-        self.assertEqual(environment.root_mitigations([ibrs, off]), "IBRS, VERW; off")
-        self.assertEqual(environment.root_mitigations(["nothing"]), "not said")
+def expect_usage(done):
+    assert (done.returncode, done.stderr.count("\n")) == (run.STATUS_USAGE, 1), done.stderr
+    return done.stderr
 
 
-class Whole(unittest.TestCase):
-    def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
-        self.name = os.path.join(self.folder.name, run.RESULTS)
+@pytest.mark.parametrize(
+    "consoles, said",
+    [([], "off"), ([OFF, OFF], "off"), ([IBRS, OFF], "IBRS, VERW; off"), (["nothing"], "not said")],
+)
+def test_mitigations_are_read_from_the_consoles(consoles, said):
+    assert environment.root_mitigations(consoles) == said
 
-    def save(self, kind="emulator", whole=None):
-        made = results.empty(kind)
-        if whole is not None:
-            made["run"] = {**RUN, "whole": whole}
-        results.save(made, self.name)
 
-    def identity(self):
-        """Of the file: another one, or another content, has another. Reading leaves it."""
-        found = os.stat(self.name)
-        return found.st_ino, found.st_size, found.st_mtime_ns
+def save(folder, kind="emulator", whole=None):
+    made = results.empty(kind)
+    if whole is not None:
+        made["run"] = {**RUN, "whole": whole}
+    results.save(made, str(folder / run.RESULTS))
 
-    def arguments(self, **changes):
-        return SimpleNamespace(
-            **{
-                "out": self.folder.name,
-                "files": [],
-                "only": "",
-                "plan": False,
-                "columns": list(results.COLUMNS),
-                **changes,
-            }
+
+@pytest.mark.parametrize(
+    "kind, whole, refused",
+    [
+        ("emulator", True, True),
+        ("emulator", False, False),
+        ("metal", None, True),
+        ("emulator", None, False),
+    ],
+)
+def test_a_part_does_not_replace_a_whole(tmp_path, kind, whole, refused):
+    def protect(**changes):
+        usual = {"out": str(tmp_path), "files": [], "only": "", "plan": False}
+        run.protect(SimpleNamespace(**{**usual, "columns": results.COLUMNS, **changes}))
+
+    save(tmp_path, kind, whole)
+    protect()
+    protect(only="nginx", plan=True)
+    for part in ({"only": "nginx"}, {"columns": ["native"]}, {"files": ["log"]}):
+        if refused:
+            with pytest.raises(results.Trouble, match="--out"):
+                protect(**part)
+        else:
+            protect(**part)
+
+
+def test_the_program_refuses_and_leaves_it(tmp_path):
+    save(tmp_path, whole=True)
+    before = (tmp_path / run.RESULTS).stat()
+    done = command("--only", "nginx", "--out", tmp_path)
+    expect_usage(done)
+    after = (tmp_path / run.RESULTS).stat()
+    assert done.stdout == ""
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+
+
+def test_an_import_that_cannot_be_written_is_one_line(tmp_path):
+    log = tmp_path / "log"
+    log.write_text(file_of("native"), encoding="utf-8")
+    assert "--out" in expect_usage(command("--import", log, "--out", log / "out"))
+
+
+def test_what_does_not_hold_is_said():
+    made = emulator().made
+    assert run.broken(made) == run.broken(results.empty("emulator")) == []
+    for entry in made["measurements"]:
+        if (entry["column"], entry["item"], entry["metric"]) == ("msr", "rdpmc", "exits"):
+            entry["value"] = 1
+    (said,) = run.broken(made)
+    assert "RDPMC under msr: 1 for 1, 1 exits" in said
+
+
+def test_every_cell_of_table_4_1_is_wanted():
+    maker = emulator()
+    assert "16 of 16 cells" in facts.must_hold(maker.machine())[0][2]
+    maker.made["measurements"] = [
+        entry
+        for entry in maker.made["measurements"]
+        if (entry["column"], entry["item"]) != ("msr", "rdpmc")
+    ]
+    assert facts.must_hold(maker.machine())[0][3] == facts.NOT_MEASURED
+
+
+@pytest.mark.parametrize(
+    "changes, quick, kind, words",
+    [
+        ({}, True, "emulator", "took 16.0 min, wanted at most 15: too long"),
+        ({}, False, "emulator", "took 16.0 min, wanted at most 60"),
+        ({"whole": False}, True, "emulator", "took 16.0 min"),
+        ({"processors": 1}, True, "emulator", "took 16.0 min"),
+        ({}, True, "nested", "took 16.0 min"),
+    ],
+)
+def test_time_is_said_and_judged_where_it_can_be(changes, quick, kind, words):
+    assert run.took({**RUN, **changes}, quick, kind) == words
+
+
+def test_nested_columns_say_their_levels():
+    outcomes = [
+        SimpleNamespace(
+            boot=plan.Boot("b", name, "test kernel", {}, 1), failure="", measurements=[1], errors=[]
         )
-
-    def test_a_part_does_not_replace_a_whole(self):
-        parts = ({"only": "nginx"}, {"columns": ["native"]}, {"files": ["log"]})
-        for kind, whole, refused in (
-            ("emulator", True, True),
-            ("emulator", False, False),
-            ("metal", None, True),
-            ("emulator", None, False),
-        ):
-            self.save(kind, whole)
-            run.protect(self.arguments())
-            run.protect(self.arguments(only="nginx", plan=True))
-            for part in parts:
-                if not refused:
-                    run.protect(self.arguments(**part))
-                    continue
-                with self.assertRaises(results.Trouble) as caught:
-                    run.protect(self.arguments(**part))
-                self.assertIn("--out", str(caught.exception))
-
-    def test_the_program_refuses_and_leaves_it(self):
-        self.save(whole=True)
-        before = self.identity()
-        done = command("--only", "nginx", "--out", self.folder.name)
-        self.assertEqual((done.returncode, done.stdout), (run.STATUS_USAGE, ""))
-        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
-        self.assertEqual(self.identity(), before)
-
-    def test_an_import_that_cannot_be_written_is_one_line(self):
-        log = os.path.join(self.folder.name, "log")
-        with open(log, "w", encoding="utf-8") as out:
-            out.write(file_of("native"))
-        done = command("--import", log, "--out", os.path.join(log, "out"))
-        self.assertEqual(done.returncode, run.STATUS_USAGE)
-        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
-        self.assertIn("--out", done.stderr)
+        for name in ("kvm", "msr")
+    ]
+    made = results.empty("nested")
+    made["columns"] = run.columns_of("nested", outcomes, results.COLUMNS, {})
+    details = [made["columns"][name]["detail"] for name in ("kvm", "msr")]
+    levels = (results.ONE_LEVEL, results.TWO_LEVELS)
+    assert details == [f"test kernel; {level}" for level in levels]
+    assert formulas.LEVELS in tables.make(run.Machine(made), "t41").reading
+    assert formulas.LEVELS not in tables.make(emulator().machine(), "t41").reading
 
 
-class MustHold(unittest.TestCase):
-    def test_what_does_not_hold_is_said(self):
-        made = emulator().made
-        self.assertEqual(run.broken(made), [])
-        self.assertEqual(run.broken(results.empty("emulator")), [])
-        for entry in made["measurements"]:
-            if (entry["column"], entry["item"], entry["metric"]) == ("msr", "rdpmc", "exits"):
-                entry["value"] = 1
-        self.assertEqual(len(run.broken(made)), 1)
-        self.assertIn("RDPMC under msr: 1 for 1, 1 exits", run.broken(made)[0])
-
-    def test_every_cell_of_table_4_1_is_wanted(self):
-        maker = emulator()
-        found = facts.must_hold(maker.machine())
-        self.assertIn("16 of 16 cells", found[0][2])
-        maker.made["measurements"] = [
-            entry
-            for entry in maker.made["measurements"]
-            if (entry["column"], entry["item"]) != ("msr", "rdpmc")
-        ]
-        self.assertEqual(facts.must_hold(maker.machine())[0][3], facts.NOT_MEASURED)
+WAITS = (
+    "import sys, time\n"
+    "from bench import run\n"
+    "def wait(_):\n"
+    "    print('ready', flush=True)\n"
+    "    time.sleep(60)\n"
+    "run.measure = wait\n"
+    "sys.argv = ['run.py', '--out', '/nonexistent']\n"
+    "sys.exit(run.main())\n"
+)
 
 
-class Time(unittest.TestCase):
-    def test_it_is_said_and_judged_where_it_can_be(self):
-        taken = {**RUN, "seconds": EMULATED_SECONDS}
-        for changes, quick, kind, words in (
-            ({}, True, "emulator", "took 16.0 min, wanted at most 15: too long"),
-            ({}, False, "emulator", "took 16.0 min, wanted at most 60"),
-            ({"whole": False}, True, "emulator", "took 16.0 min"),
-            ({"processors": 1}, True, "emulator", "took 16.0 min"),
-            ({}, True, "nested", "took 16.0 min"),
-        ):
-            self.assertEqual(run.took({**taken, **changes}, quick, kind), words)
-
-
-class Columns(unittest.TestCase):
-    def test_nested_columns_say_their_levels(self):
-        outcomes = [
-            SimpleNamespace(
-                boot=plan.Boot("b", name, "test kernel", {}, 1, 1),
-                failure="",
-                measurements=[1],
-                errors=[],
-            )
-            for name in ("kvm", "msr")
-        ]
-        columns = run.columns_of("nested", outcomes, results.COLUMNS, {})
-        self.assertEqual(columns["kvm"]["detail"], f"test kernel; {results.ONE_LEVEL}")
-        self.assertEqual(columns["msr"]["detail"], f"test kernel; {results.TWO_LEVELS}")
-        made = results.empty("nested")
-        made["columns"] = columns
-        self.assertIn(formulas.LEVELS, tables.make(run.Machine(made), "t41").reading)
-        self.assertNotIn(formulas.LEVELS, tables.make(emulator().machine(), "t41").reading)
-
-
-class Signals(unittest.TestCase):
-    WAITS = (
-        "import sys, time\n"
-        "from bench import run\n"
-        "def wait(_):\n"
-        "    print('ready', flush=True)\n"
-        "    time.sleep(60)\n"
-        "run.measure = wait\n"
-        "sys.argv = ['run.py', '--out', '/nonexistent']\n"
-        "sys.exit(run.main())\n"
-    )
-
-    def test_each_ends_it_in_good_order(self):
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            with subprocess.Popen(
-                [sys.executable, "-B", "-c", self.WAITS],
-                text=True,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                preexec_fn=lambda: [signal.signal(each, signal.SIG_DFL) for each in run.SIGNALS],
-            ) as child:
-                self.assertEqual(child.stdout.readline(), "ready\n")
-                child.send_signal(number)
-                _, said = child.communicate(timeout=21600)
-            self.assertEqual(child.returncode, run.STATUS_INTERRUPTED, number)
-            self.assertEqual(said, "bench: interrupted before the first boot\n")
+@pytest.mark.parametrize("number", run.SIGNALS)
+def test_each_signal_ends_it_in_good_order(number):
+    with subprocess.Popen(
+        [sys.executable, "-B", "-c", WAITS],
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: [signal.signal(each, signal.SIG_DFL) for each in run.SIGNALS],
+    ) as child:
+        assert child.stdout.readline() == "ready\n"
+        child.send_signal(number)
+        _, said = child.communicate()
+    assert child.returncode == run.STATUS_INTERRUPTED
+    assert said == "bench: interrupted before the first boot\n"

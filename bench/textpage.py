@@ -108,14 +108,5 @@ def lines_of(table):
     return out
 
 
-def fact_lines(facts):
-    out = []
-    for what, wanted, found, verdict in facts:
-        out += textwrap.wrap(
-            f"{verdict}: {what}: {found}; wanted {wanted}", WIDTH, subsequent_indent=INDENT
-        )
-    return out
-
-
 def paragraph(text):
     return textwrap.wrap(text, WIDTH)

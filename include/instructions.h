@@ -5,7 +5,11 @@
  */
 #pragma once
 
+#ifdef __KERNEL__ /* programs/measure, in a module for Linux */
+#include <linux/types.h>
+#else
 #include <stdint.h>
+#endif
 
 struct cpuid_result {
     uint32_t eax;

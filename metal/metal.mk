@@ -90,4 +90,5 @@ usb-parts: $(EFI) $(LAB) $(INSTALL_PARTS)/build.txt $(CHECK_PROGRAM)
 	    $(INSTALL_IMAGE) $(KERNEL) $(INITRD)
 
 collect:
-	@metal/collect.sh "$(ESP)" "$(COLLECT_OUT)"
+	@testbed/deps.sh bench
+	@$(PYTHON) -m metal.collect "$(ESP)" "$(COLLECT_OUT)"

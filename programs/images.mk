@@ -28,9 +28,11 @@ PROGRAM_init = $(sort $(wildcard programs/payload/*.c)) programs/command_line.c 
 # Jobs of situations that users have reported (tests/e2e/test_situations.py).
 $(foreach name,probes keys crash hibernate,$(eval PROGRAM_$(name) = programs/situations/$(name).c \
     programs/payload/support.c programs/command_line.c))
-PROGRAM_crash += programs/payload/next_kernel.c
+PROGRAM_crash += programs/payload/next_kernel.c programs/payload/processors.c
+PROGRAM_hibernate += programs/payload/processors.c
 # The checks of a kernel file are the hypervisor's own.
-PROGRAM_launch = $(sort $(wildcard programs/kvm/*.c)) guest/linux_probe.c lib/refusal.c lib/format.c
+PROGRAM_launch = $(sort $(wildcard programs/kvm/*.c)) guest/linux_probe.c lib/acpi.c lib/refusal.c \
+    lib/format.c
 $(PROGRAMS)/init $(PROGRAMS)/launch: PROGRAM_LDFLAGS = -s
 
 # Small; with what people use; with perf and drivers of more PMUs; for the jobs kexec and kdump; for
@@ -128,7 +130,7 @@ define kbuild
 	    { grep -m 1 -i error $(@D)/log || tail -n 1 $(@D)/log; echo "see $(@D)/log"; exit 1; } >&2; }
 endef
 $(foreach name,$(MODULES),$(BUILD)/module/%/$(name).ko): $(wildcard programs/module/* programs/measure/*.[ch]) \
-    include/hypercall.h $(IMAGES)/kernel-%.txt
+    include/hypercall.h include/instructions.h $(IMAGES)/kernel-%.txt
 	$(kbuild)
 
 # $(call image_rule,NAME,SUITE-FLAVOUR or FLAVOUR,FLAVOUR,WORDS)

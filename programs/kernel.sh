@@ -62,22 +62,6 @@ print_paths() {
     return 1
 }
 
-# Downloads the packages named and unpacks them into the new folder $1.
-fetch_into() {
-    local target=$1 archive
-    shift
-    echo "kernel.sh: fetching $*" >&2
-    # As root, apt would warn that its own user cannot write into this folder.
-    (cd "$work" && apt-get "${apt[@]}" -o APT::Sandbox::User=root -q download "$@" >&2) ||
-        fail "cannot download $*; check the network, or as root run: apt-get update;" \
-            "where the suite has a newer kernel by now: programs/kernel.sh --update $flavour"
-    mkdir "$target"
-    for archive in "$work"/*.deb; do
-        dpkg-deb -x "$archive" "$target"
-        rm "$archive"
-    done
-}
-
 # The headers' own dependencies name the two packages that they are split into.
 fetch_headers() {
     local release=$1 package=linux-headers-$1
@@ -87,7 +71,7 @@ fetch_headers() {
     [ ${#parts[@]} -ge 2 ] ||
         fail "apt-cache knows no $package; as root run: apt-get update;" \
             "or: programs/kernel.sh --update"
-    fetch_into "$work/headers" "$package" "${parts[@]}"
+    fetch_packages "$work" "$work/headers" "$package" "${parts[@]}"
     # They name each other by where they would be installed.
     sed -i "s|/usr/src/|$current/headers/usr/src/|g; s|/usr/lib/|$current/headers/usr/lib/|g" \
         "$work/headers/usr/src/$package/Makefile"
@@ -119,7 +103,7 @@ parts_of() {
 }
 fetch_image() {
     # shellcheck disable=SC2046 # one word for each package
-    fetch_into "$work/root" "$1" $(parts_of "$1")
+    fetch_packages "$work" "$work/image" "$1" $(parts_of "$1")
 }
 
 use_suite "$own" "$cache/apt"
@@ -142,13 +126,13 @@ if [ -z "$package" ] || ! (fetch_image "$package"); then
         fail "apt-cache knows no $meta; as root run: apt-get update (Debian 12 or 13 is needed)"
     fetch_image "$package"
 fi
-for kernel in "$work"/root/usr/lib/modules/*/vmlinuz; do # from 7.x on
+for kernel in "$work"/image/usr/lib/modules/*/vmlinuz; do # from 7.x on
     [ -s "$kernel" ] || continue
-    mkdir -p "$work/root/boot"
-    ln "$kernel" "$work/root/boot/vmlinuz-$(basename "$(dirname "$kernel")")"
+    mkdir -p "$work/image/boot"
+    ln "$kernel" "$work/image/boot/vmlinuz-$(basename "$(dirname "$kernel")")"
 done
 rm -rf "$current"
-mv "$work/root" "$current"
+mv "$work/image" "$current"
 print_paths > /dev/null || fail "$package holds no vmlinuz or no modules; found: $(ls "$current")"
 if [ $want_headers -eq 1 ]; then
     print_headers

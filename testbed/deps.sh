@@ -19,18 +19,18 @@ lz4 zstd python3 patch"
     [kvm]="qemu-system-x86 ovmf"
     # The tests' frame, unit tests, the QEMU tests and their disks, the model checker, the fuzz
     # targets, static analysis, traces in CTF, operands of traced instructions, pictures of a trace,
-    # the browser that opens the traces' pages, signatures, the decoder of Intel PT.
-    [check]="libcmocka-dev python3-pytest python3-pytest-xdist babeltrace2 python3-bt2 python3-capstone
-        python3-matplotlib qemu-system-x86 e2fsprogs sbsigntool openssl spin clang libipt-dev
-        libclang-rt-dev
+    # the browser that opens the traces' pages and its driver, signatures, the decoder of Intel PT.
+    [check]="libcmocka-dev python3-pytest python3-pytest-xdist babeltrace2 python3-bt2
+        python3-capstone python3-jinja2 python3-matplotlib qemu-system-x86 e2fsprogs sbsigntool
+        openssl spin clang libipt-dev libclang-rt-dev
         clang-tidy clang-format-19 cppcheck black shfmt
-        chromium"
+        chromium-driver python3-selenium"
     # Signatures for Secure Boot: make install and make usb with SIGN_KEY.
     [sign]="sbsigntool"
     # The measurements' plots. What the guest runs is fetched into the cache and not installed.
-    [bench]="python3-matplotlib python3-pytest python3-pytest-xdist"
-    # Traces as CTF, written and read; operands of traced instructions, pictures.
-    [trace]="babeltrace2 python3-bt2 cpio python3-capstone python3-matplotlib"
+    [bench]="python3-jinja2 python3-matplotlib python3-pytest python3-pytest-xdist"
+    # Traces as CTF, written and read; operands of traced instructions.
+    [trace]="babeltrace2 python3-bt2 cpio python3-capstone python3-jinja2"
     # Tests that FULL=1 alone runs: a new Debian of each release, firmware from Debian's source.
     [full]="debootstrap uuid-dev"
     # The pictures of docs/.

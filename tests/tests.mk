@@ -116,6 +116,7 @@ short-tests:
 # bad.c is for the analysers alone: a compiler with -Werror refuses it.
 STACK_MUTANTS = $(patsubst tests/static/%.c,$(BUILD)/static/%.elf,\
     $(filter-out tests/static/bad.c,$(wildcard tests/static/*.c)))
+$(BUILD)/tests/static/%.o: private CFLAGS += -Wno-missing-prototypes
 $(BUILD)/static/%.elf: $(BUILD)/tests/static/%.o $(BUILD)/pmuvisor.elf
 	@mkdir -p $(@D)
 	$(call say,LD,$@)

@@ -14,13 +14,7 @@ TRACE_CPUS ?= 1
 TRACE_OUT ?= $(BUILD)/trace-demo
 
 .PHONY: trace trace-all
-
-# Two steps, so that the second make sees the packages that the first one installed.
-trace:
-	@testbed/deps.sh build run trace
-	@$(MAKE) --no-print-directory trace-all
-
-# The system's Python: python3-bt2 is a package of Debian's.
+DEMOS += trace
 trace-all: $(LAB)
 	@$(PYTHON) -m experiments.flow.analysis.demo --cpus $(TRACE_CPUS) $(TRACE_OUT)
 

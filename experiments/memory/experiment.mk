@@ -14,13 +14,7 @@ SHORT_BOOTS += experiments/memory/tests/test_memory_kernel.py::test_writes
 MEMTRACE_OUT ?= $(BUILD)/memtrace-demo
 
 .PHONY: memtrace memtrace-all
-
-# Two steps, so that the second make sees the packages that the first one installed.
-memtrace:
-	@testbed/deps.sh build run trace
-	@$(MAKE) --no-print-directory memtrace-all
-
-# The system's Python: python3-bt2 is a package of Debian's.
+DEMOS += memtrace
 memtrace-all: $(LAB)
 	@$(PYTHON) -m experiments.memory.analysis.memory_demo $(MEMTRACE_OUT)
 
@@ -33,7 +27,8 @@ PROGRAM_memdemo = $(MEMORY_GUEST)/demo/main.c \
     $(addprefix experiments/shared/guest/,hand_over.c print_file.c hypervisor.c) programs/command_line.c
 PROGRAM_matrix = $(MEMORY_GUEST)/demo/matrix.c
 PROGRAM_fetches = $(MEMORY_GUEST)/demo/fetches.c
-PROGRAM_memtruth = $(sort $(wildcard $(MEMORY_GUEST)/truth/*.c)) programs/command_line.c
+PROGRAM_memtruth = $(sort $(wildcard $(MEMORY_GUEST)/truth/*.c)) programs/command_line.c \
+    experiments/shared/guest/hypervisor.c
 MEMORY_JOBS = $(foreach name,memtrace memdemo matrix fetches,jobs/$(name)=$(BUILD)/programs/$(name))
 IMAGE_memdemo = $(IMAGE_initrd) $(MEMORY_JOBS)
 IMAGE_memtruth = $(IMAGE_initrd) jobs/memtruth=$(BUILD)/programs/memtruth

@@ -2,7 +2,7 @@
 # shellcheck shell=sh
 # jobs.sh: what a column of the tables consists of: its jobs, how each is started, how long it may
 # take, and what of its output is a result: from measurements.ini, by measurements.sh, which is
-# sourced before. A job has its experiment's name. Sourced by auto.sh; by collect.sh for the names.
+# sourced before. A job has its experiment's name. Sourced by auto.sh.
 # shellcheck disable=SC2154 # auto.sh sets column
 
 jobs_of_column() {

@@ -7,14 +7,10 @@
 #define _GNU_SOURCE /* MAP_32BIT */
 #include "lib/acpi.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "metal/check/question.h"
-
-static struct range *kept;
-static size_t kept_count;
 
 /* Zeroed memory below 4 GiB, where the FADT's older pointer can lead; its end is out of bounds. */
 static void *keep(size_t size)
@@ -24,7 +20,6 @@ static void *keep(size_t size)
 
     if (memory == MAP_FAILED)
         out_of_memory();
-    ADD(kept, kept_count) = (struct range){(uintptr_t)memory, size};
     return memory;
 }
 
@@ -89,13 +84,4 @@ uint64_t acpi_make(const struct machine *m)
     rsdp->checksum = (uint8_t)-acpi_checksum(rsdp, ACPI_RSDP_V1_LENGTH);
     rsdp->extended_checksum = (uint8_t)-acpi_checksum(rsdp, sizeof(*rsdp));
     return (uintptr_t)rsdp;
-}
-
-void acpi_free(void)
-{
-    for (size_t i = 0; i < kept_count; i++)
-        munmap((void *)(uintptr_t)kept[i].base, kept[i].size);
-    free(kept);
-    kept = NULL;
-    kept_count = 0;
 }

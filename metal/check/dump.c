@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * A machine as text: one fact a line, so that a listing from elsewhere can be put into this form by
- * hand. metal/check/README.md has the form. Believes no line.
+ * Reads a machine from text: one fact a line, so that a listing from elsewhere can be put into this
+ * form by hand. metal/check/README.md has the form. Believes no line.
  */
-#define _GNU_SOURCE /* strchrnul() */
 #include "metal/check/machine.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,101 +13,11 @@
 
 #include "bits.h"
 
-#define TITLE "pmuvisor-check dump 1"
-#define END "end"
 #define LINE_MAX_BYTES 4096
 #define TABLE_MAX (64u << 20)
-#define BYTES_A_LINE 32
 #define SHOWN 60
 
 static const char *const known_words[] = {"unknown", "off", "on"};
-
-/* ---- out ---- */
-
-static void write_text(FILE *out, const char *word, const char *text)
-{
-    for (const char *end; text != NULL && *text != '\0'; text = *end == '\0' ? end : end + 1) {
-        end = strchrnul(text, '\n');
-        fprintf(out, "%s %.*s\n", word, (int)(end - text), text);
-    }
-}
-
-static bool same_cpuid(const struct cpuid_line *a, const struct cpuid_line *b)
-{
-    return b != NULL && memcmp(a, b, sizeof(*a)) == 0;
-}
-
-static bool same_msr(const struct msr_line *a, const struct msr_line *b)
-{
-    return b != NULL && a->faults == b->faults && a->value == b->value;
-}
-
-/* Of all but the first only what is different. */
-static void write_processor(FILE *out, const struct processor *p, const struct processor *first)
-{
-    fprintf(out, "cpu %" PRIu32 "\n", p->number);
-    for (size_t i = 0; i < p->cpuid_count; i++) {
-        const struct cpuid_line *c = &p->cpuid[i];
-
-        if (p == first || !same_cpuid(c, find_cpuid(first, c->leaf, c->subleaf)))
-            fprintf(out,
-                    "cpuid %08" PRIx32 " %08" PRIx32 " %08" PRIx32 " %08" PRIx32 " %08" PRIx32
-                    " %08" PRIx32 "\n",
-                    c->leaf, c->subleaf, c->eax, c->ebx, c->ecx, c->edx);
-    }
-    for (size_t i = 0; i < p->msr_count; i++) {
-        const struct msr_line *m = &p->msr[i];
-
-        if (p != first && same_msr(m, find_msr(first, m->index)))
-            continue;
-        if (m->faults)
-            fprintf(out, "msr %08" PRIx32 " fault\n", m->index);
-        else
-            fprintf(out, "msr %08" PRIx32 " %016" PRIx64 "\n", m->index, m->value);
-    }
-}
-
-static void write_table(FILE *out, const struct table *t)
-{
-    fprintf(out, "table %s %" PRIu32 "\n", t->signature, t->length);
-    for (uint32_t i = 0; i < t->length; i++)
-        fprintf(out, "%s%02x%s", i % BYTES_A_LINE == 0 ? "+ " : "", t->bytes[i],
-                i % BYTES_A_LINE == BYTES_A_LINE - 1 || i == t->length - 1 ? "\n" : "");
-}
-
-void dump_write(const struct machine *m, void *file)
-{
-    FILE *out = file;
-
-    fprintf(out, TITLE "\n");
-    write_text(out, "source", m->source);
-    write_text(out, "fact", m->facts);
-    write_text(out, "config", m->config);
-    if (m->tsc_khz != 0)
-        fprintf(out, "tsc_khz %" PRIu32 "\n", m->tsc_khz);
-    fprintf(out, "secure_boot %s\nimage_signed %s\nx2apic %s\nremapping %s\noffline %" PRIu32 "\n",
-            known_words[m->secure_boot], known_words[m->image_signed], known_words[m->x2apic],
-            known_words[m->remapping], m->offline);
-    for (size_t i = 0; i < m->memory_count; i++)
-        fprintf(out, "memory %016" PRIx64 " %016" PRIx64 " %s\n", m->memory[i].first,
-                m->memory[i].last, m->memory[i].kind);
-    if (m->screen.base != 0)
-        fprintf(out, "framebuffer %" PRIx64 " %" PRIx64 " %" PRIx32 " %" PRIx32 " %" PRIx32 "\n",
-                m->screen.base, m->screen.size, m->screen.width, m->screen.height,
-                m->screen.pixels_per_line);
-    for (size_t i = 0; i < m->unit_count; i++)
-        fprintf(out, "vtd %016" PRIx64 " %016" PRIx64 " %016" PRIx64 "\n", m->units[i].address,
-                m->units[i].cap, m->units[i].ecap);
-    for (size_t i = 0; i < m->table_count; i++)
-        write_table(out, &m->tables[i]);
-    if (m->tables_complete)
-        fprintf(out, "tables complete\n");
-    for (size_t i = 0; i < m->processor_count; i++)
-        write_processor(out, &m->processors[i], m->processors);
-    fprintf(out, END "\n");
-}
-
-/* ---- in ---- */
 
 struct reader {
     struct machine *m;
@@ -126,25 +36,6 @@ static bool bad(const struct reader *r, const char *found, const char *wanted)
              "pmuvisor-check --dump",
              r->name, r->line, SHOWN, found, wanted);
     return false;
-}
-
-/* Takes `count` hexadecimal numbers of at most `digits` digits; *rest gets what follows. */
-static bool numbers(const char *text, unsigned count, unsigned digits, uint64_t *out,
-                    const char **rest)
-{
-    for (unsigned i = 0; i < count; i++) {
-        unsigned used = 0;
-
-        text += strspn(text, " ");
-        for (out[i] = 0; strchr("0123456789abcdefABCDEF", *text) != NULL && *text != '\0'; text++) {
-            out[i] = out[i] << 4 | (uint64_t)(*text <= '9' ? *text - '0' : (*text | 32) - 'a' + 10);
-            used++;
-        }
-        if (used == 0 || used > digits || (*text != ' ' && *text != '\0'))
-            return false;
-    }
-    *rest = text + strspn(text, " ");
-    return true;
 }
 
 static bool read_known(struct reader *r, const char *rest, void *field)
@@ -185,39 +76,31 @@ static bool read_text(UNUSED struct reader *r, const char *rest, void *field)
 
 static bool read_memory(struct reader *r, const char *rest, UNUSED void *field)
 {
-    uint64_t range[2];
-    const char *kind;
+    struct memory_line line = {0};
 
-    if (!numbers(rest, 2, 16, range, &kind) || range[0] > range[1] || *kind == '\0' ||
-        strlen(kind) >= KIND_MAX)
+    if (sscanf(rest, "%16" SCNx64 " %16" SCNx64 " %47c", &line.first, &line.last, line.kind) != 3 ||
+        line.first > line.last)
         return bad(r, rest, "memory FIRST LAST KIND");
-    struct memory_line *line = &ADD(r->m->memory, r->m->memory_count);
-    *line = (struct memory_line){.first = range[0], .last = range[1]};
-    strcpy(line->kind, kind);
+    ADD(r->m->memory, r->m->memory_count) = line;
     return true;
 }
 
 static bool read_unit(struct reader *r, const char *rest, UNUSED void *field)
 {
-    uint64_t n[3];
-    const char *end;
+    struct unit_line line;
+    int end = 0;
 
-    if (!numbers(rest, 3, 16, n, &end) || *end != '\0')
+    if (sscanf(rest, "%16" SCNx64 " %16" SCNx64 " %16" SCNx64 "%n", &line.address, &line.cap,
+               &line.ecap, &end) != 3 ||
+        rest[end] != '\0')
         return bad(r, rest, "vtd ADDRESS CAP ECAP");
-    ADD(r->m->units, r->m->unit_count) = (struct unit_line){n[0], n[1], n[2]};
+    ADD(r->m->units, r->m->unit_count) = line;
     return true;
 }
 
-static bool read_screen(struct reader *r, const char *rest, UNUSED void *field)
+/* What an older version wrote, and nothing asks for. */
+static bool read_nothing(UNUSED struct reader *r, UNUSED const char *rest, UNUSED void *field)
 {
-    uint64_t place[2], pixels[3];
-    const char *middle, *end;
-
-    if (!numbers(rest, 2, 16, place, &middle) || !numbers(middle, 3, 4, pixels, &end) ||
-        *end != '\0')
-        return bad(r, rest, "framebuffer BASE SIZE WIDTH HEIGHT PIXELS-A-LINE");
-    r->m->screen = (struct screen_line){place[0], place[1], (uint32_t)pixels[0],
-                                        (uint32_t)pixels[1], (uint32_t)pixels[2]};
     return true;
 }
 
@@ -241,16 +124,10 @@ static bool read_bytes(struct reader *r, const char *rest, UNUSED void *field)
 
     if (r->table_left == 0)
         return bad(r, rest, "no more bytes of this table");
-    for (; *rest != '\0'; rest += 2) {
-        const char *end;
-        uint64_t byte;
-        char two[3] = {rest[0], rest[1], '\0'};
-
-        if (r->table_left == 0 || rest[1] == '\0' || !numbers(two, 1, 2, &byte, &end) ||
-            two[0] == ' ' || two[1] == ' ')
+    for (; *rest != '\0'; rest += 2)
+        if (r->table_left == 0 || !isxdigit(rest[0]) || !isxdigit(rest[1]) ||
+            sscanf(rest, "%2hhx", &t->bytes[t->length - r->table_left--]) != 1)
             return bad(r, rest, "the table's bytes, of two digits each, no more than it has");
-        t->bytes[t->length - r->table_left--] = (uint8_t)byte;
-    }
     return true;
 }
 
@@ -284,37 +161,38 @@ static bool read_cpu(struct reader *r, const char *rest, UNUSED void *field)
 
 static bool read_cpuid(struct reader *r, const char *rest, UNUSED void *field)
 {
-    uint64_t n[6];
-    const char *end;
+    struct cpuid_line n;
+    int end = 0;
 
     if (r->cpu == NULL)
         return bad(r, rest, "a line 'cpu N' before");
-    if (!numbers(rest, 6, 8, n, &end) || *end != '\0')
+    if (sscanf(rest, "%8x %8x %8x %8x %8x %8x%n", &n.leaf, &n.subleaf, &n.eax, &n.ebx, &n.ecx,
+               &n.edx, &end) != 6 ||
+        rest[end] != '\0')
         return bad(r, rest, "cpuid LEAF SUBLEAF EAX EBX ECX EDX");
-    struct cpuid_line *line = (struct cpuid_line *)find_cpuid(r->cpu, (uint32_t)n[0],
-                                                              (uint32_t)n[1]);
+    struct cpuid_line *line = (struct cpuid_line *)find_cpuid(r->cpu, n.leaf, n.subleaf);
     if (line == NULL)
         line = &ADD(r->cpu->cpuid, r->cpu->cpuid_count);
-    *line = (struct cpuid_line){(uint32_t)n[0], (uint32_t)n[1], (uint32_t)n[2],
-                                (uint32_t)n[3], (uint32_t)n[4], (uint32_t)n[5]};
+    *line = n;
     return true;
 }
 
 static bool read_msr(struct reader *r, const char *rest, UNUSED void *field)
 {
-    uint64_t index, value = 0;
-    const char *second, *end = "";
+    struct msr_line n = {0};
+    int at = 0, end = 0;
 
     if (r->cpu == NULL)
         return bad(r, rest, "a line 'cpu N' before");
-    bool good = numbers(rest, 1, 8, &index, &second);
-    bool faults = good && strcmp(second, "fault") == 0;
-    if (!good || (!faults && !numbers(second, 1, 16, &value, &end)) || *end != '\0')
+    bool good = sscanf(rest, "%8x %n", &n.index, &at) == 1 && rest[at - 1] == ' ';
+    n.faults = good && strcmp(rest + at, "fault") == 0;
+    if (!good || (!n.faults && (sscanf(rest + at, "%16" SCNx64 "%n", &n.value, &end) != 1 ||
+                                rest[at + end] != '\0')))
         return bad(r, rest, "msr INDEX VALUE, or fault in the value's place");
-    struct msr_line *line = (struct msr_line *)find_msr(r->cpu, (uint32_t)index);
+    struct msr_line *line = (struct msr_line *)find_msr(r->cpu, n.index);
     if (line == NULL)
         line = &ADD(r->cpu->msr, r->cpu->msr_count);
-    *line = (struct msr_line){(uint32_t)index, faults, value};
+    *line = n;
     return true;
 }
 
@@ -341,14 +219,14 @@ static const struct {
     {"tsc_khz", read_tsc, FIELD(tsc_khz)},
     {"memory", read_memory, 0},
     {"vtd", read_unit, 0},
-    {"framebuffer", read_screen, 0},
+    {"framebuffer", read_nothing, 0},
     {"table", read_table, 0},
     {"+", read_bytes, 0},
     {"tables", read_complete, 0},
     {"cpu", read_cpu, 0},
     {"cpuid", read_cpuid, 0},
     {"msr", read_msr, 0},
-    {END, read_end, 0},
+    {DUMP_END, read_end, 0},
 };
 
 static bool read_line(struct reader *r, const char *line)
@@ -359,7 +237,7 @@ static bool read_line(struct reader *r, const char *line)
     if (r->ended)
         return bad(r, line, "nothing after the line 'end'");
     if (!r->titled)
-        return (r->titled = strcmp(line, TITLE) == 0) || bad(r, line, "'" TITLE "'");
+        return (r->titled = strcmp(line, DUMP_TITLE) == 0) || bad(r, line, "'" DUMP_TITLE "'");
     if (r->table_left != 0 && strncmp(line, "+ ", 2) != 0)
         return bad(r, line, "more bytes of the table");
     for (unsigned i = 0; i < LENGTH_OF(words); i++)
@@ -394,6 +272,6 @@ bool dump_read(struct machine *m, const char *text, size_t length, const char *n
             return false;
     }
     if (!r.ended)
-        return bad(&r, "the end of the file", "a line '" END "': the dump is cut");
-    return m->processor_count > 0 || bad(&r, END, "at least one processor");
+        return bad(&r, "the end of the file", "a line '" DUMP_END "': the dump is cut");
+    return m->processor_count > 0 || bad(&r, DUMP_END, "at least one processor");
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Reads the machine under a running Linux. What the kernel has changed since firmware, it said in
- * its log. (Linux, Documentation/ABI: sysfs-firmware-memmap, sysfs-firmware-acpi, and
+ * Writes a dump of the machine under a running Linux. What the kernel has changed since firmware,
+ * it said in its log. (Linux, Documentation/ABI: sysfs-firmware-memmap, sysfs-firmware-acpi, and
  * sysfs-class-iommu-intel-iommu; msr(4).)
  */
 #define _GNU_SOURCE
@@ -28,6 +28,7 @@
 #define SUBLEAVES_MAX 64
 #define SYSLOG_READ_ALL 3 /* syslog(2) */
 #define SYSLOG_SIZE 10
+#define TOPOLOGY_LEVEL 0xff00 /* ECX of that leaf: the level's kind; 0: there is none */
 #define TSC_LINE "tsc: Detected "
 
 static bool fail(char why[WHY_MAX], const char *what, const char *name, const char *action)
@@ -73,29 +74,31 @@ static bool run_on(unsigned cpu)
     return done;
 }
 
-static void read_leaves(struct processor *p, uint32_t first)
+/* Of the leaves that begin at `first`. */
+static void write_leaves(FILE *out, uint32_t first)
 {
-    uint32_t last = first;
+    uint32_t last = __get_cpuid_max(first, NULL);
 
-    for (uint32_t leaf = first; leaf <= last && leaf - first < 0x100; leaf++)
+    for (uint32_t leaf = first; leaf <= last && leaf - first < 0x100; leaf++) {
+        uint32_t now[4], before[4] = {0};
+
         for (uint32_t subleaf = 0; subleaf < SUBLEAVES_MAX; subleaf++) {
-            struct cpuid_line c = {.leaf = leaf, .subleaf = subleaf};
-
-            __cpuid_count(leaf, subleaf, c.eax, c.ebx, c.ecx, c.edx);
-            if (leaf == first && subleaf == 0 && (c.eax < first || c.eax - first > 0x100))
-                return; /* no such leaves */
-            if (leaf == first && subleaf == 0)
-                last = c.eax;
-            const struct cpuid_line *before = subleaf > 0 ? &p->cpuid[p->cpuid_count - 1] : NULL;
-            /* The end: zeros, or a leaf that has no subleaves and gives the same again. */
-            if (before != NULL && ((c.eax | c.ebx | c.ecx | c.edx) == 0 ||
-                                   (c.eax == before->eax && c.ebx == before->ebx &&
-                                    c.ecx == before->ecx && c.edx == before->edx)))
+            __cpuid_count(leaf, subleaf, now[0], now[1], now[2], now[3]);
+            /* The end: zeros, no further level, or a leaf without subleaves gives the same again.
+             */
+            if (subleaf > 0 && ((now[0] | now[1] | now[2] | now[3]) == 0 ||
+                                (leaf == LEAF_TOPOLOGY && (now[2] & TOPOLOGY_LEVEL) == 0) ||
+                                memcmp(now, before, sizeof(now)) == 0))
                 break;
-            ADD(p->cpuid, p->cpuid_count) = c;
+            fprintf(out,
+                    "cpuid %08" PRIx32 " %08" PRIx32 " %08" PRIx32 " %08" PRIx32 " %08" PRIx32
+                    " %08" PRIx32 "\n",
+                    leaf, subleaf, now[0], now[1], now[2], now[3]);
             if (first != 0) /* only basic leaves have some that matter */
                 break;
+            memcpy(before, now, sizeof(now));
         }
+    }
 }
 
 /* What the image reads, and what tells a reader of a dump about the machine. */
@@ -125,55 +128,86 @@ static const struct {
     {IA32_TME_ACTIVATE, IA32_TME_ACTIVATE},
 };
 
-static bool read_msrs(struct processor *p, char why[WHY_MAX])
+static bool write_msrs(FILE *out, unsigned cpu, char why[WHY_MAX])
 {
     char path[64];
 
-    snprintf(path, sizeof(path), "/dev/cpu/%" PRIu32 "/msr", p->number);
+    snprintf(path, sizeof(path), "/dev/cpu/%u/msr", cpu);
     int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0)
         return fail(why, "cannot open ", path, "load the kernel's module: modprobe msr");
     for (unsigned i = 0; i < LENGTH_OF(msrs); i++)
         for (uint32_t index = msrs[i].first; index <= msrs[i].last; index++) {
-            struct msr_line line = {.index = index};
+            uint64_t value;
 
-            ssize_t got = pread(file, &line.value, sizeof(line.value), index);
-            if (got != sizeof(line.value) && errno != EIO) {
+            if (pread(file, &value, sizeof(value), index) == sizeof(value))
+                fprintf(out, "msr %08" PRIx32 " %016" PRIx64 "\n", index, value);
+            else if (errno != EIO) {
                 close(file);
                 return fail(why, "cannot read MSRs from ", path, "allow it, as root");
-            }
-            line.faults = got != sizeof(line.value);
-            if (line.faults)
-                line.value = 0;
-            ADD(p->msr, p->msr_count) = line;
+            } else if (msrs[i].first != IA32_MTRR_PHYSBASE0) /* IA32_MTRRCAP says how many */
+                fprintf(out, "msr %08" PRIx32 " fault\n", index);
         }
     close(file);
     return true;
 }
 
-static bool read_processors(struct machine *m, char why[WHY_MAX])
+static FILE *memory_file(char **text, size_t *length)
 {
-    static unsigned online[CPUS_MAX];
-    size_t count = cpu_list("/sys/devices/system/cpu/online", online, CPUS_MAX);
-    size_t present = cpu_list("/sys/devices/system/cpu/present", NULL, 0);
+    FILE *out = open_memstream(text, length);
 
-    if (count == 0)
-        return fail(why, "found no processor in /sys/devices/system/cpu/online", "", "mount /sys");
-    if (access("/dev/cpu/0/msr", F_OK) != 0)
-        run_program("modprobe", "msr");
-    m->offline = present > count ? (uint32_t)(present - count) : 0;
-    for (size_t i = 0; i < count; i++) {
-        struct processor *p = &ADD(m->processors, m->processor_count);
+    if (out == NULL)
+        out_of_memory();
+    return out;
+}
 
-        p->number = online[i];
-        if (!run_on(online[i]))
-            return fail(why, "cannot run on each processor", "", "try again without taskset");
-        read_leaves(p, 0);
-        read_leaves(p, 0x40000000);
-        read_leaves(p, 0x80000000);
-        if (!read_msrs(p, why))
-            return false;
+/* One processor's lines, to be freed; NULL: *why. */
+static char *processor_text(unsigned cpu, char why[WHY_MAX])
+{
+    char *text = NULL;
+    size_t size;
+
+    if (!run_on(cpu)) {
+        fail(why, "cannot run on each processor", "", "try again without taskset");
+        return NULL;
     }
+    FILE *out = memory_file(&text, &size);
+    write_leaves(out, 0);
+    write_leaves(out, 0x40000000);
+    write_leaves(out, 0x80000000);
+    bool good = write_msrs(out, cpu, why);
+    fclose(out);
+    if (!good) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+/* Of all but the first only what is different. */
+static bool write_processors(FILE *out, const unsigned *online, size_t count, char why[WHY_MAX])
+{
+    char *first = NULL;
+
+    for (size_t i = 0; i < count; i++) {
+        char *text = processor_text(online[i], why);
+
+        if (text == NULL) {
+            free(first);
+            return false;
+        }
+        fprintf(out, "cpu %u\n", online[i]);
+        for (const char *line = text, *end; *line != '\0'; line = end) {
+            end = strchr(line, '\n') + 1;
+            if (first == NULL || memmem(first, strlen(first), line, (size_t)(end - line)) == NULL)
+                fwrite(line, 1, (size_t)(end - line), out);
+        }
+        if (first == NULL)
+            first = text;
+        else
+            free(text);
+    }
+    free(first);
     return true;
 }
 
@@ -189,34 +223,38 @@ static unsigned count_of(const char *text, const char *words)
 }
 
 /* The lines are Linux's: arch/x86/kernel/apic/apic.c, drivers/iommu/intel/irq_remapping.c, and
- * arch/x86/kernel/smpboot.c before and after 6.5. */
-static void read_log(struct machine *m)
+ * arch/x86/kernel/smpboot.c before and after 6.5. `offline`: processors that are not online. */
+static void write_log(FILE *out, size_t offline)
 {
     int size = klogctl(SYSLOG_SIZE, NULL, 0);
     char *text = size > 0 ? calloc(1, (size_t)size + 1) : NULL;
 
     if (text == NULL || klogctl(SYSLOG_READ_ALL, text, size) <= 0) {
+        fprintf(out, "offline %zu\n", offline);
         free(text);
         return;
     }
-    enum known otherwise = strstr(text, "Linux version ") != NULL ? OFF : UNKNOWN; /* its start */
-    m->x2apic = strstr(text, "x2apic: enabled by BIOS") != NULL ? ON : otherwise;
-    m->remapping = strstr(text, "IRQ remapping was enabled on") != NULL ? ON : otherwise;
+    const char *otherwise = strstr(text, "Linux version ") != NULL ? "off"
+                                                                   : "unknown"; /* its start */
+    fprintf(out, "x2apic %s\nremapping %s\n",
+            strstr(text, "x2apic: enabled by BIOS") != NULL ? "on" : otherwise,
+            strstr(text, "IRQ remapping was enabled on") != NULL ? "on" : otherwise);
     /* They will not come under the image either. */
-    unsigned dead = count_of(text, "do_boot_cpu failed(") +
-                    count_of(text, "failed to report alive state");
-    m->offline -= dead < m->offline ? dead : m->offline;
+    size_t dead = count_of(text, "do_boot_cpu failed(") +
+                  count_of(text, "failed to report alive state");
+    fprintf(out, "offline %zu\n", offline - (dead < offline ? dead : offline));
     /* "of the processor" first, and "TSC" once more where that is better known. */
     double mhz = 0;
     for (char *at = text; (at = strstr(at, TSC_LINE)) != NULL; at += strlen(TSC_LINE))
         mhz = strtod(at + strlen(TSC_LINE), NULL);
-    m->tsc_khz = mhz > 0 && mhz < UINT32_MAX / 1000 ? (uint32_t)(mhz * 1000 + 0.5) : 0;
+    if (mhz > 0 && mhz < UINT32_MAX / 1000)
+        fprintf(out, "tsc_khz %.0f\n", mhz * 1000);
     free(text);
 }
 
 /* ---- the rest ---- */
 
-static void read_facts(struct machine *m)
+static void write_facts(FILE *out)
 {
     static const struct {
         const char *path, *name;
@@ -230,33 +268,54 @@ static void read_facts(struct machine *m)
         char *text = file_text(files[i].path, NULL);
 
         if (text != NULL)
-            add_fact(m, "%s: %.*s", files[i].name, (int)strcspn(text, "\n"), text);
+            write_line(out, "fact", "%s: %.*s", files[i].name, (int)strcspn(text, "\n"), text);
         free(text);
     }
     char *serial = file_text("/proc/tty/driver/serial", NULL);
     for (char *at = serial; at != NULL && (at = strstr(at, "uart:")) != NULL; at++)
         if (strncmp(at, "uart:unknown", 12) != 0)
-            add_fact(m, "serial: %.*s", (int)strcspn(at, "\n"), at);
+            write_line(out, "fact", "serial: %.*s", (int)strcspn(at, "\n"), at);
     free(serial);
 }
 
-bool linux_read(struct machine *m, const char *esp, char why[WHY_MAX])
+static bool write_machine(FILE *out, const char *esp, char why[WHY_MAX])
 {
-    memset(m, 0, sizeof(*m));
-    if (geteuid() != 0) {
-        errno = 0;
-        return fail(why, "found no right to read MSRs and ACPI tables, wanted root", "",
-                    "run it by sudo");
-    }
-    errno = 0;
-    if (!read_processors(m, why))
+    static unsigned online[CPUS_MAX];
+    size_t count = cpu_list("/sys/devices/system/cpu/online", online, CPUS_MAX);
+    size_t present = cpu_list("/sys/devices/system/cpu/present", NULL, 0);
+
+    if (count == 0)
+        return fail(why, "found no processor in /sys/devices/system/cpu/online", "", "mount /sys");
+    if (access("/dev/cpu/0/msr", F_OK) != 0)
+        run_program("modprobe", "msr");
+    fprintf(out, DUMP_TITLE "\n");
+    write_log(out, present > count ? present - count : 0);
+    write_memory_map(out);
+    write_tables(out);
+    write_units(out);
+    write_secure_boot(out);
+    write_facts(out);
+    if (!write_esp(out, esp, why) || !write_processors(out, online, count, why))
         return false;
-    read_log(m);
-    read_memory_map(m);
-    read_screen(m);
-    read_tables(m);
-    read_units(m);
-    read_secure_boot(m);
-    read_facts(m);
-    return read_esp(m, esp, why);
+    fprintf(out, DUMP_END "\n");
+    return true;
+}
+
+char *linux_dump(const char *esp, size_t *length, char why[WHY_MAX])
+{
+    char *text = NULL;
+
+    errno = 0;
+    if (geteuid() != 0) {
+        fail(why, "found no right to read MSRs and ACPI tables, wanted root", "", "run it by sudo");
+        return NULL;
+    }
+    FILE *out = memory_file(&text, length);
+    bool good = write_machine(out, esp, why);
+    fclose(out);
+    if (!good) {
+        free(text);
+        return NULL;
+    }
+    return text;
 }

@@ -7,7 +7,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <linux/screen_info.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,12 +18,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "bits.h"
 #include "mm/dmar.h"
 #include "mm/vtd_registers.h"
 
 #define FILE_MAX (64u << 20)
-#define BOOT_PARAMETERS "/sys/kernel/boot_params/data"
-#define PIXEL_BITS 32
 #define MEMMAP "/sys/firmware/memmap"
 #define TABLES "/sys/firmware/acpi/tables"
 #define IOMMU "/sys/class/iommu"
@@ -39,6 +38,7 @@
 #define PE_CERTIFICATES_SIZE (24 + 148)
 #define PATH_BYTES 4096
 #define NAME_BYTES 300
+#define BYTES_A_LINE 32
 
 char *file_text(const char *path, size_t *length)
 {
@@ -86,16 +86,21 @@ void run_program(const char *name, const char *argument)
         waitpid(child, NULL, 0);
 }
 
-void add_fact(struct machine *m, const char *format, ...)
+void write_line(FILE *out, const char *word, const char *format, ...)
 {
-    char line[512];
+    char *line;
     va_list arguments;
 
     va_start(arguments, format);
-    vsnprintf(line, sizeof(line) - 1, format, arguments);
+    int length = vasprintf(&line, format, arguments);
     va_end(arguments);
-    strcat(line, "\n");
-    append_text(&m->facts, line, strlen(line));
+    if (length < 0)
+        out_of_memory();
+    for (char *at = line; *at != '\0'; at++)
+        if ((unsigned char)*at < ' ' && *at != '\t')
+            *at = '?';
+    fprintf(out, "%s %s\n", word, line);
+    free(line);
 }
 
 static char *text_in(const char *folder, const char *name, const char *file)
@@ -120,81 +125,20 @@ static uint64_t number_in(const char *folder, const char *name, const char *file
 
 /* ---- memory ---- */
 
-static void add_memory(struct machine *m, uint64_t first, uint64_t last, const char *kind)
+void write_memory_map(FILE *out)
 {
-    struct memory_line *line = &ADD(m->memory, m->memory_count);
+    struct dirent **names;
+    int count = scandir(MEMMAP, &names, NULL, versionsort);
 
-    *line = (struct memory_line){.first = first, .last = last};
-    snprintf(line->kind, sizeof(line->kind), "%s", kind);
-}
-
-static void read_iomem(struct machine *m)
-{
-    char *text = file_text("/proc/iomem", NULL), *rest = NULL;
-
-    for (char *line = text == NULL ? NULL : strtok_r(text, "\n", &rest); line != NULL;
-         line = strtok_r(NULL, "\n", &rest)) {
-        unsigned long long first, last;
-        int at = 0;
-
-        /* Those that are not in another one, and are memory. */
-        if (line[0] == ' ' || sscanf(line, "%llx-%llx : %n", &first, &last, &at) != 2 || at == 0)
-            continue;
-        if (strcmp(line + at, KIND_RAM) == 0 || strncmp(line + at, "ACPI ", 5) == 0 ||
-            strcmp(line + at, "Reserved") == 0 || strncmp(line + at, "Persistent", 10) == 0)
-            add_memory(m, first, last, line + at);
-    }
-    free(text);
-}
-
-static int by_address(const void *a, const void *b)
-{
-    const struct memory_line *one = a, *other = b;
-
-    return (one->first > other->first) - (one->first < other->first);
-}
-
-void read_memory_map(struct machine *m)
-{
-    DIR *folder = opendir(MEMMAP);
-
-    for (struct dirent *e; folder != NULL && (e = readdir(folder)) != NULL;) {
-        char *kind = e->d_name[0] == '.' ? NULL : text_in(MEMMAP, e->d_name, "type");
+    for (int i = 0; i < count; i++) {
+        const char *name = names[i]->d_name;
+        char *kind = text_in(MEMMAP, name, "type");
 
         if (kind != NULL)
-            add_memory(m, number_in(MEMMAP, e->d_name, "start"),
-                       number_in(MEMMAP, e->d_name, "end"), kind);
+            fprintf(out, "memory %016" PRIx64 " %016" PRIx64 " %s\n",
+                    number_in(MEMMAP, name, "start"), number_in(MEMMAP, name, "end"), kind);
         free(kind);
     }
-    if (folder != NULL)
-        closedir(folder);
-    if (m->memory_count == 0)
-        read_iomem(m);
-    if (m->memory_count > 0)
-        qsort(m->memory, m->memory_count, sizeof(*m->memory), by_address);
-}
-
-/* ---- the screen ---- */
-
-void read_screen(struct machine *m)
-{
-    size_t length;
-    char *parameters = file_text(BOOT_PARAMETERS, &length);
-    struct screen_info s;
-
-    if (parameters != NULL && length >= sizeof(s)) {
-        memcpy(&s, parameters, sizeof(s)); /* the first of them (Linux, zero-page.rst) */
-        if (s.orig_video_isVGA == VIDEO_TYPE_EFI && s.lfb_depth == PIXEL_BITS)
-            m->screen = (struct screen_line){
-                .base = s.lfb_base | (s.capabilities & VIDEO_CAPABILITY_64BIT_BASE
-                                          ? (uint64_t)s.ext_lfb_base << 32
-                                          : 0),
-                .size = s.lfb_size,
-                .width = s.lfb_width,
-                .height = s.lfb_height,
-                .pixels_per_line = s.lfb_linelength / (PIXEL_BITS / 8)};
-    }
-    free(parameters);
 }
 
 /* ---- ACPI ---- */
@@ -206,38 +150,39 @@ static bool holds_key(const char *table)
            memcmp(table, "SLIC", SIGNATURE_LENGTH) == 0;
 }
 
-void read_tables(struct machine *m)
+static void write_table(FILE *out, const uint8_t *bytes, size_t length)
+{
+    fprintf(out, "table %.*s %zu\n", SIGNATURE_LENGTH, (const char *)bytes, length);
+    for (size_t i = 0; i < length; i++)
+        fprintf(out, "%s%02x%s", i % BYTES_A_LINE == 0 ? "+ " : "", bytes[i],
+                i % BYTES_A_LINE == BYTES_A_LINE - 1 || i == length - 1 ? "\n" : "");
+}
+
+void write_tables(FILE *out)
 {
     struct dirent **names;
     int count = scandir(TABLES, &names, NULL, versionsort);
+    struct stat status;
 
     for (int i = 0; i < count; i++) {
         char path[PATH_BYTES];
-        struct stat status;
         size_t length = 0;
 
         snprintf(path, sizeof(path), TABLES "/%s", names[i]->d_name);
-        free(names[i]);
         if (stat(path, &status) != 0 || !S_ISREG(status.st_mode))
             continue;
         char *bytes = file_text(path, &length);
-        if (bytes == NULL || length < SIGNATURE_LENGTH || holds_key(bytes)) {
-            free(bytes);
-            continue;
-        }
-        struct table *t = &ADD(m->tables, m->table_count);
-        memcpy(t->signature, bytes, SIGNATURE_LENGTH);
-        t->length = (uint32_t)length;
-        t->bytes = (uint8_t *)bytes;
+        if (bytes != NULL && length >= SIGNATURE_LENGTH && !holds_key(bytes))
+            write_table(out, (const uint8_t *)bytes, length);
+        free(bytes);
     }
-    if (count >= 0)
-        free(names);
-    m->tables_complete = find_table(m, "DSDT") != NULL; /* Linux shows them all, or none */
+    if (stat(TABLES "/DSDT", &status) == 0) /* Linux shows them all, or none */
+        fprintf(out, "tables complete\n");
 }
 
 /* ---- VT-d ---- */
 
-static bool unit_from_memory(uint64_t address, struct unit_line *unit)
+static bool unit_from_memory(uint64_t address, uint64_t *cap, uint64_t *ecap)
 {
     int file = open("/dev/mem", O_RDONLY | O_CLOEXEC | O_SYNC);
     void *page = file < 0 ? MAP_FAILED
@@ -248,61 +193,61 @@ static bool unit_from_memory(uint64_t address, struct unit_line *unit)
     if (page == MAP_FAILED)
         return false;
     const volatile uint64_t *registers = page;
-    *unit = (struct unit_line){address, registers[VTD_CAP / sizeof(*registers)],
-                               registers[VTD_ECAP / sizeof(*registers)]};
+    *cap = registers[VTD_CAP / sizeof(*registers)];
+    *ecap = registers[VTD_ECAP / sizeof(*registers)];
     munmap(page, PAGE_SIZE);
     return true;
 }
 
-static bool unit_from_sysfs(uint64_t address, struct unit_line *unit)
+static bool unit_from_sysfs(uint64_t address, uint64_t *cap, uint64_t *ecap)
 {
-    DIR *folder = opendir(IOMMU);
-    bool found = false;
+    struct dirent **names;
+    int count = scandir(IOMMU, &names, NULL, versionsort);
 
-    for (struct dirent *e; folder != NULL && !found && (e = readdir(folder)) != NULL;) {
+    for (int i = 0; i < count; i++) {
         char name[NAME_BYTES];
 
-        snprintf(name, sizeof(name), "%s/intel-iommu", e->d_name);
-        if (e->d_name[0] == '.' || number_in(IOMMU, name, "address") != address)
+        snprintf(name, sizeof(name), "%s/intel-iommu", names[i]->d_name);
+        if (number_in(IOMMU, name, "address") != address)
             continue;
-        *unit = (struct unit_line){address, number_in(IOMMU, name, "cap"),
-                                   number_in(IOMMU, name, "ecap")};
-        found = true;
+        *cap = number_in(IOMMU, name, "cap");
+        *ecap = number_in(IOMMU, name, "ecap");
+        return true;
     }
-    if (folder != NULL)
-        closedir(folder);
-    return found;
+    return false;
 }
 
-void read_units(struct machine *m)
+void write_units(FILE *out)
 {
-    const struct table *t = find_table(m, "DMAR");
-    struct dmar d;
+    size_t length = 0;
+    char *table = file_text(TABLES "/DMAR", &length);
+    struct dmar d = {0};
 
-    if (t == NULL || t->length < sizeof(uint64_t) || !dmar_read(t->bytes, &d))
-        return;
-    for (uint32_t i = 0; i < d.unit_count; i++) {
-        struct unit_line unit;
+    if (table != NULL && length >= sizeof(uint64_t) && dmar_read(table, &d))
+        for (uint32_t i = 0; i < d.unit_count; i++) {
+            uint64_t base = d.units[i].base, cap, ecap;
 
-        if (unit_from_sysfs(d.units[i].base, &unit) || unit_from_memory(d.units[i].base, &unit))
-            ADD(m->units, m->unit_count) = unit;
-    }
+            if (unit_from_sysfs(base, &cap, &ecap) || unit_from_memory(base, &cap, &ecap))
+                fprintf(out, "vtd %016" PRIx64 " %016" PRIx64 " %016" PRIx64 "\n", base, cap, ecap);
+        }
+    free(table);
 }
 
 /* ---- firmware ---- */
 
-void read_secure_boot(struct machine *m)
+void write_secure_boot(FILE *out)
 {
     size_t length;
     char *variable = file_text(SECURE_BOOT, &length);
     struct stat status;
 
     if (variable != NULL && length > EFIVAR_ATTRIBUTES)
-        m->secure_boot = variable[EFIVAR_ATTRIBUTES] == 1 ? ON : OFF;
+        fprintf(out, "secure_boot %s\n", variable[EFIVAR_ATTRIBUTES] == 1 ? "on" : "off");
     free(variable);
     if (stat(EFI, &status) != 0)
-        add_fact(m, "this Linux was not started by UEFI, which PMUvisor needs: change the "
-                    "firmware's boot mode");
+        write_line(out, "fact",
+                   "this Linux was not started by UEFI, which PMUvisor needs: change the "
+                   "firmware's boot mode");
 }
 
 /* ---- the EFI system partition ---- */
@@ -316,7 +261,7 @@ static bool has_efi(const char *folder)
     return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-static void read_image(struct machine *m, const char *path)
+static void write_image(FILE *out, const char *path)
 {
     size_t length;
     char *image = file_text(path, &length);
@@ -326,17 +271,18 @@ static void read_image(struct machine *m, const char *path)
         memcpy(&header, image + PE_POINTER, sizeof(header));
     if (header != 0 && header + (uint64_t)PE_CERTIFICATES_SIZE + sizeof(size) <= length) {
         memcpy(&size, image + header + PE_CERTIFICATES_SIZE, sizeof(size));
-        m->image_signed = size != 0 ? ON : OFF;
+        fprintf(out, "image_signed %s\n", size != 0 ? "on" : "off");
     }
     free(image);
 }
 
-bool read_esp(struct machine *m, const char *esp, char why[WHY_MAX])
+bool write_esp(FILE *out, const char *esp, char why[WHY_MAX])
 {
     static const char *const usual[] = {"/boot/efi", "/efi", "/boot"};
     struct statvfs space;
+    char path[PATH_BYTES], *rest = NULL;
 
-    for (unsigned i = 0; esp == NULL && i < sizeof(usual) / sizeof(usual[0]); i++)
+    for (unsigned i = 0; esp == NULL && i < LENGTH_OF(usual); i++)
         if (has_efi(usual[i]))
             esp = usual[i];
     if (esp == NULL)
@@ -349,12 +295,15 @@ bool read_esp(struct machine *m, const char *esp, char why[WHY_MAX])
         return false;
     }
     if (statvfs(esp, &space) == 0)
-        add_fact(m, "EFI system partition: %s, %llu MiB free", esp,
-                 (unsigned long long)space.f_bavail * space.f_frsize >> 20);
-    char path[PATH_BYTES];
+        write_line(out, "fact", "EFI system partition: %s, %llu MiB free", esp,
+                   (unsigned long long)space.f_bavail * space.f_frsize >> 20);
     snprintf(path, sizeof(path), "%s/" FOLDER "/pmuvisor.cfg", esp);
-    m->config = file_text(path, NULL);
+    char *config = file_text(path, NULL);
+    for (char *line = config == NULL ? NULL : strtok_r(config, "\r\n", &rest); line != NULL;
+         line = strtok_r(NULL, "\r\n", &rest))
+        write_line(out, "config", "%s", line);
+    free(config);
     snprintf(path, sizeof(path), "%s/" FOLDER "/pmuvisor.efi", esp);
-    read_image(m, path);
+    write_image(out, path);
     return true;
 }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What Linux shows of a machine in files.
+ * What Linux shows of a machine in files, as lines of a dump (metal/check/README.md).
  */
 #pragma once
+
+#include <stdio.h>
 
 #include "metal/check/machine.h"
 
@@ -10,15 +12,15 @@
 char *file_text(const char *path, size_t *length);
 /* Runs a program of PATH and waits for its end. */
 void run_program(const char *name, const char *argument);
-void add_fact(struct machine *m, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Writes a line WORD TEXT. A control character becomes '?'. */
+void write_line(FILE *out, const char *word, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
-void read_memory_map(struct machine *m);
-/* As the kernel was told. */
-void read_screen(struct machine *m);
-void read_tables(struct machine *m);
+void write_memory_map(FILE *out);
+void write_tables(FILE *out);
 /* Of the units that the table DMAR names: by sysfs, else from /dev/mem. */
-void read_units(struct machine *m);
-void read_secure_boot(struct machine *m);
+void write_units(FILE *out);
+void write_secure_boot(FILE *out);
 /* The installed pmuvisor.cfg and the free space. `esp`: NULL: the usual places are looked at.
  * False: the one that was given is none. */
-bool read_esp(struct machine *m, const char *esp, char why[WHY_MAX]);
+bool write_esp(FILE *out, const char *esp, char why[WHY_MAX]);

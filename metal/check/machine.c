@@ -10,8 +10,7 @@
 
 #include "msr.h"
 
-#define LEAF_TOPOLOGY 0xb /* EDX: x2APIC ID; EBX is 0 where there is none (SDM Vol. 2, "CPUID") */
-#define APIC_ID_SHIFT 24  /* in EBX of leaf 1 */
+#define APIC_ID_SHIFT 24 /* in EBX of leaf 1 */
 
 void out_of_memory(void)
 {
@@ -44,24 +43,6 @@ void append_text(char **text, const char *more, size_t length)
     *text = grown(*text, before + length + 1);
     memcpy(*text + before, more, length);
     (*text)[before + length] = '\0';
-}
-
-void machine_free(struct machine *m)
-{
-    for (size_t i = 0; i < m->processor_count; i++) {
-        free(m->processors[i].cpuid);
-        free(m->processors[i].msr);
-    }
-    for (size_t i = 0; i < m->table_count; i++)
-        free(m->tables[i].bytes);
-    free(m->processors);
-    free(m->memory);
-    free(m->tables);
-    free(m->units);
-    free(m->source);
-    free(m->config);
-    free(m->facts);
-    memset(m, 0, sizeof(*m));
 }
 
 const struct cpuid_line *find_cpuid(const struct processor *p, uint32_t leaf, uint32_t subleaf)

@@ -12,6 +12,7 @@
 /* Exit status: no verdict was asked for, or none could be had. */
 #define STATUS_NOT_ASKED 4
 
+#define LEAF_TOPOLOGY 0xb /* EDX: x2APIC ID; EBX is 0 where there is none (SDM Vol. 2, "CPUID") */
 struct cpuid_line {
     uint32_t leaf, subleaf;
     uint32_t eax, ebx, ecx, edx; /* in a row, as the brand string has them */
@@ -50,12 +51,6 @@ struct unit_line {
     uint64_t address, cap, ecap;
 };
 
-/* The framebuffer that firmware left; base 0: none, or not told. */
-struct screen_line {
-    uint64_t base, size;
-    uint32_t width, height, pixels_per_line;
-};
-
 enum known { UNKNOWN, OFF, ON };
 
 struct machine {
@@ -65,7 +60,6 @@ struct machine {
     struct table *tables;
     struct unit_line *units;
     size_t processor_count, memory_count, table_count, unit_count;
-    struct screen_line screen;
     bool tables_complete; /* a table that is not there is not on the machine either */
     uint32_t offline;     /* processors that Linux has, but not online */
     uint32_t tsc_khz;     /* as Linux found it, 0: not told */
@@ -86,7 +80,6 @@ void *one_more(void *array, size_t *count, size_t size);
     (*(__typeof__(array))one_more((void **)&(array), &(count), sizeof(*(array))))
 /* Appends text to an allocated one, which may be NULL. */
 void append_text(char **text, const char *more, size_t length);
-void machine_free(struct machine *m);
 /* What is said of it; NULL: nothing. */
 const struct cpuid_line *find_cpuid(const struct processor *p, uint32_t leaf, uint32_t subleaf);
 const struct msr_line *find_msr(const struct processor *p, uint32_t index);
@@ -99,15 +92,16 @@ const struct processor *boot_processor(const struct machine *m);
 /* ---- dump.c ---- */
 
 #define WHY_MAX 400
+#define DUMP_TITLE "pmuvisor-check dump 1"
+#define DUMP_END "end"
 
-/* The text form, metal/check/README.md. */
-void dump_write(const struct machine *m, void *file);
-/* False: *why is one line that says what, where, and what to do. `name` is the file's, for it. */
+/* The text form, metal/check/README.md. False: *why is one line that says what, where, and what to
+ * do. `name` is the file's, for it. */
 bool dump_read(struct machine *m, const char *text, size_t length, const char *name,
                char why[WHY_MAX]);
 
 /* ---- linux.c ---- */
 
-/* Reads the machine that this runs on; needs root. `esp` names the EFI system partition, NULL: it
- * is looked for. False: *why. */
-bool linux_read(struct machine *m, const char *esp, char why[WHY_MAX]);
+/* A dump of the machine that this runs on, needs root. `esp` names the EFI system
+ * partition, NULL: it is looked for. NULL: *why. */
+char *linux_dump(const char *esp, size_t *length, char why[WHY_MAX]);

@@ -7,6 +7,7 @@
 #include <cpuid.h>
 #include <errno.h>
 #include <getopt.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,9 +30,15 @@ static const char usage[] =
     "exit status: 0 boots, 1 boots without something, 2 refuses, 3 not known,\n"
     "             4 could not be asked\n";
 
-static int not_asked(const char *why)
+static __attribute__((format(printf, 1, 2))) int not_asked(const char *format, ...)
 {
-    fprintf(stderr, "pmuvisor-check: %s\n", why);
+    va_list arguments;
+
+    fprintf(stderr, "pmuvisor-check: ");
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "\n");
     return STATUS_NOT_ASKED;
 }
 
@@ -169,91 +176,60 @@ static void print_log(const struct verdict *v)
 
 int main(int argc, char *argv[])
 {
-    static const struct option options[] = {
-        {"from", required_argument, NULL, 'f'},    {"dump", no_argument, NULL, 'd'},
-        {"esp", required_argument, NULL, 'e'},     {"config", required_argument, NULL, 'c'},
-        {"options", required_argument, NULL, 'o'}, {"brief", no_argument, NULL, 'b'},
-        {"log", no_argument, NULL, 'l'},           {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'v'},       {NULL, 0, NULL, 0}};
-    const char *from = NULL, *esp = NULL, *config_file = NULL, *load_options = NULL;
-    bool dump = false, brief = false, log = false;
+    enum { FROM, ESP, CONFIG, OPTIONS, TEXTS, HELP, VERSION };
+    static int dump, brief, log;
+    static const struct option options[] = {{"from", required_argument, NULL, FROM},
+                                            {"dump", no_argument, &dump, true},
+                                            {"esp", required_argument, NULL, ESP},
+                                            {"config", required_argument, NULL, CONFIG},
+                                            {"options", required_argument, NULL, OPTIONS},
+                                            {"brief", no_argument, &brief, true},
+                                            {"log", no_argument, &log, true},
+                                            {"help", no_argument, NULL, HELP},
+                                            {"version", no_argument, NULL, VERSION},
+                                            {NULL, 0, NULL, 0}};
+    const char *texts[TEXTS] = {NULL}, *from;
     char why[WHY_MAX];
-    struct machine m = {0};
+    struct machine m;
     struct verdict v;
     size_t length = 0;
+    int at;
 
-    for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;)
-        switch (c) {
-        case 'f':
-            from = optarg;
-            break;
-        case 'd':
-            dump = true;
-            break;
-        case 'e':
-            esp = optarg;
-            break;
-        case 'c':
-            config_file = optarg;
-            break;
-        case 'o':
-            load_options = optarg;
-            break;
-        case 'b':
-            brief = true;
-            break;
-        case 'l':
-            log = true;
-            break;
-        case 'h':
+    for (int c; (c = getopt_long(argc, argv, "", options, &at)) != -1;)
+        if (c == HELP) {
             printf("%s", usage);
             return 0;
-        case 'v':
+        } else if (c == VERSION) {
             printf("pmuvisor-check " PMUVISOR_VERSION_TEXT "\n");
             return 0;
-        default:
+        } else if (c == '?') {
             fprintf(stderr, "%s", usage);
             return STATUS_NOT_ASKED;
+        } else if (options[at].flag == NULL) {
+            texts[c] = optarg;
         }
-    if (optind < argc) {
-        fprintf(stderr, "pmuvisor-check: found '%s', wanted an option; see --help\n", argv[optind]);
-        return STATUS_NOT_ASKED;
-    }
-    if (from != NULL) {
-        char *text = file_text(from, &length);
-
-        if (text == NULL) {
-            snprintf(why, sizeof(why), "cannot read %.300s: %s", from, strerror(errno));
-            return not_asked(why);
-        }
-        bool whole = dump_read(&m, text, length, from, why);
-        free(text);
-        if (!whole)
-            return not_asked(why);
-    } else if (!linux_read(&m, esp, why)) {
-        fprintf(stderr, "pmuvisor-check: %s; %s\n", why, what_cpuid_tells());
-        return STATUS_NOT_ASKED;
-    }
-    if (dump) {
-        dump_write(&m, stdout);
-        machine_free(&m);
-        return ferror(stdout) || fflush(stdout) != 0 ? not_asked("cannot write the dump") : 0;
-    }
-    char *config = config_file == NULL ? NULL : file_text(config_file, NULL);
-    if (config_file != NULL && config == NULL) {
-        snprintf(why, sizeof(why), "cannot read %.300s: %s", config_file, strerror(errno));
-        return not_asked(why);
-    }
-    judge(&m, config != NULL ? config : m.config, load_options, &v);
+    from = texts[FROM];
+    if (optind < argc)
+        return not_asked("found '%s', wanted an option; see --help", argv[optind]);
+    char *text = from != NULL ? file_text(from, &length) : linux_dump(texts[ESP], &length, why);
+    if (text == NULL && from == NULL)
+        return not_asked("%s; %s", why, what_cpuid_tells());
+    if (text == NULL)
+        return not_asked("cannot read %s: %s", from, strerror(errno));
+    if (!dump_read(&m, text, length, from != NULL ? from : "this machine", why))
+        return not_asked("%s", why);
+    if (dump)
+        return fwrite(text, 1, length, stdout) == length && fflush(stdout) == 0
+                   ? 0
+                   : not_asked("cannot write the dump");
+    if (texts[CONFIG] != NULL && (m.config = file_text(texts[CONFIG], NULL)) == NULL)
+        return not_asked("cannot read %s: %s", texts[CONFIG], strerror(errno));
+    judge(&m, m.config, texts[OPTIONS], &v);
     if (log)
         print_log(&v);
     else if (brief)
         print_brief(&v);
     else
         print_verdict(&m, &v);
-    int status = (int)v.kind;
-    verdict_free(&v);
-    machine_free(&m);
-    free(config);
-    return status;
+    return (int)v.kind;
 }

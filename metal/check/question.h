@@ -37,9 +37,8 @@ void units_reset(struct range pool);
 /* ---- acpi.c ---- */
 
 /* Copies of the tables with lists that name them, as firmware would have them in memory: the
- * address of their RSDP, 0 when the machine told of none. To be freed with acpi_free(). */
+ * address of their RSDP, 0 when the machine told of none. */
 uint64_t acpi_make(const struct machine *m);
-void acpi_free(void);
 
 /* ---- verdict.c ---- */
 
@@ -60,10 +59,9 @@ struct verdict {
 };
 
 /* What pmuvisor.efi says on this machine with this pmuvisor.cfg and these load options, NULL: none.
- * To be freed with verdict_free(). */
+ */
 void judge(const struct machine *m, const char *config, const char *load_options,
            struct verdict *v);
-void verdict_free(struct verdict *v);
 
 /* ---- start.c: the image's way from its check to the guest's entry ---- */
 

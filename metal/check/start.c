@@ -152,11 +152,6 @@ static bool prepare_hypervisor(struct boot_info *bi, const char *config, const c
     if (!read_options(&bi->options, config, load_options, &r))
         return refused(&r);
     bi->memory_top = top_of_memory();
-    bi->framebuffer = (struct framebuffer){.base = machine->screen.base,
-                                           .size = machine->screen.size,
-                                           .width = machine->screen.width,
-                                           .height = machine->screen.height,
-                                           .pixels_per_line = machine->screen.pixels_per_line};
     acpi_facts_read(acpi_make(machine), &bi->acpi);
     acpi_warn_of_damage(bi->acpi.rsdp);
     if (!machine->tables_complete && find_table(machine, "APIC") == NULL)
@@ -226,7 +221,4 @@ void start_image(const struct machine *m, const char *config, const char *load_o
         boot_apic_id = 0;
     if (setjmp(question_end) == 0 && prepare_hypervisor(&bi, config, load_options))
         start(&bi);
-    if (bi.pool.size != 0)
-        munmap((void *)(uintptr_t)bi.pool.base, bi.pool.size);
-    acpi_free();
 }

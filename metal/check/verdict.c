@@ -136,9 +136,3 @@ void judge(const struct machine *m, const char *config, const char *load_options
               : lacking             ? BOOTS_WITHOUT
                                     : BOOTS;
 }
-
-void verdict_free(struct verdict *v)
-{
-    free(v->lines);
-    v->lines = NULL;
-}

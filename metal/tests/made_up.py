@@ -2,12 +2,15 @@
 # made_up.py: files of made-up systems, and commands that run on them.
 import os
 import subprocess
+import sys
 
 from testbed.machine import environment as machine_environment
 from testbed.machine import path
 from tests.e2e.scripts import run
 
 INSTALLED = "columns.cfg grub.cfg initrd.img local.cfg pmuvisor.cfg pmuvisor.efi vmlinuz".split()
+# metal/collect.py
+COLLECT = (sys.executable, "-B", "-m", "metal.collect")
 PARTS = ("vmlinuz", "initrd.img", "kernel.bzImage", "build.txt")
 
 

@@ -14,7 +14,17 @@ import pytest
 from bench import columns as table
 from bench import results as results_file
 from metal.tests.auto_disk import make_disk, put_on, read_console, read_folder, run, run_once
-from metal.tests.made_up import append, complaints, content, make, mtools, new_esp, put, put_parts
+from metal.tests.made_up import (
+    COLLECT,
+    append,
+    complaints,
+    content,
+    make,
+    mtools,
+    new_esp,
+    put,
+    put_parts,
+)
 from testbed.boots import image, initrd, kernel
 from testbed.machine import STATUS_POWEROFF, TOP, made, path
 from tests.e2e.scripts import expect_line
@@ -202,7 +212,7 @@ def test_report(lab, tmp_path):
 def test_environment_of_each_column(lab, tmp_path):
     """Where columns are not alike the report says so first: under KVM Linux is in x2APIC mode. SMIs
     and frequencies are those of each job; microcode is the same, for none is loaded."""
-    done = command(path("metal", "collect.sh"), chain(lab).esp, tmp_path)
+    done = command(*COLLECT, chain(lab).esp, tmp_path)
     results, report = collected(done, tmp_path)
     top = report.partition("<nav")[0]
     environment = results["environment"]
@@ -223,35 +233,6 @@ def test_environment_of_each_column(lab, tmp_path):
         # The emulator's two counters are one, read one after the other.
         assert 99 < values.get((name, item, "aperf_per_mperf"), 0) < 101, f"{name}, {item}"
         assert 0 < values.get((name, item, "mperf_per_tsc"), 0) <= 100.1, f"{name}, {item}"
-
-
-@pytest.mark.full
-def test_collect_a_part(lab, tmp_path):
-    """Of a column that was not finished, or whose file is torn, the whole jobs count; what OUT has
-    stays when nothing comes of it."""
-    esp, out = str(tmp_path / "esp"), str(tmp_path / "out")
-    collect = (path("metal", "collect.sh"), esp, out)
-    shutil.copytree(chain(lab).esp, esp)
-    folder = os.path.join(esp, "EFI", "pmuvisor", "bench")
-    for name in ("kvm.txt", "kvm.ok", "kvm/exit.txt"):
-        os.remove(os.path.join(folder, name))
-    for name in ("native.txt", "native/exit.txt"):
-        with open(os.path.join(folder, name), "r+b") as file:
-            file.write(b"b0nch")
-    done = command(*collect)
-    results, _ = collected(done, out)
-    assert "not all jobs are done yet of: native kvm\n" in done.stderr, done.stderr
-    assert "ablation's parts: " in done.stderr and done.stderr.count("\n") == 2, done.stderr
-    assert str(tmp_path) not in done.stdout.replace(out, ""), done.stdout
-    for column in ("native", "kvm"):
-        mine = {m["experiment"] for m in results["measurements"] if m["column"] == column}
-        assert mine == set(JOBS.split(",")) - {"exit"} | {"machine"}, f"{column}: {mine}"
-        skipped = [(entry["column"], entry["experiment"]) for entry in results["skipped"]]
-        assert (column, "exit") in skipped, f"{column}: nothing says what is missing"
-    shutil.rmtree(folder)
-    os.mkdir(folder)
-    expect_line(command(*collect), "no column in", "results yet")
-    assert sorted(os.listdir(out)) == ["report.html", "results.json"], os.listdir(out)
 
 
 @pytest.mark.full

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_guard.py: the guard of the boot menu on Linux's side, and what collect.sh takes along of a
-# start that failed. No boot is made: tests/e2e/test_crash.py has what the menu does.
+# test_guard.py: the guard of the boot menu on Linux's side, and what metal/collect.py makes of what
+# starts left. No boot is made: tests/e2e/test_crash.py has what the menu does.
+import hashlib
 import os
+import shutil
 
-from metal.tests.made_up import content, new_esp, put
+from bench import results
+from metal.tests.made_up import COLLECT, content, new_esp, put
 from testbed.machine import path
 from tests.e2e.scripts import expect_line, run
 
@@ -62,9 +65,54 @@ def test_up(tmp_path):
 def test_collect(tmp_path):
     """make collect takes the log along, whether anything was measured or not."""
     esp, folder, _ = system(tmp_path)
-    collect, out = path("metal", "collect.sh"), str(tmp_path / "out")
-    expect_line(run(collect, esp, out), "bench", "is not there")
+    out = str(tmp_path / "out")
+    expect_line(run(*COLLECT, esp, out), "bench", "is not there")
     put(folder, LOG, b"the last words\n")
-    done = run(collect, esp, out)
+    done = run(*COLLECT, esp, out)
     assert done.returncode == 0 and not done.stderr and LOG in done.stdout, done
     assert content(out, LOG) == b"the last words\n"
+
+
+def test_collect_a_part(tmp_path):
+    """Whole columns, the whole jobs of others, parts of a column, and why a column has nothing."""
+    esp, folder, _ = system(tmp_path)
+    out = str(tmp_path / "out")
+
+    def keep(name, text, torn=b""):
+        data = text.encode()
+        put(folder, f"bench/{name}", torn + b"%scheck: md5=%s" % (data, md5(data)))
+
+    def md5(data):
+        return hashlib.md5(data).hexdigest().encode()
+
+    def line(experiment, item):
+        times = "metric=time unit=tsc n=30 min=20 median=25 p95=30"
+        return f"bench: experiment={experiment} item={item} {times}\n"
+
+    for name in ("native", "msr+nmi", "kvm"):
+        keep(f"{name}/facts.txt", f'env: kind="metal"\nenv: column="{name}"\n')
+        keep(f"{name}/msr.txt", line("msr", "rdpmc"))
+        keep(f"{name}/exit.txt", line("exit", "cpuid"), torn=b"b0nch" if name == "kvm" else b"")
+    whole = f'env: kind="metal"\n{line("msr", "rdpmc")}end: column=msr+nmi status=0\n'
+    keep("msr+nmi.txt", whole)
+    keep("abl_none/exit.txt", line("exit", "empty") + line("ablation", "cpuid@none"))
+    put(folder, "bench/intercept.env", b"# GRUB Environment Block\ntries=1\nwhy=refused\n")
+    done = run(*COLLECT, esp, out)
+    assert done.returncode == 0 and done.stderr.count("\n") == 2, done
+    assert "not all jobs are done yet of: native kvm\n" in done.stderr, done.stderr
+    assert "ablation's parts: compiled_out" not in done.stderr, done.stderr
+    assert "refused" in done.stdout and "no results yet" in done.stdout, done.stdout
+    found = results.load(os.path.join(out, "results.json"))
+    assert [(one["column"], one["item"]) for one in found["measurements"]] == [
+        ("native", "rdpmc"),
+        ("native", "cpuid"),
+        ("kvm", "rdpmc"),
+        ("msr+nmi", "rdpmc"),
+        ("msr+nmi", "cpuid@none"),
+    ]
+    assert ("kvm", "exit") in [(one["column"], one["experiment"]) for one in found["skipped"]]
+    assert b"Table 4.1" in content(out, "report.html")
+    shutil.rmtree(os.path.join(folder, "bench"))
+    os.mkdir(os.path.join(folder, "bench"))
+    expect_line(run(*COLLECT, esp, out), "no column in", "results yet")
+    assert sorted(os.listdir(out)) == ["report.html", "results.json"], "what was there is gone"

@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "lib/acpi.h"
+
 #define XSDT_ADDRESS (ACPI_ADDRESS + 0x40)
 #define MADT_ADDRESS (ACPI_ADDRESS + 0x80)
 #define RSDP_REVISION_2 2
@@ -19,34 +21,13 @@
 #define ALL_PROCESSORS 0xff
 #define LINT1 1
 
-struct rsdp {
-    char signature[8];
-    uint8_t checksum;
-    char oem[6];
-    uint8_t revision;
-    uint32_t rsdt, length;
-    uint64_t xsdt;
-    uint8_t extended_checksum, reserved[3];
-} __attribute__((packed));
-#define RSDP_REVISION_0_SIZE 20 /* what the first checksum is of */
-
-struct header {
-    char signature[4];
-    uint32_t length;
-    uint8_t revision, checksum;
-    char oem[6], table[8];
-    uint32_t oem_revision;
-    char creator[4];
-    uint32_t creator_revision;
-} __attribute__((packed));
-
 struct xsdt {
-    struct header header;
+    struct acpi_header header;
     uint64_t madt;
 } __attribute__((packed));
 
 struct madt {
-    struct header header;
+    struct acpi_header header;
     uint32_t local_apic_address, flags;
     struct {
         uint8_t type, length, id, reserved;
@@ -58,47 +39,31 @@ struct madt {
         uint8_t input;
     } __attribute__((packed)) nmi;
     /* As many as there are processors: the table ends with them. */
-    struct {
-        uint8_t type, length, processor, apic;
-        uint32_t flags;
-    } __attribute__((packed)) local_apics[ACPI_CPUS_MAX];
+    struct acpi_madt_local_apic local_apics[ACPI_CPUS_MAX];
 } __attribute__((packed));
 #define MADT_PCAT_COMPAT 1 /* there are PICs as well */
-#define MADT_LOCAL_APIC 0
-#define LOCAL_APIC_ENABLED 1
 #define MADT_IO_APIC 1
 #define MADT_LOCAL_APIC_NMI 4
 
-_Static_assert(sizeof(struct rsdp) == 36, "ACPI: RSDP");
-_Static_assert(sizeof(struct header) == 36, "ACPI: system description table header");
-_Static_assert(ACPI_ADDRESS + sizeof(struct rsdp) <= XSDT_ADDRESS, "the tables overlap");
+_Static_assert(ACPI_ADDRESS + sizeof(struct acpi_rsdp) <= XSDT_ADDRESS, "the tables overlap");
 _Static_assert(XSDT_ADDRESS + sizeof(struct xsdt) <= MADT_ADDRESS, "the tables overlap");
 
-static uint8_t checksum(const void *data, size_t size)
-{
-    const uint8_t *bytes = data;
-    uint8_t sum = 0;
-
-    for (size_t i = 0; i < size; i++)
-        sum = (uint8_t)(sum + bytes[i]);
-    return (uint8_t)-sum;
-}
-
 static void place(uint8_t *memory, uint32_t address, const char *signature, uint8_t revision,
-                  struct header *table, uint32_t size)
+                  struct acpi_header *table, uint32_t size)
 {
-    *table = (struct header){.length = size, .revision = revision, .oem_revision = 1};
+    *table = (struct acpi_header){.length = size, .revision = revision, .oem_revision = 1};
     memcpy(table->signature, signature, sizeof(table->signature));
-    memcpy(table->oem, "PMUV  ", sizeof(table->oem));
-    memcpy(table->table, "LAUNCHER", sizeof(table->table));
-    memcpy(table->creator, "PMUV", sizeof(table->creator));
-    table->checksum = checksum(table, size);
+    memcpy(table->oem_id, "PMUV  ", sizeof(table->oem_id));
+    memcpy(table->oem_table_id, "LAUNCHER", sizeof(table->oem_table_id));
+    memcpy(table->creator_id, "PMUV", sizeof(table->creator_id));
+    acpi_set_checksum(table);
     memcpy(memory + address, table, size);
 }
 
 void acpi_place(uint8_t *memory, unsigned cpus)
 {
-    struct rsdp rsdp = {.revision = RSDP_REVISION_2, .length = sizeof(rsdp), .xsdt = XSDT_ADDRESS};
+    struct acpi_rsdp rsdp = {
+        .revision = RSDP_REVISION_2, .length = sizeof(rsdp), .xsdt = XSDT_ADDRESS};
     struct xsdt xsdt = {.madt = MADT_ADDRESS};
     struct madt madt = {
         .local_apic_address = LOCAL_APIC_ADDRESS,
@@ -107,16 +72,13 @@ void acpi_place(uint8_t *memory, unsigned cpus)
         .nmi = {MADT_LOCAL_APIC_NMI, sizeof(madt.nmi), ALL_PROCESSORS, 0, LINT1},
     };
 
-    for (uint8_t i = 0; i < cpus; i++) {
-        madt.local_apics[i].type = MADT_LOCAL_APIC;
-        madt.local_apics[i].length = sizeof(madt.local_apics[i]);
-        madt.local_apics[i].processor = madt.local_apics[i].apic = i;
-        madt.local_apics[i].flags = LOCAL_APIC_ENABLED;
-    }
+    for (uint8_t i = 0; i < cpus; i++)
+        madt.local_apics[i] = (struct acpi_madt_local_apic){
+            {ACPI_MADT_LOCAL_APIC, sizeof(madt.local_apics[i])}, i, i, ACPI_MADT_ENABLED};
     memcpy(rsdp.signature, "RSD PTR ", sizeof(rsdp.signature));
-    memcpy(rsdp.oem, "PMUV  ", sizeof(rsdp.oem));
-    rsdp.checksum = checksum(&rsdp, RSDP_REVISION_0_SIZE);
-    rsdp.extended_checksum = checksum(&rsdp, sizeof(rsdp));
+    memcpy(rsdp.oem_id, "PMUV  ", sizeof(rsdp.oem_id));
+    rsdp.checksum = (uint8_t)-acpi_checksum(&rsdp, ACPI_RSDP_V1_LENGTH);
+    rsdp.extended_checksum = (uint8_t)-acpi_checksum(&rsdp, sizeof(rsdp));
     memcpy(memory + ACPI_ADDRESS, &rsdp, sizeof(rsdp));
     place(memory, XSDT_ADDRESS, "XSDT", XSDT_REVISION, &xsdt.header, sizeof(xsdt));
     place(memory, MADT_ADDRESS, "APIC", MADT_REVISION, &madt.header,

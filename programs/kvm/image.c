@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "guest/e820.h"
 #include "guest/linux.h"
 
 #define GDT_ADDRESS 0x1000u
@@ -18,7 +19,6 @@
 #define LOW_MEMORY_END 0x9fc00u /* where a BIOS keeps its data area */
 #define HIGH_MEMORY 0x100000u
 #define LOADER_UNDEFINED 0xff
-#define E820_RAM 1
 #define SELECTOR_INDEX(selector) ((selector) / sizeof(uint64_t))
 #define GDT_ENTRIES (SELECTOR_INDEX(LINUX_BOOT_DS) + 1)
 /* SDM Vol. 3, "Segment Descriptors": flat, 4 GiB, 32-bit, accessed. */

@@ -118,42 +118,32 @@ static bool set_cpuid(struct vm *vm, uint32_t id, struct refusal *r)
     return done;
 }
 
-/* One MSR: of the processor, or, asked of KVM itself, what it offers. False: there is none. */
-static bool get_msr(int fd, uint32_t index, uint64_t *value)
+/* One MSR, by KVM_GET_MSRS or KVM_SET_MSRS: of the processor, or, asked of KVM itself, what it
+ * offers. False: there is none. */
+static bool access_msr(int fd, unsigned long request, uint32_t index, uint64_t *value)
 {
     _Alignas(struct kvm_msrs)
         uint8_t storage[sizeof(struct kvm_msrs) + sizeof(struct kvm_msr_entry)] = {0};
-    struct kvm_msrs *msrs = (void *)storage;
+    struct kvm_msrs *one = (void *)storage;
 
-    msrs->nmsrs = 1;
-    msrs->entries[0].index = index;
-    if (ioctl(fd, KVM_GET_MSRS, msrs) != 1)
+    one->nmsrs = 1;
+    one->entries[0] = (struct kvm_msr_entry){.index = index, .data = *value};
+    if (ioctl(fd, request, one) != 1)
         return false;
-    *value = msrs->entries[0].data;
+    *value = one->entries[0].data;
     return true;
-}
-
-static bool set_msr(int fd, uint32_t index, uint64_t value)
-{
-    _Alignas(struct kvm_msrs)
-        uint8_t storage[sizeof(struct kvm_msrs) + sizeof(struct kvm_msr_entry)] = {0};
-    struct kvm_msrs *msrs = (void *)storage;
-
-    msrs->nmsrs = 1;
-    msrs->entries[0] = (struct kvm_msr_entry){.index = index, .data = value};
-    return ioctl(fd, KVM_SET_MSRS, msrs) == 1;
 }
 
 /* KVM has the MSR among its features only where the guest's PMU has something of it. LBRs are for
  * those who ask for them, as in QEMU, because KVM then has more to do at every VM entry. */
 static void set_perf_capabilities(struct vm *vm, int vcpu)
 {
-    uint64_t value;
+    uint64_t value = 0;
 
-    if (!get_msr(vm->kvm, IA32_PERF_CAPABILITIES, &value))
+    if (!access_msr(vm->kvm, KVM_GET_MSRS, IA32_PERF_CAPABILITIES, &value))
         return;
     value &= ~PERF_CAP_LBR_FMT;
-    if (set_msr(vcpu, IA32_PERF_CAPABILITIES, value))
+    if (access_msr(vcpu, KVM_SET_MSRS, IA32_PERF_CAPABILITIES, &value))
         vm->perf_capabilities = value;
 }
 
@@ -163,12 +153,12 @@ static void set_perf_capabilities(struct vm *vm, int vcpu)
 static bool set_misc_enable(const struct vm *vm, int vcpu, struct refusal *r)
 {
     uint64_t value = 0;
-    bool good = get_msr(vcpu, IA32_MISC_ENABLE, &value);
+    bool good = access_msr(vcpu, KVM_GET_MSRS, IA32_MISC_ENABLE, &value);
 
     value |= MISC_ENABLE_FAST_STRINGS;
     if (vm->perf_capabilities & PERF_CAP_PEBS_FMT)
         value &= ~MISC_ENABLE_PEBS_UNAVAILABLE;
-    if (good && set_msr(vcpu, IA32_MISC_ENABLE, value))
+    if (good && access_msr(vcpu, KVM_SET_MSRS, IA32_MISC_ENABLE, &value))
         return true;
     return refuse(r, REFUSE_UNSUPPORTED,
                   "KVM: IA32_MISC_ENABLE cannot be set (%s); use a later "

@@ -32,33 +32,33 @@ static volatile bool enabled;             /* Linux's cpuc->enabled */
 
 static void handle_overflow(uint64_t status)
 {
-    msr_write(MSR_GLOBAL_OVF_CTRL, status);
+    wrmsr(MSR_GLOBAL_OVF_CTRL, status);
     uint64_t beyond = counter_read(0), next = period + handler_branches;
     counted += programmed + beyond;
     /* What came since the overflow is part of the next period, unless that is over already. */
     programmed = beyond < next ? next - beyond : next;
-    msr_write(pmu->counter_msr, -programmed & pmu->counter_mask);
+    wrmsr(pmu->counter_msr, -programmed & pmu->counter_mask);
     pmis++;
-    (void)msr_read(MSR_GLOBAL_STATUS);
+    (void)rdmsr(MSR_GLOBAL_STATUS);
 }
 
 /* Linux, arch/x86/events/intel/core.c, intel_pmu_handle_irq(), for one counter and late_ack. */
 static void handle_pmi(void)
 {
-    msr_write(MSR_GLOBAL_CTRL, 0);
-    uint64_t status = msr_read(MSR_GLOBAL_STATUS);
+    wrmsr(MSR_GLOBAL_CTRL, 0);
+    uint64_t status = rdmsr(MSR_GLOBAL_STATUS);
     if (enabled && status & COUNTER_0) {
         handle_overflow(status);
     } else if (status & COUNTER_0) {
         /* After the program, which reads the counter as it is: it goes on counting from 0. */
-        msr_write(MSR_GLOBAL_OVF_CTRL, status);
+        wrmsr(MSR_GLOBAL_OVF_CTRL, status);
         pmis++;
         late++;
     } else {
         measure_nmi_strays++;
     }
     if (enabled)
-        msr_write(MSR_GLOBAL_CTRL, COUNTER_0);
+        wrmsr(MSR_GLOBAL_CTRL, COUNTER_0);
     lvtpc_write(LVTPC_NMI);
 }
 
@@ -89,13 +89,13 @@ static void program(uint64_t m)
 {
     period = programmed = m;
     pmis = late = counted = 0;
-    msr_write(MSR_GLOBAL_OVF_CTRL, COUNTER_0);
-    msr_write(pmu->counter_msr, -m & pmu->counter_mask);
-    msr_write(MSR_PERFEVTSEL0, EVENT_BRANCHES | EVENTSEL_OS | EVENTSEL_INT | EVENTSEL_EN);
+    wrmsr(MSR_GLOBAL_OVF_CTRL, COUNTER_0);
+    wrmsr(pmu->counter_msr, -m & pmu->counter_mask);
+    wrmsr(MSR_PERFEVTSEL0, EVENT_BRANCHES | EVENTSEL_OS | EVENTSEL_INT | EVENTSEL_EN);
     lvtpc_write(LVTPC_NMI);
     enabled = true;
     run_branches();
-    msr_write(MSR_PERFEVTSEL0, 0);
+    wrmsr(MSR_PERFEVTSEL0, 0);
     counted += (counter_read(0) + programmed) & pmu->counter_mask;
 }
 
@@ -110,7 +110,7 @@ static void learn_handler(void)
 {
     handler_branches = 0;
     nmi_take(measure_nmi_call);
-    msr_write(MSR_GLOBAL_CTRL, 0);
+    wrmsr(MSR_GLOBAL_CTRL, 0);
     program(LEARN_PERIOD);
     wait_for_late();
     lvtpc_write(LVTPC_NMI | LVTPC_MASKED);
@@ -122,7 +122,7 @@ static void learn_handler(void)
 
 static uint64_t timed(uint64_t m)
 {
-    msr_write(MSR_GLOBAL_CTRL, 0);
+    wrmsr(MSR_GLOBAL_CTRL, 0);
     uint64_t begin = tsc();
     program(m);
     uint64_t taken = tsc() - begin;
@@ -158,7 +158,7 @@ static void run_item(const struct item *item, uint64_t m)
         }
         measure_samples[i] = timed(m);
     }
-    msr_write(MSR_GLOBAL_CTRL, 0);
+    wrmsr(MSR_GLOBAL_CTRL, 0);
     region_mark(item->region, true);
     program(m);
     region_mark(item->region, false);

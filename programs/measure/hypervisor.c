@@ -17,12 +17,12 @@
 
 static enum measure_hypervisor hypervisor(void)
 {
-    struct cpuid_leaf l = cpuid_leaf(CPUID_HV_SIGNATURE);
+    struct cpuid_result l = cpuid(CPUID_HV_SIGNATURE, 0);
     /* With hypervisor_bit=off the leaf alone says so. Natively it is another leaf's data. */
     if (l.ebx == PMUVISOR_SIGNATURE_EBX && l.ecx == PMUVISOR_SIGNATURE_ECX &&
         l.edx == PMUVISOR_SIGNATURE_EDX)
         return MEASURE_PMUVISOR;
-    if (!(cpuid_leaf(LEAF_FEATURES).ecx & LEAF_1_ECX_HYPERVISOR))
+    if (!(cpuid(LEAF_FEATURES, 0).ecx & LEAF_1_ECX_HYPERVISOR))
         return MEASURE_NATIVE;
     return l.ebx == KVM_SIGNATURE_EBX && l.ecx == KVM_SIGNATURE_ECX && l.edx == KVM_SIGNATURE_EDX
                ? MEASURE_KVM

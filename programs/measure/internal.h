@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * What the measurements' parts share. No header of the hypervisor but hypercall.h, because a kernel
- * module compiles these files, too. MSRs: SDM Vol. 4, "Architectural MSRs"; local APIC: Vol. 3,
- * "Local APIC", "Extended XAPIC (x2APIC)".
+ * What the measurements' parts share. Of the hypervisor's headers only hypercall.h and
+ * instructions.h, because a kernel module compiles these files, too. MSRs: SDM Vol. 4,
+ * "Architectural MSRs"; local APIC: Vol. 3, "Local APIC", "Extended XAPIC (x2APIC)".
  */
 #pragma once
 
+#include "instructions.h"
 #include "measure.h"
 #include "region.h"
 #include "statistics.h"
@@ -45,36 +46,6 @@ extern const struct measure_environment *measure_host;
 extern uint64_t measure_failed;
 
 /* ---- instructions ---- */
-
-static inline uint64_t msr_read(uint32_t index)
-{
-    uint32_t low, high;
-
-    __asm__ volatile("rdmsr" : "=a"(low), "=d"(high) : "c"(index) : "memory");
-    return (uint64_t)high << 32 | low;
-}
-
-static inline void msr_write(uint32_t index, uint64_t value)
-{
-    __asm__ volatile("wrmsr"
-                     :
-                     : "c"(index), "a"((uint32_t)value), "d"((uint32_t)(value >> 32))
-                     : "memory");
-}
-
-struct cpuid_leaf {
-    uint32_t eax, ebx, ecx, edx;
-};
-
-static inline struct cpuid_leaf cpuid_leaf(uint32_t number)
-{
-    struct cpuid_leaf l;
-
-    __asm__ volatile("cpuid"
-                     : "=a"(l.eax), "=b"(l.ebx), "=c"(l.ecx), "=d"(l.edx)
-                     : "a"(number), "c"(0));
-    return l;
-}
 
 static inline uint64_t counter_read(uint32_t counter)
 {

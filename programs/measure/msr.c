@@ -40,11 +40,11 @@ static void change_item(const struct item *item, const struct pmu *pmu, uint32_t
         return;
     struct loop loop = *registers;
     loop.rcx = index;
-    msr_write(MSR_PERFEVTSEL0, event_select);
-    msr_write(MSR_GLOBAL_CTRL, ctrl);
+    wrmsr(MSR_PERFEVTSEL0, event_select);
+    wrmsr(MSR_GLOBAL_CTRL, ctrl);
     item_loop(item, loop_wrmsr_xor, &loop);
-    msr_write(MSR_GLOBAL_CTRL, 0);
-    msr_write(MSR_PERFEVTSEL0, 0);
+    wrmsr(MSR_GLOBAL_CTRL, 0);
+    wrmsr(MSR_PERFEVTSEL0, 0);
 }
 
 static void changes(const struct pmu *pmu, uint32_t region)
@@ -66,10 +66,10 @@ static uint32_t record_index(void)
 {
     uint64_t format = 0;
 
-    if (cpuid_leaf(1).ecx & LEAF_1_ECX_PDCM)
-        format = msr_read(MSR_PERF_CAPABILITIES_INDEX) & PERF_CAPABILITIES_LBR_FMT;
+    if (cpuid(1, 0).ecx & LEAF_1_ECX_PDCM)
+        format = rdmsr(MSR_PERF_CAPABILITIES_INDEX) & PERF_CAPABILITIES_LBR_FMT;
     if (format == PERF_CAPABILITIES_LBR_FMT)
-        return cpuid_leaf(7).edx & LEAF_7_EDX_ARCH_LBR ? MSR_LBR_0_FROM_IP : 0;
+        return cpuid(7, 0).edx & LEAF_7_EDX_ARCH_LBR ? MSR_LBR_0_FROM_IP : 0;
     return format != 0 ? MSR_LASTBRANCH_0_FROM_IP : 0;
 }
 
@@ -77,8 +77,8 @@ static uint32_t record_index(void)
 static bool all_places(uint32_t first)
 {
     if (first == MSR_LBR_0_FROM_IP)
-        return msr_read(MSR_LBR_DEPTH) == LBR_PLACES;
-    return (msr_read(MSR_PERF_CAPABILITIES_INDEX) & PERF_CAPABILITIES_LBR_FMT) ==
+        return rdmsr(MSR_LBR_DEPTH) == LBR_PLACES;
+    return (rdmsr(MSR_PERF_CAPABILITIES_INDEX) & PERF_CAPABILITIES_LBR_FMT) ==
            PERF_CAPABILITIES_LBR_FMT_INFO;
 }
 

@@ -267,7 +267,7 @@ static void send_nmi(void)
     if (icr != NULL)
         *icr = low;
     else
-        msr_write(X2APIC_ICR, (uint64_t)high << 32 | low);
+        wrmsr(X2APIC_ICR, (uint64_t)high << 32 | low);
 }
 
 static uint64_t strays_before;

@@ -31,18 +31,18 @@ static struct {
 
 const struct pmu *pmu_found(void)
 {
-    struct cpuid_leaf leaf = {0, 0, 0, 0};
+    struct cpuid_result leaf = {0, 0, 0, 0};
 
     pmu = (struct pmu){.why_not = NULL, .counter_msr = MSR_PMC0};
-    if (cpuid_leaf(0).eax >= LEAF_PMU)
-        leaf = cpuid_leaf(LEAF_PMU);
+    if (cpuid(0, 0).eax >= LEAF_PMU)
+        leaf = cpuid(LEAF_PMU, 0);
     if ((leaf.eax & 0xff) < PMU_VERSION_MIN || (leaf.eax >> 8 & 0xff) == 0) {
         pmu.why_not = "CPUID shows no PMU of version 2 with a general counter";
         return &pmu;
     }
     pmu.counter_mask = ~0ull >> (64 - (leaf.eax >> 16 & 0xff));
-    pmu.full_width = cpuid_leaf(LEAF_FEATURES).ecx & LEAF_1_ECX_PDCM &&
-                     msr_read(MSR_PERF_CAPABILITIES_INDEX) & PERF_CAPABILITIES_FW_WRITE;
+    pmu.full_width = cpuid(LEAF_FEATURES, 0).ecx & LEAF_1_ECX_PDCM &&
+                     rdmsr(MSR_PERF_CAPABILITIES_INDEX) & PERF_CAPABILITIES_FW_WRITE;
     if (pmu.full_width)
         pmu.counter_msr = MSR_A_PMC0;
     return &pmu;
@@ -56,7 +56,7 @@ static volatile uint32_t *at(uint32_t offset)
 static bool lvtpc_exists(void)
 {
     uint32_t version = measure_host->apic != NULL ? *at(APIC_VERSION)
-                                                  : (uint32_t)msr_read(X2APIC_VERSION);
+                                                  : (uint32_t)rdmsr(X2APIC_VERSION);
 
     return VERSION_MAX_LVT(version) >= MAX_LVT_LVTPC;
 }
@@ -71,10 +71,10 @@ const char *lvtpc_why_not(void)
 void pmu_save(void)
 {
     if (pmu_found()->why_not == NULL) {
-        saved.global_ctrl = msr_read(MSR_GLOBAL_CTRL);
-        msr_write(MSR_GLOBAL_CTRL, 0);
-        saved.event_select = msr_read(MSR_PERFEVTSEL0);
-        saved.counter = msr_read(pmu.counter_msr);
+        saved.global_ctrl = rdmsr(MSR_GLOBAL_CTRL);
+        wrmsr(MSR_GLOBAL_CTRL, 0);
+        saved.event_select = rdmsr(MSR_PERFEVTSEL0);
+        saved.counter = rdmsr(pmu.counter_msr);
     }
     if (lvtpc_exists())
         saved.lvtpc = lvtpc_read();
@@ -83,22 +83,22 @@ void pmu_save(void)
 void pmu_restore(void)
 {
     if (pmu.why_not == NULL) {
-        msr_write(MSR_GLOBAL_CTRL, 0);
-        msr_write(MSR_GLOBAL_OVF_CTRL, COUNTER_0);
-        msr_write(pmu.counter_msr, saved.counter);
-        msr_write(MSR_PERFEVTSEL0, saved.event_select);
+        wrmsr(MSR_GLOBAL_CTRL, 0);
+        wrmsr(MSR_GLOBAL_OVF_CTRL, COUNTER_0);
+        wrmsr(pmu.counter_msr, saved.counter);
+        wrmsr(MSR_PERFEVTSEL0, saved.event_select);
     }
     if (lvtpc_exists())
         lvtpc_write(saved.lvtpc);
     if (pmu.why_not == NULL)
-        msr_write(MSR_GLOBAL_CTRL, saved.global_ctrl);
+        wrmsr(MSR_GLOBAL_CTRL, saved.global_ctrl);
 }
 
 volatile uint32_t *xapic_lvtpc(void) { return measure_host->apic != NULL ? at(APIC_LVTPC) : NULL; }
 
 uint32_t lvtpc_read(void)
 {
-    return measure_host->apic != NULL ? *at(APIC_LVTPC) : (uint32_t)msr_read(X2APIC_LVTPC);
+    return measure_host->apic != NULL ? *at(APIC_LVTPC) : (uint32_t)rdmsr(X2APIC_LVTPC);
 }
 
 void lvtpc_write(uint32_t value)
@@ -106,14 +106,14 @@ void lvtpc_write(uint32_t value)
     if (measure_host->apic != NULL)
         *at(APIC_LVTPC) = value;
     else
-        msr_write(X2APIC_LVTPC, value);
+        wrmsr(X2APIC_LVTPC, value);
 }
 
 volatile uint32_t *self_nmi_prepare(uint32_t *low, uint32_t *high)
 {
     *low = ICR_NMI | ICR_ASSERT;
     if (measure_host->apic == NULL) {
-        *high = (uint32_t)msr_read(X2APIC_ID);
+        *high = (uint32_t)rdmsr(X2APIC_ID);
         return NULL;
     }
     *high = *at(APIC_ID);

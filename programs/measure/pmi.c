@@ -23,18 +23,18 @@ static uint64_t back_samples[MEASURE_RUNS_MAX], skid_samples[MEASURE_RUNS_MAX];
 
 static void arm(const struct pmu *pmu, uint64_t branches)
 {
-    msr_write(MSR_GLOBAL_CTRL, 0);
-    msr_write(MSR_GLOBAL_OVF_CTRL, COUNTER_0);
-    msr_write(MSR_PERFEVTSEL0, EVENT_BRANCHES | EVENTSEL_OS | EVENTSEL_INT | EVENTSEL_EN);
-    msr_write(pmu->counter_msr, -branches & pmu->counter_mask);
+    wrmsr(MSR_GLOBAL_CTRL, 0);
+    wrmsr(MSR_GLOBAL_OVF_CTRL, COUNTER_0);
+    wrmsr(MSR_PERFEVTSEL0, EVENT_BRANCHES | EVENTSEL_OS | EVENTSEL_INT | EVENTSEL_EN);
+    wrmsr(pmu->counter_msr, -branches & pmu->counter_mask);
     lvtpc_write(LVTPC_NMI);
 }
 
 static void disarm(void)
 {
-    msr_write(MSR_GLOBAL_CTRL, 0);
-    msr_write(MSR_GLOBAL_OVF_CTRL, COUNTER_0);
-    msr_write(MSR_PERFEVTSEL0, 0);
+    wrmsr(MSR_GLOBAL_CTRL, 0);
+    wrmsr(MSR_GLOBAL_OVF_CTRL, COUNTER_0);
+    wrmsr(MSR_PERFEVTSEL0, 0);
     lvtpc_write(LVTPC_NMI | LVTPC_MASKED);
 }
 
@@ -44,10 +44,10 @@ static bool overflow_once(const struct pmu *pmu)
 {
     for (unsigned i = 0; i < FOREIGN_MAX; i++) {
         arm(pmu, PERIOD);
-        msr_write(MSR_GLOBAL_CTRL, COUNTER_0);
+        wrmsr(MSR_GLOBAL_CTRL, COUNTER_0);
         bool came = wait_overflow(TURNS) != 0;
-        msr_write(MSR_GLOBAL_CTRL, 0);
-        bool ours = msr_read(MSR_GLOBAL_STATUS) & COUNTER_0 &&
+        wrmsr(MSR_GLOBAL_CTRL, 0);
+        bool ours = rdmsr(MSR_GLOBAL_STATUS) & COUNTER_0 &&
                     measure_stamps.events < (uint32_t)-PERIOD;
         disarm();
         if (!came || ours)

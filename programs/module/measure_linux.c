@@ -104,10 +104,9 @@ static const char *pmu_in_use(void)
 
     if (boot_cpu_data.cpuid_level >= LEAF_PMU)
         cpuid(LEAF_PMU, &eax, &ebx, &ecx, &edx);
-    for (unsigned int i = 0; i < (eax >> 8 & 0xff); i++) {
+    for (unsigned int i = 0; i < (eax >> 8 & 0xff); i++)
         if (is_set(MSR_P6_EVNTSEL0 + i, EVENTSEL_EN))
             return "found a general counter in use, " IN_USE_TEXT;
-    }
     if ((eax & 0xff) >= VERSION_FIXED && is_set(MSR_CORE_PERF_FIXED_CTR_CTRL, ~0ull))
         return "found a fixed counter in use, " IN_USE_TEXT;
     if (boot_cpu_has(X86_FEATURE_PEBS) && is_set(MSR_IA32_PEBS_ENABLE, ~0ull))

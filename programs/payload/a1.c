@@ -80,16 +80,13 @@ int a1_run(const struct a1_plan *plan, struct a1_result *result)
     pmis = interrupt_count("PMI");
     nmis = interrupt_count("NMI");
     wait_for_tick();
-    if (plan->region != 0) {
+    if (plan->region != 0)
         region_begin(plan->region);
-    }
     clock_gettime(CLOCK_MONOTONIC, &start);
-    if (plan->hypercalls) {
+    if (plan->hypercalls)
         on = hyper_call(HYPERCALL_NMI_PASSTHROUGH_ON);
-    }
-    if (plan->inner_region != 0) {
+    if (plan->inner_region != 0)
         region_begin(plan->inner_region);
-    }
     perf_fd = perf_event_open(&attr, 0, -1, -1, 0);
     open_error = errno;
     ioctl(perf_fd, PERF_EVENT_IOC_ENABLE, 0);
@@ -98,26 +95,20 @@ int a1_run(const struct a1_plan *plan, struct a1_result *result)
         __asm__ volatile("" : "+r"(i));
     }
     ioctl(perf_fd, PERF_EVENT_IOC_DISABLE, 0);
-    if (plan->inner_region != 0) {
+    if (plan->inner_region != 0)
         region_end(plan->inner_region);
-    }
-    if (plan->hypercalls) {
+    if (plan->hypercalls)
         off = hyper_call(HYPERCALL_NMI_PASSTHROUGH_OFF);
-    }
     clock_gettime(CLOCK_MONOTONIC, &end);
-    if (plan->region != 0) {
+    if (plan->region != 0)
         region_end(plan->region);
-    }
-    if (perf_fd < 0) {
+    if (perf_fd < 0)
         return -open_error;
-    }
-    if (read(perf_fd, &count, sizeof(count)) != sizeof(count)) {
+    if (read(perf_fd, &count, sizeof(count)) != sizeof(count))
         error = -errno;
-    }
     close(perf_fd);
-    if (on != 0 || off != 0) {
+    if (on != 0 || off != 0)
         error = -EPERM;
-    }
     *result = (struct a1_result){
         .period = plan->period,
         .expected = A1_BRANCHES / (long long)plan->period,
@@ -138,10 +129,8 @@ static int run_each(void)
     int error;
 
     error = perf_lift_limits();
-    if (error != 0) {
-        printf("a1: error=\"cannot lift perf's rate limit: %s\"\n", strerror(-error));
-        return 1;
-    }
+    if (error != 0)
+        return fail_job("a1", "cannot lift perf's rate limit", -error);
     /* First uses (page faults, lazily allocated perf structures) belong to no run. */
     error = a1_run(&plan, &warm_up);
     for (size_t i = 0; error == 0 && i < A1_RUNS; i++) {
@@ -153,19 +142,16 @@ static int run_each(void)
         printf("a1: region=%zu N=%ld M=%llu expected=%lld pmis=%lld nmis=%lld count=%lld ns=%lld\n",
                REGION_A1_FIRST + i, A1_BRANCHES, (unsigned long long)r->period, r->expected,
                r->pmis, r->nmis, r->count, r->nanoseconds);
-        if (r->pmis != r->expected) {
+        if (r->pmis != r->expected)
             failed = 1;
-        }
     }
-    if (error != 0) {
-        printf("a1: error=\"perf_event_open: %s\"\n", strerror(-error));
-        return 1;
-    }
+    if (error != 0)
+        return fail_job("a1", "perf_event_open", -error);
     results_valid = true;
     return failed;
 }
 
-int job_a1(void)
+JOB(a1)
 {
     bool watchdog = nmi_watchdog_runs();
     int failed = run_each();
@@ -183,8 +169,7 @@ static void align_clock(void)
 
     snprintf(chosen, sizeof(chosen), "%s", text == NULL ? "" : text);
     text = read_text(CLOCKS "available_clocksource");
-    for (char *name = text == NULL ? NULL : strtok(text, " \n"); name != NULL;
-         name = strtok(NULL, " \n")) {
+    for (char *name; (name = next_word(&text, " \n")) != NULL;) {
         if (strncmp(chosen, name, strlen(name)) != 0) {
             write_text(CLOCKS "current_clocksource", name);
             wait_for_tick();
@@ -212,7 +197,7 @@ static int align_wall_clock(void)
 /* One run differs from the next, natively too, by what the kernel does besides: which of its
  * timers are due at a tick, whether a period of the scheduler's has ended, where an object lies in
  * its slab. So each M has many runs, each in a region of its own, to take the least of. */
-int job_a1again(void)
+JOB(a1again)
 {
     struct a1_plan plan = {.period = a1_periods[A1_RUNS - 1]};
     struct a1_result r;
@@ -224,9 +209,8 @@ int job_a1again(void)
     error = error != 0 ? error : a1_run(&plan, &r);
     clock_gettime(CLOCK_MONOTONIC_COARSE, &start);
     for (unsigned n = 0; error == 0 && n < A1_AGAIN * A1_RUNS; n++) {
-        if (n % A1_RUNS == 0) {
+        if (n % A1_RUNS == 0)
             wait_until(&start, n / A1_RUNS * A1_ROUND_NS - TICK_NS / 2);
-        }
         plan.period = a1_periods[n % A1_RUNS];
         plan.region = REGION_A1_AGAIN + n;
         error = a1_run(&plan, &r);
@@ -238,9 +222,8 @@ int job_a1again(void)
 
 bool a1_print_table(void)
 {
-    if (!results_valid) {
+    if (!results_valid)
         return false;
-    }
     printf("A.1: %ld branches, one PMI every M of them\n", A1_BRANCHES);
     printf("%10s %10s %10s %12s %12s\n", "M", "PMIs", "expected", "branches", "time ns");
     for (size_t i = 0; i < A1_RUNS; i++) {

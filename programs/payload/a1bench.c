@@ -75,9 +75,8 @@ static bool run(const struct a1_plan *plan, struct a1_result *r, struct outcome 
         return false;
     }
     off = llabs(r->pmis - r->expected);
-    if (off > o->deviation) {
+    if (off > o->deviation)
         o->deviation = off;
-    }
     if (off * PERCENT > r->expected * DEVIATION_PERCENT) {
         snprintf(o->why, sizeof(o->why), "a run had %lld PMIs, wanted %lld within %d percent",
                  r->pmis, r->expected, DEVIATION_PERCENT);
@@ -92,19 +91,16 @@ static bool measure(struct outcome *o, bool hypercalls, unsigned runs)
     struct a1_result timed = {0};
 
     /* First uses (page faults, lazily allocated structures of perf) belong to no run. */
-    if (!run(&plan, &timed, o)) {
+    if (!run(&plan, &timed, o))
         return false;
-    }
     plan.region = o->region;
     plan.inner_region = o->inner_region;
-    if (!run(&plan, &o->marked, o)) {
+    if (!run(&plan, &o->marked, o))
         return false;
-    }
     plan.region = plan.inner_region = 0;
     for (unsigned i = 0; i < runs; i++) {
-        if (!run(&plan, &timed, o)) {
+        if (!run(&plan, &timed, o))
             return false;
-        }
         o->times[i] = (uint64_t)timed.nanoseconds;
     }
     return true;
@@ -123,20 +119,18 @@ static int measure_each(bool hypercalls, unsigned runs)
         o->period = a1_periods[i];
         o->region = (uint32_t)(REGION_A1BENCH + i);
         o->inner_region = (uint32_t)(REGION_A1BENCH_INNER + i);
-        if (measure(o, hypercalls, runs)) {
+        if (measure(o, hypercalls, runs))
             measured++;
-        } else {
+        else
             why = o->why;
-        }
         print_outcome(o, runs);
     }
-    if (measured == 0) {
+    if (measured == 0)
         printf("a1bench: error=\"no M could be measured: %s\"\n", why);
-    }
     return measured == 0;
 }
 
-int job_a1bench(void)
+JOB(a1bench)
 {
     bool hypercalls = hyper_present() && strcmp(hyper_policy(), "msr+nmi") == 0;
     bool watchdog = nmi_watchdog_runs();
@@ -159,9 +153,8 @@ int job_a1bench(void)
                HYPERCALL_NMI_PASSTHROUGH_OFF);
     } else {
         failed = measure_each(hypercalls, (unsigned)runs);
-        if (hypercalls) {
+        if (hypercalls)
             hyper_call(HYPERCALL_NMI_PASSTHROUGH_ON);
-        }
     }
     nmi_watchdog_set(watchdog);
     return failed;

@@ -44,7 +44,8 @@ struct form {
     void (*run)(uint32_t *ecx, uint64_t *flags);
 };
 
-#define FORM(function, text)                                                                       \
+#define ROW(function, text) {#function, function},
+#define DEFINE(function, text)                                                                     \
     static void function(uint32_t *ecx, uint64_t *flags)                                           \
     {                                                                                              \
         uint32_t c = *ecx;                                                                         \
@@ -60,55 +61,47 @@ struct form {
         *flags = f;                                                                                \
     }
 
-FORM(mov_load, "mov (%%rbx), %%ecx")
-FORM(mov_store, "mov %%ecx, (%%rbx)")
-FORM(mov_immediate, "movl $0x10077, (%%rbx)")
-FORM(mov_high_register, "mov (%%rbx), %%r9d; mov %%r9, %%rcx")
-FORM(mov_stack_pointer, "mov %%rsp, %%r10; mov (%%rbx), %%esp; mov %%rsp, %%rcx; mov %%r10, %%rsp")
-FORM(mov_sib, "mov 0(%%rbx,%%rdx,4), %%ecx")
-FORM(mov_displacement, "mov %%ecx, -0x370+0x370(%%rbx,%%rdx,8)")
-FORM(mov_absolute, "mov 0x10000370, %%ecx")
-FORM(mov_segment, "mov %%ds:(%%ebx), %%ecx")
-FORM(offset_load, "movabs 0x10000370, %%eax; mov %%eax, %%ecx")
-FORM(offset_store, "mov %%ecx, %%eax; movabs %%eax, 0x10000370")
-FORM(offset_short, "addr32 movabs 0x10000370, %%eax; mov %%eax, %%ecx")
-FORM(exchange, "xchg %%ecx, (%%rbx)")
-FORM(locked_exchange, "lock xchg %%ecx, (%%rbx)")
+#define PERFORMED(FORM)                                                                            \
+    FORM(mov_load, "mov (%%rbx), %%ecx")                                                           \
+    FORM(mov_store, "mov %%ecx, (%%rbx)")                                                          \
+    FORM(mov_immediate, "movl $0x10077, (%%rbx)")                                                  \
+    FORM(mov_high_register, "mov (%%rbx), %%r9d; mov %%r9, %%rcx")                                 \
+    FORM(mov_stack_pointer,                                                                        \
+         "mov %%rsp, %%r10; mov (%%rbx), %%esp; mov %%rsp, %%rcx; mov %%r10, %%rsp")               \
+    FORM(mov_sib, "mov 0(%%rbx,%%rdx,4), %%ecx")                                                   \
+    FORM(mov_displacement, "mov %%ecx, -0x370+0x370(%%rbx,%%rdx,8)")                               \
+    FORM(mov_absolute, "mov 0x10000370, %%ecx")                                                    \
+    FORM(mov_segment, "mov %%ds:(%%ebx), %%ecx")                                                   \
+    FORM(offset_load, "movabs 0x10000370, %%eax; mov %%eax, %%ecx")                                \
+    FORM(offset_store, "mov %%ecx, %%eax; movabs %%eax, 0x10000370")                               \
+    FORM(offset_short, "addr32 movabs 0x10000370, %%eax; mov %%eax, %%ecx")                        \
+    FORM(exchange, "xchg %%ecx, (%%rbx)")                                                          \
+    FORM(locked_exchange, "lock xchg %%ecx, (%%rbx)")
 
-static const struct form forms[] = {
-    {"mov_load", mov_load},
-    {"mov_store", mov_store},
-    {"mov_immediate", mov_immediate},
-    {"mov_high_register", mov_high_register},
-    {"mov_stack_pointer", mov_stack_pointer},
-    {"mov_sib", mov_sib},
-    {"mov_displacement", mov_displacement},
-    {"mov_absolute", mov_absolute},
-    {"mov_segment", mov_segment},
-    {"offset_load", offset_load},
-    {"offset_store", offset_store},
-    {"offset_short", offset_short},
-    {"exchange", exchange},
-    {"locked_exchange", locked_exchange},
-};
+PERFORMED(DEFINE)
 
-FORM(byte_load, "mov (%%rbx), %%cl")
-FORM(quad_load, "mov (%%rbx), %%rcx")
-FORM(word_store, "mov %%cx, (%%rbx)")
-FORM(unaligned_load, "mov 2(%%rbx), %%ecx")
-FORM(page_end_load, "mov 0xffe-0x370(%%rbx), %%ecx")
-FORM(byte_offset, "movabs 0x10000370, %%al; mov %%eax, %%ecx")
-FORM(quad_offset, "movabs 0x10000370, %%rax; mov %%rax, %%rcx")
-FORM(or_immediate, "orl $0x1e, (%%rbx)")
-FORM(add_load, "add (%%rbx), %%ecx")
-FORM(compare_immediate, "cmpl $0x100e1, (%%rbx)")
-FORM(test_immediate, "testl $0x10000, (%%rbx)")
-FORM(extended_load, "movzbl (%%rbx), %%ecx")
-FORM(add_with_carry, "adc %%ecx, (%%rbx)")
-FORM(string_store, "mov %%rdi, %%r10; mov %%rbx, %%rdi; stosl; mov %%r10, %%rdi")
-FORM(vector_load, "movups (%%rbx), %%xmm0")
-FORM(stack_push, "pushq (%%rbx)")
-FORM(fetch, "jmp *%%rbx")
+static const struct form forms[] = {PERFORMED(ROW)};
+
+#define REFUSED(FORM)                                                                              \
+    FORM(byte_load, "mov (%%rbx), %%cl")                                                           \
+    FORM(quad_load, "mov (%%rbx), %%rcx")                                                          \
+    FORM(word_store, "mov %%cx, (%%rbx)")                                                          \
+    FORM(unaligned_load, "mov 2(%%rbx), %%ecx")                                                    \
+    FORM(page_end_load, "mov 0xffe-0x370(%%rbx), %%ecx")                                           \
+    FORM(byte_offset, "movabs 0x10000370, %%al; mov %%eax, %%ecx")                                 \
+    FORM(quad_offset, "movabs 0x10000370, %%rax; mov %%rax, %%rcx")                                \
+    FORM(or_immediate, "orl $0x1e, (%%rbx)")                                                       \
+    FORM(add_load, "add (%%rbx), %%ecx")                                                           \
+    FORM(compare_immediate, "cmpl $0x100e1, (%%rbx)")                                              \
+    FORM(test_immediate, "testl $0x10000, (%%rbx)")                                                \
+    FORM(extended_load, "movzbl (%%rbx), %%ecx")                                                   \
+    FORM(add_with_carry, "adc %%ecx, (%%rbx)")                                                     \
+    FORM(string_store, "mov %%rdi, %%r10; mov %%rbx, %%rdi; stosl; mov %%r10, %%rdi")              \
+    FORM(vector_load, "movups (%%rbx), %%xmm0")                                                    \
+    FORM(stack_push, "pushq (%%rbx)")                                                              \
+    FORM(fetch, "jmp *%%rbx")
+
+REFUSED(DEFINE)
 
 /* A load that is performed in 64-bit code, from 32-bit code, which comes back by a far return. */
 static void load_32(uint32_t *ecx, uint64_t *flags)
@@ -126,9 +119,8 @@ static void load_32(uint32_t *ecx, uint64_t *flags)
     uint32_t loaded = 0;
 
     (void)flags;
-    if (pages == MAP_FAILED) {
+    if (pages == MAP_FAILED)
         return;
-    }
     memcpy(pages, code, sizeof(code));
     /* In 64-bit programs DS is null, which 32-bit code cannot use. */
     __asm__ volatile("mov %[data], %%ds\n\t"
@@ -143,26 +135,7 @@ static void load_32(uint32_t *ecx, uint64_t *flags)
     *ecx = loaded;
 }
 
-static const struct form refused[] = {
-    {"byte_load", byte_load},
-    {"quad_load", quad_load},
-    {"word_store", word_store},
-    {"unaligned_load", unaligned_load},
-    {"page_end_load", page_end_load},
-    {"byte_offset", byte_offset},
-    {"quad_offset", quad_offset},
-    {"or_immediate", or_immediate},
-    {"add_load", add_load},
-    {"compare_immediate", compare_immediate},
-    {"test_immediate", test_immediate},
-    {"extended_load", extended_load},
-    {"add_with_carry", add_with_carry},
-    {"string_store", string_store},
-    {"vector_load", vector_load},
-    {"stack_push", stack_push},
-    {"fetch", fetch},
-    {"load_32", load_32},
-};
+static const struct form refused[] = {REFUSED(ROW){"load_32", load_32}};
 
 static volatile uint32_t *const lvt = (volatile uint32_t *)(WINDOW + LVT_ERROR);
 static sigjmp_buf on_fault;
@@ -196,11 +169,7 @@ static bool map_window(const char *job)
                   MAP_SHARED | MAP_FIXED_NOREPLACE, mem, (off_t)APIC_PAGE);
         close(mem);
     }
-    if (at == MAP_FAILED) {
-        printf("%s: error=\"cannot map the local APIC: %s\"\n", job, strerror(errno));
-        return false;
-    }
-    return true;
+    return at != MAP_FAILED || !fail_job(job, "cannot map the local APIC", errno);
 }
 
 /* A single step over one access: the trap comes after it, once. */
@@ -290,14 +259,13 @@ static void remap(void)
     close(file);
 }
 
-int job_apic(void)
+JOB(apic)
 {
     struct sigaction stepped = {.sa_sigaction = note_step, .sa_flags = SA_SIGINFO};
     uint32_t saved;
 
-    if (!map_window("apic")) {
+    if (!map_window("apic"))
         return 1;
-    }
     saved = *lvt;
     for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
         uint32_t ecx = REGISTER_BEFORE;
@@ -319,14 +287,13 @@ int job_apic(void)
     return 0;
 }
 
-int job_apicbad(void)
+JOB(apicbad)
 {
     struct sigaction action = {.sa_sigaction = note_fault, .sa_flags = SA_SIGINFO};
     volatile int failed = 0;
 
-    if (!map_window("apicbad")) {
+    if (!map_window("apicbad"))
         return 1;
-    }
     sigaction(SIGSEGV, &action, NULL);
     for (volatile size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
         uint32_t ecx = REGISTER_BEFORE;

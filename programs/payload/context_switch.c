@@ -34,9 +34,8 @@ static int count_self(void)
         struct perf_event_attr attr = {
             .type = PERF_TYPE_HARDWARE, .size = sizeof(attr), .config = events[i]};
 
-        if (syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC) < 0) {
+        if (syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC) < 0)
             return -errno;
-        }
     }
     return 0;
 }
@@ -46,11 +45,9 @@ static int send_turns(int in, int out)
 {
     char byte = 0;
 
-    for (int i = 0; i < TURNS; i++) {
-        if (write(out, &byte, 1) != 1 || read(in, &byte, 1) != 1) {
+    for (int i = 0; i < TURNS; i++)
+        if (write(out, &byte, 1) != 1 || read(in, &byte, 1) != 1)
             return -EIO;
-        }
-    }
     return 0;
 }
 
@@ -58,11 +55,9 @@ static int answer_turns(int in, int out)
 {
     char byte;
 
-    while (read(in, &byte, 1) == 1) {
-        if (write(out, &byte, 1) != 1) {
+    while (read(in, &byte, 1) == 1)
+        if (write(out, &byte, 1) != 1)
             return -EIO;
-        }
-    }
     return 0;
 }
 
@@ -88,9 +83,8 @@ static int measure(bool counted, const char *words, uint32_t region, unsigned ru
     static uint64_t times[RUNS_MAX];
     int there[2], back[2], error = 0;
 
-    if (pipe(there) != 0 || pipe(back) != 0) {
+    if (pipe(there) != 0 || pipe(back) != 0)
         return 1;
-    }
     pid_t child = fork();
     if (child == 0) {
         close(there[1]);
@@ -102,9 +96,8 @@ static int measure(bool counted, const char *words, uint32_t region, unsigned ru
     error = error != 0 ? error : passes(back[0], there[1], region, times, runs);
     close(there[1]);
     int status = 0;
-    if (waitpid(child, &status, 0) != child || (error == 0 && status != 0)) {
+    if (waitpid(child, &status, 0) != child || (error == 0 && status != 0))
         error = -ECHILD;
-    }
     if (error != 0) {
         printf("bench: experiment=context_switch item=%s skip=\"%s\"\n", words, strerror(-error));
         return 1;
@@ -117,7 +110,7 @@ static int measure(bool counted, const char *words, uint32_t region, unsigned ru
     return 0;
 }
 
-int job_context_switch(void)
+JOB(context_switch)
 {
     char word[WORD_MAX];
 

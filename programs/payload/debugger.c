@@ -119,9 +119,8 @@ static int run_piece(pid_t child, const struct user_regs_struct *begin, const st
     memcpy((void *)CODE_AT, piece->code, piece->length);
     memcpy((char *)CODE_AT + piece->length, last, sizeof(last) - 1);
     *(uint32_t *)DATA_AT = DATA_WORD;
-    if (ptrace(PTRACE_SETREGS, child, 0, begin) != 0) {
+    if (ptrace(PTRACE_SETREGS, child, 0, begin) != 0)
         return -errno;
-    }
     if ((error = debug_register_set(child, 7, 0)) != 0 ||
         (error = debug_register_set(child, 0, DATA_AT)) != 0 ||
         (error = debug_register_set(child, 1, CODE_AT + piece->subject)) != 0 ||
@@ -142,7 +141,7 @@ static int run_piece(pid_t child, const struct user_regs_struct *begin, const st
     return 0;
 }
 
-int job_ptrace(void)
+JOB(ptrace)
 {
     struct user_regs_struct begin;
     int status, error = 0;
@@ -170,14 +169,11 @@ int job_ptrace(void)
     begin.rax = DATA_WORD;
     begin.rcx = 0;
     begin.orig_rax = ~0ull; /* no system call is to be begun again */
-    for (size_t p = 0; error == 0 && p < sizeof(pieces) / sizeof(pieces[0]); p++) {
-        for (size_t m = 0; error == 0 && m < sizeof(modes) / sizeof(modes[0]); m++) {
+    for (size_t p = 0; error == 0 && p < sizeof(pieces) / sizeof(pieces[0]); p++)
+        for (size_t m = 0; error == 0 && m < sizeof(modes) / sizeof(modes[0]); m++)
             error = run_piece(child, &begin, &pieces[p], &modes[m]);
-        }
-    }
-    if (error != 0) {
+    if (error != 0)
         printf("ptrace: error=\"%s\"\n", strerror(-error));
-    }
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
     munmap((void *)CODE_AT, MAPPED_BYTES);

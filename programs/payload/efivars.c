@@ -28,24 +28,16 @@ struct variable {
     char data[16];
 };
 
-static int fail(const char *what)
-{
-    printf("efivars: error=\"%s: %s\"\n", what, strerror(errno));
-    return 1;
-}
-
 static int count_variables(void)
 {
     DIR *folder = opendir(EFIVARS);
     struct dirent *entry;
     int count = 0;
 
-    if (folder == NULL) {
+    if (folder == NULL)
         return -1;
-    }
-    while ((entry = readdir(folder)) != NULL) {
+    while ((entry = readdir(folder)) != NULL)
         count += entry->d_name[0] != '.';
-    }
     closedir(folder);
     return count;
 }
@@ -64,7 +56,7 @@ static void make_mutable(const char *path)
     }
 }
 
-int job_efivars(void)
+JOB(efivars)
 {
     struct variable written = {
         .attributes = EFI_VARIABLE_NON_VOLATILE | EFI_VARIABLE_BOOTSERVICE_ACCESS |
@@ -79,27 +71,22 @@ int job_efivars(void)
         return 1;
     }
     load_module("efivarfs");
-    if (mount("efivarfs", EFIVARS, "efivarfs", 0, NULL) != 0 && errno != EBUSY) {
-        return fail("mount");
-    }
+    if (mount("efivarfs", EFIVARS, "efivarfs", 0, NULL) != 0 && errno != EBUSY)
+        return fail_job("efivars", "mount", errno);
     before = count_variables();
     fd = open(TEST_VARIABLE, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-    if (fd < 0) {
-        return fail("create");
-    }
-    if (write(fd, &written, sizeof(written)) != sizeof(written)) {
-        return fail("write");
-    }
+    if (fd < 0)
+        return fail_job("efivars", "create", errno);
+    if (write(fd, &written, sizeof(written)) != sizeof(written))
+        return fail_job("efivars", "write", errno);
     close(fd);
     fd = open(TEST_VARIABLE, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || read(fd, &found, sizeof(found)) != sizeof(found)) {
-        return fail("read");
-    }
+    if (fd < 0 || read(fd, &found, sizeof(found)) != sizeof(found))
+        return fail_job("efivars", "read", errno);
     close(fd);
     make_mutable(TEST_VARIABLE);
-    if (unlink(TEST_VARIABLE) != 0) {
-        return fail("delete");
-    }
+    if (unlink(TEST_VARIABLE) != 0)
+        return fail_job("efivars", "delete", errno);
     printf("efivars: variables=%d same=%d after=%d\n", before,
            memcmp(&written, &found, sizeof(found)) == 0, count_variables());
     return before <= 0 || memcmp(&written, &found, sizeof(found)) != 0 ||

@@ -49,9 +49,8 @@ static uint8_t *read_file(const char *path, size_t *size)
     off_t length = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
     void *data;
 
-    if (length <= 0) {
+    if (length <= 0)
         return NULL;
-    }
     *size = (size_t)length;
     data = mmap(NULL, *size, PROT_READ, MAP_PRIVATE, fd, 0);
     return data == MAP_FAILED ? NULL : data;
@@ -69,9 +68,8 @@ static bool fill_parameters(struct boot_params *p, const uint8_t *kernel, size_t
         size = (size_t)read(fd, p, sizeof(*p));
         close(fd);
     }
-    if (size != sizeof(*p) || p->acpi_rsdp_addr == 0) {
+    if (size != sizeof(*p) || p->acpi_rsdp_addr == 0)
         return false;
-    }
     memcpy(&p->hdr, kernel + offsetof(struct boot_params, hdr),
            header_end - offsetof(struct boot_params, hdr));
     memset(&p->efi_info, 0, sizeof(p->efi_info));
@@ -103,13 +101,11 @@ static int load_next(void)
     const uint8_t *kernel = read_file(NEXT_KERNEL, &kernel_bytes);
     const uint8_t *initrd = read_file(NEXT_INITRD, &initrd_bytes);
 
-    if (kernel == NULL || initrd == NULL) {
+    if (kernel == NULL || initrd == NULL)
         return -errno;
-    }
     next_command_line("report", line, sizeof(line));
-    if (!fill_parameters(&parameters, kernel, initrd_bytes)) {
+    if (!fill_parameters(&parameters, kernel, initrd_bytes))
         return -ENODATA;
-    }
     setup_bytes = (parameters.hdr.setup_sects + 1u) * SECTOR_BYTES;
     const struct {
         const void *from;
@@ -131,7 +127,7 @@ static int load_next(void)
                : -errno;
 }
 
-int job_kexec(void)
+JOB(kexec)
 {
     int error = load_next();
 
@@ -145,7 +141,7 @@ int job_kexec(void)
 }
 
 /* Words: pmv.reboot=TYPE, as /sys/kernel/reboot/type has it, and pmv.reboot_cpu=N. */
-int job_rebootby(void)
+JOB(rebootby)
 {
     static const char *const keys[][2] = {{"pmv.reboot", "/sys/kernel/reboot/type"},
                                           {"pmv.reboot_cpu", "/sys/kernel/reboot/cpu"}};
@@ -165,7 +161,7 @@ int job_rebootby(void)
 
 /* The watchdog has to find that all processors but the first take no interrupts, and to panic.
  * Returns only where it did not, after LOCKUP_SECONDS of the kernel's clock. */
-int job_lockup(void)
+JOB(lockup)
 {
     static const struct {
         const char *file, *text;
@@ -174,17 +170,14 @@ int job_lockup(void)
                     {"/proc/sys/kernel/panic", "-1\n"}};
     int error = load_module("pmuvisor_stuck");
 
-    if (error == 0) {
+    if (error == 0)
         error = pin(0, 0);
-    }
-    for (size_t i = 0; error == 0 && i < sizeof(settings) / sizeof(settings[0]); i++) {
+    for (size_t i = 0; error == 0 && i < sizeof(settings) / sizeof(settings[0]); i++)
         error = write_text(settings[i].file, settings[i].text);
-    }
     printf("lockup: watchdog=%d error=\"%s\"\n", nmi_watchdog_runs(), strerror(-error));
     usleep(20000);
-    if (error == 0 && write_text(STUCK, "1") == 0) {
+    if (error == 0 && write_text(STUCK, "1") == 0)
         sleep(LOCKUP_SECONDS);
-    }
     return 1;
 }
 
@@ -203,7 +196,7 @@ static pid_t perf_record_all(void)
 
 /* An NMI that nobody knows, to the last processor, from the first one; needs iomem=relaxed.
  * Returns only where no panic came. */
-int job_kdump(void)
+JOB(kdump)
 {
     int last = processors_online() - 1, error = load_crash_kernel("report");
     volatile uint32_t *lvtpc = map_lvtpc();
@@ -211,17 +204,14 @@ int job_kdump(void)
                                            : lvtpc - (APIC_LVT_PMI - APIC_ICR) / sizeof(*icr);
     long long pmis[2];
 
-    if (error == 0 && icr == NULL) {
+    if (error == 0 && icr == NULL)
         error = -ENOMEM;
-    }
-    if (error == 0 && (error = perf_lift_limits()) == 0) {
+    if (error == 0 && (error = perf_lift_limits()) == 0)
         error = write_text("/proc/sys/kernel/unknown_nmi_panic", "1\n");
-    }
     printf("kdump: cpu=%d error=\"%s\"\n", last, strerror(-error));
     fflush(stdout);
-    if (error != 0 || pin(0, 0) != 0) {
+    if (error != 0 || pin(0, 0) != 0)
         return 1;
-    }
     spin_on(last, ~0ull);
     pmis[0] = pmis[1] = interrupt_count("PMI");
     perf_record_all();
@@ -240,7 +230,7 @@ int job_kdump(void)
     return 1;
 }
 
-int job_panic(void)
+JOB(panic)
 {
     int error = load_module("pmuvisor_stuck");
 
@@ -248,8 +238,7 @@ int job_panic(void)
     write_text("/proc/sys/kernel/sysrq", "1\n");
     printf("panic: module=\"%s\" nmis=%lld\n", strerror(-error), interrupt_count("NMI"));
     usleep(20000);
-    if (error != 0 || write_text(STUCK, "1") != 0) {
+    if (error != 0 || write_text(STUCK, "1") != 0)
         return 1;
-    }
     return write_text("/proc/sysrq-trigger", "c") != 0;
 }

@@ -5,6 +5,7 @@
 #include "hypercall.h"
 #include "payload.h"
 
+#include <errno.h>
 #include <linux/perf_event.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,27 +15,7 @@
 #define GUEST_BRANCHES 100000
 #define TICK_LOOPS 200
 
-static long host_work(uint64_t branches, uint64_t period, uint64_t when, uint64_t *counted)
-{
-    long result;
-    uint64_t rbx = branches;
-
-    __asm__ volatile("vmcall"
-                     : "=a"(result), "+b"(rbx)
-                     : "a"((long)HYPERCALL_HOST_WORK), "c"(period), "d"(when)
-                     : "memory");
-    *counted = rbx;
-    return result;
-}
-
-static void guest_loop(void)
-{
-    unsigned long n = GUEST_BRANCHES;
-
-    __asm__ volatile("1: dec %0\n\tjnz 1b" : "+r"(n) : : "cc");
-}
-
-int job_hostwork(void)
+JOB(hostwork)
 {
     static const struct {
         uint64_t branches, period;
@@ -43,30 +24,22 @@ int job_hostwork(void)
     /* It runs around the host work, and must see the guest's branches only. */
     int fd = open_user_branches(0);
 
-    if (fd < 0) {
-        perror("hostwork: perf_event_open");
-        return 1;
-    }
+    if (fd < 0)
+        return fail_job("hostwork", "perf_event_open", errno);
     for (unsigned i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
-        uint64_t counted = 0;
-        long long own = 0;
-
         ioctl(fd, PERF_EVENT_IOC_RESET, 0);
         ioctl(fd, PERF_EVENT_IOC_ENABLE, 0);
-        guest_loop();
-        long pmis = host_work(runs[i].branches, runs[i].period, 0, &counted);
-        guest_loop();
-        ioctl(fd, PERF_EVENT_IOC_DISABLE, 0);
-        if (read(fd, &own, sizeof(own)) != sizeof(own)) {
-            own = -1;
-        }
+        spin_branches(GUEST_BRANCHES);
+        struct hyper_answer done = hyper_call_with(HYPERCALL_HOST_WORK, runs[i].branches,
+                                                   runs[i].period, 0);
+        spin_branches(GUEST_BRANCHES);
+        long long own = stop_counter(fd);
         printf("hostwork: branches=%lu period=%lu expected=%lu pmis=%ld counted=%lu guest=%lld\n",
                (unsigned long)runs[i].branches, (unsigned long)runs[i].period,
-               (unsigned long)(runs[i].branches / runs[i].period), pmis, (unsigned long)counted,
-               own);
-        if (pmis != (long)(runs[i].branches / runs[i].period)) {
+               (unsigned long)(runs[i].branches / runs[i].period), done.rax,
+               (unsigned long)done.rbx, own);
+        if (done.rax != (long)(runs[i].branches / runs[i].period))
             failed = 1;
-        }
     }
     close(fd);
     return failed;
@@ -74,13 +47,12 @@ int job_hostwork(void)
 
 /* Leaves the work to the tick and stays away from exits long enough for one to come: the log, on
  * the console, says what came of it. */
-int job_hosttick(void)
+JOB(hosttick)
 {
-    uint64_t counted;
-    long result = host_work(1000000, 1000, HOST_WORK_AT_TICK, &counted);
+    long result = hyper_call_with(HYPERCALL_HOST_WORK, 1000000, 1000, HOST_WORK_AT_TICK).rax;
 
     printf("hosttick: result=%ld\n", result);
     for (int i = 0; i < TICK_LOOPS; i++)
-        guest_loop();
+        spin_branches(GUEST_BRANCHES);
     return result == 0 ? 0 : 1;
 }

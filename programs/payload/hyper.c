@@ -27,24 +27,15 @@ const char *hyper_policy(void)
     };
     uint32_t policy = cpuid(CPUID_HV_FEATURES, 0).ebx;
 
-    if (policy >= sizeof(names) / sizeof(names[0]) || names[policy] == NULL) {
+    if (policy >= sizeof(names) / sizeof(names[0]) || names[policy] == NULL)
         return "unknown";
-    }
     return names[policy];
 }
 
-long hyper_call(long number)
-{
-    long result;
-
-    __asm__ volatile("vmcall" : "=a"(result) : "a"(number), "b"(0) : "rcx", "rdx", "memory");
-    return result;
-}
-
 /* The kernel module reads the log by hypercall; this prints what it found. */
-int job_log(void)
+JOB(log)
 {
-    char *text, *rest = NULL;
+    char *text;
     long refused;
     int error, lines = 0;
 
@@ -56,15 +47,13 @@ int job_log(void)
     refused = hyper_call(HYPERCALL_LOG);
     error = load_module("pmuvisor");
     text = read_text("/proc/pmuvisor_log");
-    for (char *line = text == NULL ? NULL : strtok_r(text, "\n", &rest); line != NULL;
-         line = strtok_r(NULL, "\n", &rest)) {
+    for (char *line; (line = next_word(&text, "\n")) != NULL;) {
         printf("log: %s\n", line);
         lines++;
     }
     printf("log: lines=%d module=%d user=%ld\n", lines, error, refused);
     text = read_text("/proc/pmuvisor_exits");
-    for (char *line = text == NULL ? NULL : strtok_r(text, "\n", &rest); line != NULL;
-         line = strtok_r(NULL, "\n", &rest)) {
+    for (char *line; (line = next_word(&text, "\n")) != NULL;) {
         printf("exits: %s\n", line);
     }
     return lines == 0 || refused != HYPERCALL_E_PERMISSION;

@@ -14,14 +14,11 @@
 #include "payload.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <sys/utsname.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define LAUNCHER "/launch"
@@ -42,7 +39,6 @@
 /* Seconds, pmv.seconds= has others. In the emulator one is some minutes of real time, where whoever
  * started the machine has a limit of his own. */
 #define TIME_LIMIT "900"
-#define EXIT_NO_EXEC 127
 
 /* In the order of their dependencies. Without parameters of the last KVM is as it is by default. */
 static const char *const modules[] = {"irqbypass", "kvm", "kvm-intel"};
@@ -58,25 +54,6 @@ static const char *const settings[] = {
     "kvm_intel/parameters/enable_mediated_pmu",
     "kvm_intel/parameters/pt_mode",
 };
-
-static int load(const char *file, const char *parameters)
-{
-    char path[128];
-    int error = 0;
-    int fd;
-
-    snprintf(path, sizeof(path), "/lib/modules/%s.ko", file);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        /* Built in, where the kernel has it so: the launcher looks for KVM itself. */
-        return 0;
-    }
-    if (syscall(SYS_finit_module, fd, parameters, 0) != 0 && errno != EEXIST) {
-        error = errno;
-    }
-    close(fd);
-    return error;
-}
 
 static void print_word(const char *key, const char *path)
 {
@@ -103,23 +80,6 @@ static void print_settings(void)
     printf("\n");
 }
 
-static int run(char *const arguments[])
-{
-    int status = -1;
-    pid_t child;
-
-    fflush(stdout);
-    child = fork();
-    if (child == 0) {
-        execv(arguments[0], arguments);
-        _exit(EXIT_NO_EXEC);
-    }
-    if (child < 0 || waitpid(child, &status, 0) != child) {
-        return EXIT_NO_EXEC;
-    }
-    return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_FAILURE;
-}
-
 static int run_around(char *when)
 {
     char name[WORD_MAX], path[WORD_MAX + sizeof("/jobs/")];
@@ -127,7 +87,7 @@ static int run_around(char *when)
 
     command_line_word("pmv.kvm_around", "", name, sizeof(name));
     snprintf(path, sizeof(path), "/jobs/%s", name);
-    return *name == '\0' ? 0 : run(arguments);
+    return *name == '\0' ? 0 : run_program(NULL, arguments);
 }
 
 static int launch_test_kernel(char *cpus, char *seconds)
@@ -139,7 +99,7 @@ static int launch_test_kernel(char *cpus, char *seconds)
 
     command_line_word("pmv.tests", "", tests, sizeof(tests));
     snprintf(append, sizeof(append), "%s%s", *tests != '\0' ? "tests=" : "", tests);
-    return run(arguments);
+    return run_program(NULL, arguments);
 }
 
 /* Of a word that is there twice, the last counts. The emulator's words are in the line, and not the
@@ -157,9 +117,8 @@ static int launch_linux(const char *jobs, char *cpus, char *seconds)
     unsigned mib = LINUX_MEMORY;
     const char *deeper = NULL;
 
-    for (const char *at = jobs; (at = strstr(at, ITSELF "+")) != NULL; at++) {
+    for (const char *at = jobs; (at = strstr(at, ITSELF "+")) != NULL; at++)
         mib *= 2;
-    }
     snprintf(memory, sizeof(memory), "%u", mib);
     if (strcmp(jobs, ITSELF) == 0 || strncmp(jobs, ITSELF "+", strlen(ITSELF "+")) == 0) {
         deeper = jobs + strlen(ITSELF);
@@ -171,7 +130,7 @@ static int launch_linux(const char *jobs, char *cpus, char *seconds)
              *mitigations != '\0' ? " mitigations=" : "", mitigations,
              deeper != NULL ? ITSELF : jobs, deeper != NULL ? " pmv.kvm=" : "",
              deeper != NULL ? deeper : "");
-    return run(arguments);
+    return run_program(NULL, arguments);
 }
 
 /* Of kvm-intel: without APIC virtualization, without EPT, with the mediated vPMU, with Intel PT. */
@@ -189,7 +148,7 @@ static void set_parameters(char *text, size_t size)
              strcmp(pt_mode, "1") == 0 ? "pt_mode=1" : "");
 }
 
-int job_kvm(void)
+JOB(kvm)
 {
     const size_t count = sizeof(modules) / sizeof(modules[0]);
     char jobs[WORD_MAX], cpus[WORD_MAX], seconds[WORD_MAX], parameters[WORD_MAX];
@@ -208,17 +167,16 @@ int job_kvm(void)
     }
     set_parameters(parameters, sizeof(parameters));
     for (size_t i = 0; i < count; i++) {
-        int error = load(modules[i], i == count - 1 ? parameters : "");
+        int error = load_module_with(modules[i], i == count - 1 ? parameters : "");
 
-        if (error != 0) {
-            printf("kvm: module=%s load=\"%s\"\n", modules[i], strerror(error));
-        }
+        /* Without a file the kernel has it built in: the launcher looks for KVM itself. */
+        if (error != 0 && error != -ENOENT)
+            printf("kvm: module=%s load=\"%s\"\n", modules[i], strerror(-error));
     }
     perf_lift_limits();
     print_settings();
-    if (run_around("begin") != 0) {
+    if (run_around("begin") != 0)
         return 1;
-    }
     status = *jobs != '\0' ? launch_linux(jobs, cpus, seconds) : launch_test_kernel(cpus, seconds);
     run_around("end");
     printf("kvm: launcher_status=%d\n", status);

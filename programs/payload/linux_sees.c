@@ -19,34 +19,30 @@ static void print_pmus(void)
     DIR *folder = opendir(PMUS);
     struct dirent *entry;
 
-    while (folder != NULL && (entry = readdir(folder)) != NULL) {
-        if (entry->d_name[0] != '.') {
+    while (folder != NULL && (entry = readdir(folder)) != NULL)
+        if (entry->d_name[0] != '.')
             printf("sees: pmu %s\n", entry->d_name);
-        }
-    }
-    if (folder != NULL) {
+    if (folder != NULL)
         closedir(folder);
-    }
 }
 
 /* Of the first processor. */
 static void print_flags(void)
 {
     char *text = read_text("/proc/cpuinfo");
-    char *flags = text == NULL ? NULL : strstr(text, FLAGS), *rest = NULL;
+    char *flags = text == NULL ? NULL : strstr(text, FLAGS);
 
     if (flags == NULL || (flags = strchr(flags, ':')) == NULL) {
         printf("sees: flags ?\n");
         return;
     }
+    *flags++ = '\0';
     flags[strcspn(flags, "\n")] = '\0';
-    for (char *flag = strtok_r(flags + 1, " ", &rest); flag != NULL;
-         flag = strtok_r(NULL, " ", &rest)) {
+    for (char *flag; (flag = next_word(&flags, " ")) != NULL;)
         printf("sees: flag %s\n", flag);
-    }
 }
 
-int job_sees(void)
+JOB(sees)
 {
     load_module("intel-cstate");
     load_module("intel-uncore");

@@ -39,53 +39,30 @@ struct sums {
     unsigned changed; /* slices after which LVTPC was not as the guest had left it */
 };
 
-static long vmcall(long number, uint64_t branches, uint64_t period, uint64_t *counted)
-{
-    long result;
-
-    __asm__ volatile("vmcall"
-                     : "=a"(result), "+b"(branches)
-                     : "a"(number), "c"(period), "d"(0L)
-                     : "memory");
-    *counted = branches;
-    return result;
-}
-
-static void guest_branches(unsigned long count)
-{
-    __asm__ volatile("1: dec %0\n\tjnz 1b" : "+r"(count) : : "cc");
-}
-
 /* The same instructions of the guest whatever the hypercall does. */
 static int run(long number, bool host_work, struct sums *sums)
 {
     int fd = open_user_branches(0);
 
     memset(sums, 0, sizeof(*sums));
-    if (fd < 0) {
+    if (fd < 0)
         return -errno;
-    }
     ioctl(fd, PERF_EVENT_IOC_ENABLE, 0);
-    guest_branches(GUEST_BRANCHES);
+    spin_branches(GUEST_BRANCHES);
     for (unsigned i = 0; i < SLICES; i++) {
-        uint64_t counted;
-
         /* The kernel has unmasked it when it started the counter. */
-        if (i >= SLICES / 2) {
+        if (i >= SLICES / 2)
             *lvtpc |= LVT_MASKED;
-        }
         uint32_t before = *lvtpc;
-        long pmis = vmcall(number, host_work ? SLICE_BRANCHES : ~0ul, PERIOD, &counted);
-        sums->pmis += pmis;
-        sums->counted += counted;
+        struct hyper_answer done = hyper_call_with(number, host_work ? SLICE_BRANCHES : ~0ul,
+                                                   PERIOD, 0);
+        sums->pmis += done.rax;
+        sums->counted += done.rbx;
         sums->changed += *lvtpc != before;
     }
-    guest_branches(GUEST_BRANCHES);
-    ioctl(fd, PERF_EVENT_IOC_DISABLE, 0);
+    spin_branches(GUEST_BRANCHES);
+    sums->guest = stop_counter(fd);
     *lvtpc &= ~LVT_MASKED;
-    if (read(fd, &sums->guest, sizeof(sums->guest)) != sizeof(sums->guest)) {
-        sums->guest = -1;
-    }
     close(fd);
     return 0;
 }
@@ -119,30 +96,24 @@ static void run_with_others(void)
     sched_setscheduler(0, SCHED_OTHER, &usual);
 }
 
-int job_masking(void)
+JOB(masking)
 {
     struct sums idle, work;
     int error;
 
     lvtpc = map_lvtpc();
-    if (lvtpc == NULL || !run_alone()) {
-        printf("masking: error=\"cannot map the local APIC or run alone: %s\"\n", strerror(errno));
-        return 1;
-    }
+    if (lvtpc == NULL || !run_alone())
+        return fail_job("masking", "cannot map the local APIC or run alone", errno);
     perf_lift_limits();
     /* The first run is for first uses (page faults), and belongs to no result. */
     error = run(HYPERCALL_STATISTICS, false, &idle);
-    if (error == 0) {
+    if (error == 0)
         error = run(HYPERCALL_STATISTICS, false, &idle);
-    }
-    if (error == 0) {
+    if (error == 0)
         error = run(HYPERCALL_HOST_WORK, true, &work);
-    }
     run_with_others();
-    if (error != 0) {
-        printf("masking: error=\"perf_event_open: %s\"\n", strerror(-error));
-        return 1;
-    }
+    if (error != 0)
+        return fail_job("masking", "perf_event_open", -error);
     printf("masking: expected=%lu pmis=%ld counted=%lu changed=%u guest=%lld idle=%lld\n",
            SLICES * SLICE_BRANCHES / PERIOD, work.pmis, (unsigned long)work.counted, work.changed,
            work.guest, idle.guest);

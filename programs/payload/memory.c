@@ -35,11 +35,10 @@ static bool faults(volatile uint32_t *word, bool write)
 {
     fault_code = 0;
     if (sigsetjmp(on_fault, 1) == 0) {
-        if (write) {
+        if (write)
             *word = 0;
-        } else {
+        else
             (void)*word;
-        }
     }
     return fault_code == SI_KERNEL;
 }
@@ -78,7 +77,7 @@ static int touch_region(int mem, uint64_t start, uint64_t end)
     return faulted;
 }
 
-int job_touch(void)
+JOB(touch)
 {
     struct sigaction action = {.sa_sigaction = note_fault, .sa_flags = SA_SIGINFO};
     int regions = 0, faulted_regions = 0;
@@ -101,14 +100,12 @@ int job_touch(void)
 
         snprintf(path, sizeof(path), MEMMAP "/%s/type", entry->d_name);
         type = read_text(path);
-        if (type == NULL || strncmp(type, "Reserved", strlen("Reserved")) != 0) {
+        if (type == NULL || strncmp(type, "Reserved", strlen("Reserved")) != 0)
             continue;
-        }
         start = memmap_number(entry->d_name, "start");
         end = memmap_number(entry->d_name, "end");
-        if (start < LOW_MEMORY_END || end - start < PAGE_BYTES - 1) {
+        if (start < LOW_MEMORY_END || end - start < PAGE_BYTES - 1)
             continue;
-        }
         faulted = touch_region(mem, start, end);
         printf("touch: start=%#llx end=%#llx faulted=%d\n", (unsigned long long)start,
                (unsigned long long)end, faulted);

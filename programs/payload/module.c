@@ -20,7 +20,7 @@ static long counter(const char *path)
     return text == NULL ? -1 : strtol(text, NULL, 10);
 }
 
-int job_module(void)
+JOB(module)
 {
     int wanted = hyper_present() ? 0 : -ENODEV;
     int error = load_module(MODULE);

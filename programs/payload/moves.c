@@ -22,7 +22,7 @@
 
 static bool is_exact(const struct counted *c) { return c->instructions == LOOP_INSTRUCTIONS; }
 
-int job_moves(void)
+JOB(moves)
 {
     int count = processors_online(), failed = 0;
 
@@ -30,16 +30,14 @@ int job_moves(void)
         struct counted c;
         int error = counted_make(&c, 0);
 
-        if (error == 0) {
+        if (error == 0)
             error = counted_start(&c);
-        }
         if (error != 0) {
             printf("moves: error=\"%s\"\n", strerror(-error));
             return 1;
         }
-        for (int cpu = 1; waitpid(c.process, NULL, WNOHANG) == 0; cpu = (cpu + 1) % count) {
+        for (int cpu = 1; waitpid(c.process, NULL, WNOHANG) == 0; cpu = (cpu + 1) % count)
             pin(c.process, cpu);
-        }
         error = counted_finish(&c, true);
         printf("moves: run=%d instructions=%lld expected=%lld branches=%lld migrations=%lld\n", run,
                c.instructions, LOOP_INSTRUCTIONS, c.branches, c.migrations);
@@ -101,9 +99,8 @@ static int unplug_all(int first, int last, int home)
         for (int cpu = first; cpu <= last; cpu++) {
             int error = unplug(cpu, home, round);
 
-            if (error < 0) {
+            if (error < 0)
                 printf("hotplug: round=%d cpu=%d error=\"%s\"\n", round, cpu, strerror(-error));
-            }
             failed |= error != 0;
         }
     }
@@ -111,8 +108,8 @@ static int unplug_all(int first, int last, int home)
     return failed || processors_online() != count;
 }
 
-int job_hotplug(void) { return unplug_all(1, processors_online() - 1, 0); }
+JOB(hotplug) { return unplug_all(1, processors_online() - 1, 0); }
 
 /* The first processor, where the kernel has the word cpu0_hotplug: it sleeps with interrupts
  * off, and comes back by an NMI, not by INIT and SIPI. */
-int job_hotplug0(void) { return unplug_all(0, 0, 1); }
+JOB(hotplug0) { return unplug_all(0, 0, 1); }

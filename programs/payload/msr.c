@@ -20,13 +20,12 @@
 
 static const char *result_of(ssize_t n)
 {
-    if (n == sizeof(uint64_t)) {
+    if (n == sizeof(uint64_t))
         return "ok";
-    }
     return errno == EIO ? "EIO" : strerror(errno);
 }
 
-int job_badmsr(void)
+JOB(badmsr)
 {
     static const struct {
         uint32_t index;
@@ -50,9 +49,8 @@ int job_badmsr(void)
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         const char *read_result, *write_result = "skipped";
 
-        if (bad[i].guest_only && !hyper_present()) {
+        if (bad[i].guest_only && !hyper_present())
             continue;
-        }
         value = 0;
         read_result = result_of(pread(fd, &value, sizeof(value), bad[i].index));
         write_result = result_of(pwrite(fd, &value, sizeof(value), bad[i].index));

@@ -15,21 +15,20 @@
 void next_command_line(const char *fallback, char *line, size_t size)
 {
     char jobs[NEXT_LINE_MAX / 2], text[2 * NEXT_LINE_MAX];
-    char *rest = NULL;
+    char *rest = text;
     size_t used = 0;
 
     command_line_word("pmv.kexec", fallback, jobs, sizeof(jobs));
     command_line_text(text, sizeof(text));
-    for (char *w = strtok_r(text, " ", &rest); w != NULL; w = strtok_r(NULL, " ", &rest)) {
+    for (char *w; (w = next_word(&rest, " ")) != NULL;) {
         if (strncmp(w, "pmv.run=", 8) != 0 && strncmp(w, "pmv.kexec=", 10) != 0 &&
             strncmp(w, "pmv.words=", 10) != 0 && strncmp(w, "crashkernel=", 12) != 0 &&
             used < size) {
             used += (size_t)snprintf(line + used, size - used, "%s ", w);
         }
     }
-    if (used < size) {
+    if (used < size)
         snprintf(line + used, size - used, "pmv.run=%s", jobs);
-    }
 }
 
 int load_crash_kernel(const char *fallback)

@@ -33,6 +33,12 @@ static inline void region_begin(uint32_t id) { region_mark(id, true); }
 
 static inline void region_end(uint32_t id) { region_mark(id, false); }
 
+/* As many branches, and nothing else. */
+static inline void spin_branches(uint64_t count)
+{
+    __asm__ volatile("1: dec %0\n\tjnz 1b" : "+r"(count) : : "cc");
+}
+
 static inline uint64_t time_stamp(void)
 {
     uint32_t low, high;
@@ -44,63 +50,21 @@ static inline uint64_t time_stamp(void)
 /* The time stamp at init's first line; 0: this is not the first process. */
 extern uint64_t init_started;
 
-/* A job prints its findings as lines "name: key=value ..." and returns 0, or 1 when it failed. */
+/* A job prints its findings as lines "name: key=value ..." and returns 0, or 1 when it failed.
+ * JOB() defines one and puts it into the table that init runs jobs from. */
 struct job {
     const char *name;
     int (*run)(void);
-};
+} __attribute__((aligned(16)));
 
-int job_a1(void);
-int job_a1bench(void);
-int job_a1again(void);
-int job_report(void);
-int job_cpuinfo(void);
-int job_sees(void);
-int job_cpuid(void);
-int job_interrupts(void);
-int job_watchdog(void);
-int job_perf(void);
-int job_efivars(void);
-int job_touch(void);
-int job_badmsr(void);
-int job_log(void);
-int job_kernellog(void);
-int job_hosttick(void);
-int job_hostwork(void);
-int job_module(void);
-int job_returned(void);
-int job_returnedall(void);
-int job_ptrace(void);
-int job_storm(void);
-int job_hotplug0(void);
-int job_rebootby(void);
-int job_resctrl(void);
-int job_lockup(void);
-int job_kdump(void);
-int job_skid(void);
-int job_switch(void);
-int job_spin(void);
-int job_context_switch(void);
-int job_masking(void);
-int job_nmilog(void);
-int job_apic(void);
-int job_apicbad(void);
-int job_kvm(void);
-int job_smp(void);
-int job_a1smp(void);
-int job_pmiall(void);
-int job_switchall(void);
-int job_watchdogs(void);
-int job_sysrql(void);
-int job_moves(void);
-int job_hotplug(void);
-int job_loops(void);
-int job_statall(void);
-int job_recordall(void);
-int job_recordbranches(void);
-int job_kexec(void);
-int job_panic(void);
-int job_program(void);
+#define JOB(name)                                                                                  \
+    static int job_##name(void);                                                                   \
+    static const struct job row_##name                                                             \
+        __attribute__((used, section("jobs"))) = {#name, job_##name};                              \
+    static int job_##name(void)
+
+/* Prints that the job has failed, at what, and by which error. Returns 1. */
+int fail_job(const char *job, const char *what, int error);
 
 /* A line "mitigation: NAME: TEXT" for each vulnerability that Linux knows. */
 void print_mitigations(void);
@@ -117,6 +81,9 @@ int perf_lift_limits(void);
  * them; 0: none. A file descriptor; -1 and errno. */
 int open_user_branches(uint64_t period);
 
+/* Stops a counter, and returns what it has counted; -1: it cannot be read. */
+long long stop_counter(int fd);
+
 /* The watchdog's state, to be put back; a kernel may have none. */
 bool nmi_watchdog_runs(void);
 void nmi_watchdog_set(bool on);
@@ -132,11 +99,19 @@ char *read_text(const char *path);
 /* Writes text to an existing file such as a sysctl; 0, or -errno. */
 int write_text(const char *path, const char *text);
 
+/* The next non-empty word of a text, cut out of it; NULL at its end, and if there is no text. */
+char *next_word(char **text, const char *ends);
+
+/* Runs a program to its end: its exit status, 128 and the number of the signal that ended it, or
+ * 127 if it cannot run. `output`: the file for stdout and stderr, or NULL. */
+int run_program(const char *output, char *const words[]);
+
 /* Sum over all processors of one line of /proc/interrupts ("NMI", "PMI"), -1 when absent. */
 long long interrupt_count(const char *name);
 
 /* Loads /lib/modules/NAME.ko; 0 also when it is already there; -errno. */
 int load_module(const char *name);
+int load_module_with(const char *name, const char *parameters);
 /* A time that was taken once, in ticks of the TSC, as a line of bench/README.md. In the emulator it
  * is none. */
 void print_ticks(const char *experiment, const char *item, unsigned region, unsigned ops,
@@ -173,5 +148,19 @@ bool hyper_present(void);
 /* "msr+nmi" and so on, from PMUvisor's information leaf. Only when hyper_present(). */
 const char *hyper_policy(void);
 
-/* A hypercall without arguments. Only when hyper_present(). */
-long hyper_call(long number);
+/* A hypercall: RAX, and RBX, RCX and RDX, which it may change. Only when hyper_present(). */
+struct hyper_answer {
+    long rax;
+    uint64_t rbx, rcx, rdx;
+};
+
+static inline struct hyper_answer hyper_call_with(long number, uint64_t rbx, uint64_t rcx,
+                                                  uint64_t rdx)
+{
+    struct hyper_answer a = {number, rbx, rcx, rdx};
+
+    __asm__ volatile("vmcall" : "+a"(a.rax), "+b"(a.rbx), "+c"(a.rcx), "+d"(a.rdx) : : "memory");
+    return a;
+}
+
+static inline long hyper_call(long number) { return hyper_call_with(number, 0, 0, 0).rax; }

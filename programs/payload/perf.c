@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define PERF "/usr/bin/perf"
@@ -61,30 +60,17 @@ static char *perf_stat(const char *events, char *program, int *status)
 {
     char *const command[] = {PERF,   "stat", "-x",           ";",     "-o",
                              OUTPUT, "-e",   (char *)events, program, NULL};
-    pid_t child;
 
-    *status = -1;
-    fflush(stdout);
-    child = fork();
-    if (child == 0) {
-        execv(PERF, command);
-        _exit(127);
-    }
-    if (child < 0 || waitpid(child, status, 0) != child) {
-        printf("perf: error=\"cannot start " PERF "\"\n");
-        return NULL;
-    }
+    *status = run_program(NULL, command);
     return read_text(OUTPUT);
 }
 
 /* Splits the output of perf into lines, prints each. */
 static int split(char *text, char *lines[], int most)
 {
-    char *rest = NULL;
     int count = 0;
 
-    for (char *line = text == NULL ? NULL : strtok_r(text, "\n", &rest);
-         line != NULL && count < most; line = strtok_r(NULL, "\n", &rest)) {
+    for (char *line; count < most && (line = next_word(&text, "\n")) != NULL;) {
         printf("perf: output=\"%s\"\n", line);
         lines[count++] = line;
     }
@@ -139,7 +125,7 @@ static int generalized(const struct known group[GROUP])
     return failed;
 }
 
-int job_perf(void)
+JOB(perf)
 {
     int failed;
 
@@ -148,8 +134,7 @@ int job_perf(void)
         return 1;
     }
     failed = exact_instructions();
-    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
         failed |= generalized(known[i]);
-    }
     return failed;
 }

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define PERF "/usr/bin/perf"
@@ -20,17 +19,15 @@
 #define PERIOD "20011"
 #define RECORDS 32 /* with each sample */
 
-int job_loops(void)
+JOB(loops)
 {
     struct counted c[PROCESSORS_MAX];
     int count = processors_online(), failed = 0;
 
-    for (int cpu = 0; cpu < count; cpu++) {
+    for (int cpu = 0; cpu < count; cpu++)
         failed |= counted_make(&c[cpu], cpu) != 0;
-    }
-    for (int cpu = 0; !failed && cpu < count; cpu++) {
+    for (int cpu = 0; !failed && cpu < count; cpu++)
         failed |= counted_start(&c[cpu]) != 0;
-    }
     for (int cpu = 0; !failed && cpu < count; cpu++) {
         failed |= counted_finish(&c[cpu], false) != 0;
         printf("loops: cpu=%d instructions=%lld expected=%lld branches=%lld\n", cpu,
@@ -40,34 +37,15 @@ int job_loops(void)
     return failed;
 }
 
-/* stdout and stderr go to the file. */
-static int run(const char *output, char *const command[])
-{
-    int status = -1;
-    pid_t child;
-
-    fflush(stdout);
-    child = fork();
-    if (child == 0) {
-        if (freopen(output, "w", stdout) != NULL) {
-            dup2(STDOUT_FILENO, STDERR_FILENO);
-            execv(command[0], command);
-        }
-        _exit(127);
-    }
-    return child > 0 && waitpid(child, &status, 0) == child ? status : -1;
-}
-
 /* The lines of perf stat -x are "CPU2;2000004;;instructions:u;...". */
-int job_statall(void)
+JOB(statall)
 {
     char *const command[] = {PERF, "stat", "-a",    "-A",    "-x", ";", "-e", "instructions:u",
                              "-o", COUNTS, "/init", "loops", NULL};
-    int status = run("/tmp/stat.out", command), seen = 0;
-    char *text = read_text(COUNTS), *rest = NULL;
+    int status = run_program("/tmp/stat.out", command), seen = 0;
+    char *text = read_text(COUNTS);
 
-    for (char *line = text == NULL ? NULL : strtok_r(text, "\n", &rest); line != NULL;
-         line = strtok_r(NULL, "\n", &rest)) {
+    for (char *line; (line = next_word(&text, "\n")) != NULL;) {
         long long counted;
         int cpu;
 
@@ -82,7 +60,7 @@ int job_statall(void)
 }
 
 /* perf script prints one line a sample: "[002]". */
-int job_recordall(void)
+JOB(recordall)
 {
     char *const record[] = {PERF,   "record", "-a",    "-e",    "instructions:u", "-c",
                             PERIOD, "-o",     SAMPLES, "/init", "loops",          NULL};
@@ -91,21 +69,18 @@ int job_recordall(void)
     long long samples[PROCESSORS_MAX] = {0}, none[PROCESSORS_MAX] = {0};
     long long wanted = LOOP_INSTRUCTIONS / atoi(PERIOD);
     int count = processors_online(), failed = perf_lift_limits() != 0;
-    int status = run("/tmp/record.out", record);
-    char *text, *rest = NULL;
+    int status = run_program("/tmp/record.out", record);
+    char *text;
 
-    if (status == 0) {
-        status = run(SCRIPT, script);
-    }
+    if (status == 0)
+        status = run_program(SCRIPT, script);
     text = read_text(SCRIPT);
-    for (char *line = text == NULL ? NULL : strtok_r(text, "\n", &rest); line != NULL;
-         line = strtok_r(NULL, "\n", &rest)) {
+    for (char *line; (line = next_word(&text, "\n")) != NULL;) {
         char *at = strchr(line, '[');
         int cpu = at == NULL ? -1 : atoi(at + 1);
 
-        if (cpu >= 0 && cpu < PROCESSORS_MAX) {
+        if (cpu >= 0 && cpu < PROCESSORS_MAX)
             samples[cpu]++;
-        }
     }
     printf("recordall: status=%d wanted=%lld", status, wanted);
     print_growth("samples", none, samples, count);
@@ -132,26 +107,23 @@ static unsigned long long checked(unsigned long long sum, const char *record)
 }
 
 /* perf script prints one line a sample: a blank and a record, for each record. */
-int job_recordbranches(void)
+JOB(recordbranches)
 {
     char *const record[] = {PERF,   "record", "-b",    "-e",    "branches:u", "-c",
                             PERIOD, "-o",     SAMPLES, "/loop", NULL};
     char *const script[] = {PERF, "script", "-i", SAMPLES, "-F", "brstack", NULL};
     unsigned long long sum = 0xcbf29ce484222325ull;
     long long samples = 0, records = 0, full = 0;
-    int failed = perf_lift_limits() != 0, status = run("/tmp/record.out", record);
-    char *text, *rest = NULL, *inner = NULL;
+    int failed = perf_lift_limits() != 0, status = run_program("/tmp/record.out", record);
+    char *text;
 
-    if (status == 0) {
-        status = run(SCRIPT, script);
-    }
+    if (status == 0)
+        status = run_program(SCRIPT, script);
     text = read_text(SCRIPT);
-    for (char *line = text == NULL ? NULL : strtok_r(text, "\n", &rest); line != NULL;
-         line = strtok_r(NULL, "\n", &rest)) {
+    for (char *line; (line = next_word(&text, "\n")) != NULL;) {
         int here = 0;
 
-        for (char *word = strtok_r(line, " ", &inner); word != NULL;
-             word = strtok_r(NULL, " ", &inner)) {
+        for (char *word; (word = next_word(&line, " ")) != NULL;) {
             sum = checked(sum, word);
             here++;
         }

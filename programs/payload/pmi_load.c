@@ -24,19 +24,6 @@
 #define SWITCH_SPREAD 301u
 #define SPIN_BRANCHES 20000000ul
 
-static long vmcall(long number)
-{
-    long result;
-
-    __asm__ volatile("vmcall" : "=a"(result) : "a"(number) : "rbx", "rcx", "rdx", "memory");
-    return result;
-}
-
-static void branches(unsigned long count)
-{
-    __asm__ volatile("1: dec %0\n\tjnz 1b" : "+r"(count) : : "cc");
-}
-
 /* One branch a round: gcc 14 would do two rounds of a loop in C with one. */
 static unsigned long with_exits(void)
 {
@@ -54,9 +41,9 @@ static unsigned long with_switches(void)
     unsigned long refused = 0;
 
     for (unsigned long i = 0; i < SWITCH_ROUNDS; i++) {
-        refused += vmcall(i % 2 != 0 ? HYPERCALL_NMI_PASSTHROUGH_ON
-                                     : HYPERCALL_NMI_PASSTHROUGH_OFF) != 0;
-        branches(SWITCH_BRANCHES + i * SWITCH_STEP % SWITCH_SPREAD);
+        refused += hyper_call(i % 2 != 0 ? HYPERCALL_NMI_PASSTHROUGH_ON
+                                         : HYPERCALL_NMI_PASSTHROUGH_OFF) != 0;
+        spin_branches(SWITCH_BRANCHES + i * SWITCH_STEP % SWITCH_SPREAD);
     }
     return refused;
 }
@@ -66,7 +53,7 @@ static unsigned long with_switches(void)
 static int run(const char *name, uint32_t region, uint64_t period, unsigned long (*load)(void))
 {
     volatile uint32_t *lvtpc = map_lvtpc();
-    long long pmis, nmis, count = -1;
+    long long pmis, nmis, count;
     bool masked = false;
     unsigned long refused;
     int fd;
@@ -75,10 +62,8 @@ static int run(const char *name, uint32_t region, uint64_t period, unsigned long
     pmis = interrupt_count("PMI");
     nmis = interrupt_count("NMI");
     fd = open_user_branches(period);
-    if (fd < 0) {
-        printf("%s: error=\"perf_event_open: %s\"\n", name, strerror(errno));
-        return 1;
-    }
+    if (fd < 0)
+        return fail_job(name, "perf_event_open", errno);
     region_begin(region);
     ioctl(fd, PERF_EVENT_IOC_ENABLE, 0);
     refused = load();
@@ -86,9 +71,7 @@ static int run(const char *name, uint32_t region, uint64_t period, unsigned long
     masked = lvtpc != NULL && (*lvtpc & LVT_MASKED) != 0;
     ioctl(fd, PERF_EVENT_IOC_DISABLE, 0);
     region_end(region);
-    if (read(fd, &count, sizeof(count)) != sizeof(count)) {
-        count = -1;
-    }
+    count = stop_counter(fd);
     close(fd);
     pmis = interrupt_count("PMI") - pmis;
     nmis = interrupt_count("NMI") - nmis;
@@ -99,9 +82,9 @@ static int run(const char *name, uint32_t region, uint64_t period, unsigned long
     return pmis != count / (long long)period || nmis != pmis || refused != 0;
 }
 
-int job_skid(void) { return run("skid", REGION_SKID, SKID_PERIOD, with_exits); }
+JOB(skid) { return run("skid", REGION_SKID, SKID_PERIOD, with_exits); }
 
-int job_switch(void)
+JOB(switch)
 {
     if (!hyper_present()) {
         printf("switch: not running under PMUvisor\n");
@@ -110,10 +93,10 @@ int job_switch(void)
     return run("switch", REGION_SWITCH, SWITCH_PERIOD, with_switches);
 }
 
-int job_spin(void)
+JOB(spin)
 {
     region_begin(REGION_SPIN);
-    branches(SPIN_BRANCHES);
+    spin_branches(SPIN_BRANCHES);
     region_end(REGION_SPIN);
     return 0;
 }

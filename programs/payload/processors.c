@@ -39,37 +39,11 @@ int pin(pid_t process, int cpu)
     return sched_setaffinity(process, sizeof(set), &set) == 0 ? 0 : -errno;
 }
 
-void interrupt_counts(const char *name, long long counts[PROCESSORS_MAX])
-{
-    char *text = read_text("/proc/interrupts");
-    size_t length = strlen(name);
-    char *rest = NULL;
-
-    memset(counts, 0, PROCESSORS_MAX * sizeof(counts[0]));
-    for (char *line = text == NULL ? NULL : strtok_r(text, "\n", &rest); line != NULL;
-         line = strtok_r(NULL, "\n", &rest)) {
-        char *cursor = line + strspn(line, " ");
-        char *end;
-
-        if (strncmp(cursor, name, length) != 0 || cursor[length] != ':') {
-            continue;
-        }
-        cursor += length + 1;
-        for (int i = 0; i < PROCESSORS_MAX; i++, cursor = end) {
-            counts[i] = strtoll(cursor, &end, 10);
-            if (end == cursor) {
-                return;
-            }
-        }
-    }
-}
-
 void print_growth(const char *name, const long long before[], const long long after[], int count)
 {
     printf(" %s=", name);
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < count; i++)
         printf("%s%lld", i == 0 ? "" : ",", after[i] - before[i]);
-    }
 }
 
 static int open_counter(pid_t process, uint32_t type, uint64_t config)
@@ -90,9 +64,8 @@ static void wait_and_run(int start, int cpu)
 {
     char byte;
 
-    if ((cpu < 0 || pin(0, cpu) == 0) && read(start, &byte, 1) == 1) {
+    if ((cpu < 0 || pin(0, cpu) == 0) && read(start, &byte, 1) == 1)
         execl("/loop", "/loop", (char *)NULL);
-    }
     _exit(127);
 }
 
@@ -106,9 +79,8 @@ int counted_make(struct counted *c, int cpu)
                   {PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_MIGRATIONS}};
     int ends[2];
 
-    if (pipe(ends) != 0) {
+    if (pipe(ends) != 0)
         return -errno;
-    }
     fflush(stdout);
     c->process = fork();
     if (c->process == 0) {
@@ -117,14 +89,12 @@ int counted_make(struct counted *c, int cpu)
     }
     close(ends[0]);
     c->start = ends[1];
-    if (c->process < 0) {
+    if (c->process < 0)
         return -errno;
-    }
     for (int i = 0; i < 3; i++) {
         c->fds[i] = open_counter(c->process, events[i].type, events[i].config);
-        if (c->fds[i] < 0) {
+        if (c->fds[i] < 0)
             return -errno;
-        }
     }
     return 0;
 }
@@ -136,14 +106,12 @@ int counted_finish(struct counted *c, bool ended)
     long long *const values[] = {&c->instructions, &c->branches, &c->migrations};
     int status = 0, error = 0;
 
-    if (!ended && (waitpid(c->process, &status, 0) != c->process || status != 0)) {
+    if (!ended && (waitpid(c->process, &status, 0) != c->process || status != 0))
         error = -ECHILD;
-    }
     close(c->start);
     for (int i = 0; i < 3; i++) {
-        if (read(c->fds[i], values[i], sizeof(*values[i])) != sizeof(*values[i])) {
+        if (read(c->fds[i], values[i], sizeof(*values[i])) != sizeof(*values[i]))
             error = -EIO;
-        }
         close(c->fds[i]);
     }
     return error;
@@ -151,13 +119,12 @@ int counted_finish(struct counted *c, bool ended)
 
 pid_t spin_on(int cpu, uint64_t rounds)
 {
-    pid_t child;
-
     fflush(stdout);
-    child = fork();
+
+    pid_t child = fork();
     if (child == 0) {
         pin(0, cpu);
-        __asm__ volatile("1: dec %0\n\tjnz 1b" : "+r"(rounds) : : "cc");
+        spin_branches(rounds);
         _exit(0);
     }
     return child;

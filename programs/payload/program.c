@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 /* A word a line; an empty line ends a command. */
@@ -26,33 +25,13 @@
 static size_t add_arguments(char *words[], size_t count)
 {
     static char text[ARGUMENTS_SIZE];
+    char *rest = text;
 
     command_line_word("pmv.args", "", text, sizeof(text));
-    for (char *word = strtok(text, ","); word != NULL && count < WORDS_MAX;
-         word = strtok(NULL, ",")) {
+    for (char *word; count < WORDS_MAX && (word = next_word(&rest, ",")) != NULL;) {
         words[count++] = word;
     }
     return count;
-}
-
-/* Its exit status, or as a shell has it where a signal has ended it. */
-static int run_command(char *const words[])
-{
-    int status = -1;
-    pid_t child;
-
-    fflush(stdout);
-    child = fork();
-    if (child == 0) {
-        execv(words[0], words);
-        printf("program: error=\"%s: %s\"\n", words[0], strerror(errno));
-        fflush(stdout);
-        _exit(127);
-    }
-    if (child < 0 || waitpid(child, &status, 0) != child) {
-        return 1;
-    }
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 /* The first command that fails is the last one. */
@@ -66,22 +45,19 @@ static int run_commands(char *text)
     for (char *line = text; line != NULL && status == 0;) {
         char *end = strchr(line, '\n');
 
-        if (end != NULL) {
+        if (end != NULL)
             *end++ = '\0';
-        }
-        if (line[0] != '\0' && count < WORDS_MAX) {
+        if (line[0] != '\0' && count < WORDS_MAX)
             words[count++] = line;
-        }
         if ((line[0] == '\0' || end == NULL) && count > 0) {
             count = first ? add_arguments(words, count) : count;
             first = false;
             words[count] = NULL;
             count = 0;
-            status = run_command(words);
+            status = run_program(NULL, words);
             printf("program: status=%d command=", status);
-            for (char **word = words; *word != NULL; word++) {
+            for (char **word = words; *word != NULL; word++)
                 printf("%s%s", *word, word[1] != NULL ? " " : "\n");
-            }
         }
         line = end;
     }
@@ -94,9 +70,8 @@ static bool hand_over(const char *name)
     FILE *file = fopen(name, "re");
     size_t got;
 
-    if (file == NULL) {
+    if (file == NULL)
         return false;
-    }
     do {
         got = fread(piece, 1, sizeof(piece), file);
         guest_file(name, piece, got);
@@ -118,12 +93,11 @@ static void hand_over_all(void)
             printf("program: file=%s error=\"no file, so it stays in the guest\"\n", entry->d_name);
         }
     }
-    if (folder != NULL) {
+    if (folder != NULL)
         closedir(folder);
-    }
 }
 
-int job_program(void)
+JOB(program)
 {
     int status;
     char *text;
@@ -132,10 +106,8 @@ int job_program(void)
     setenv("PAGER", "cat", 1);
     mkdir(FOLDER, 0755);
     text = read_text(COMMANDS);
-    if (text == NULL || chdir(FOLDER) != 0) {
-        printf("program: error=\"%s: %s\"\n", text == NULL ? COMMANDS : FOLDER, strerror(errno));
-        return 1;
-    }
+    if (text == NULL || chdir(FOLDER) != 0)
+        return fail_job("program", text == NULL ? COMMANDS : FOLDER, errno);
     status = run_commands(text);
     hand_over_all();
     return status;

@@ -17,7 +17,7 @@
 #define CPUID_PERFMON 0xau
 #define VULNERABILITIES "/sys/devices/system/cpu/vulnerabilities"
 
-int job_report(void)
+JOB(report)
 {
     struct utsname name;
 
@@ -32,9 +32,8 @@ int job_report(void)
     } else {
         printf("running natively\n");
     }
-    if (!a1_print_table()) {
+    if (!a1_print_table())
         printf("A.1: not run\n");
-    }
     printf("-- end of report --\n\n");
     return 0;
 }
@@ -51,16 +50,14 @@ void print_mitigations(void)
 
         snprintf(path, sizeof(path), VULNERABILITIES "/%s", entry->d_name);
         text = entry->d_name[0] == '.' ? NULL : read_text(path);
-        if (text != NULL) {
+        if (text != NULL)
             printf("mitigation: %s: %s", entry->d_name, text);
-        }
     }
-    if (folder != NULL) {
+    if (folder != NULL)
         closedir(folder);
-    }
 }
 
-int job_cpuinfo(void)
+JOB(cpuinfo)
 {
     static const char *const words[] = {
         "Performance Events",    "PMU driver",
@@ -98,18 +95,17 @@ int job_cpuinfo(void)
 }
 
 /* A region of nothing but CPUID: its ledger entry prices the exit. */
-int job_cpuid(void)
+JOB(cpuid)
 {
     region_begin(REGION_CPUID);
-    for (int i = 0; i < CPUID_ROUNDS; i++) {
+    for (int i = 0; i < CPUID_ROUNDS; i++)
         cpuid(0, 0);
-    }
     region_end(REGION_CPUID);
     printf("cpuid: region=%d rounds=%d\n", REGION_CPUID, CPUID_ROUNDS);
     return 0;
 }
 
-int job_interrupts(void)
+JOB(interrupts)
 {
     long long nmis = interrupt_count("NMI");
     long long pmis = interrupt_count("PMI");
@@ -118,7 +114,7 @@ int job_interrupts(void)
     return nmis < 0 || pmis < 0;
 }
 
-int job_watchdog(void)
+JOB(watchdog)
 {
     static const char *const words[] = {"NMI watchdog", "nmi_watchdog"};
     char *text = read_text("/proc/sys/kernel/nmi_watchdog");
@@ -130,14 +126,14 @@ int job_watchdog(void)
 }
 
 /* All of it, for a comparison line by line. */
-int job_kernellog(void)
+JOB(kernellog)
 {
     static const char *const words[] = {""};
 
     return print_kernel_log("kernellog", words, 1) == 0;
 }
 
-int job_nmilog(void)
+JOB(nmilog)
 {
     static const char *const words[] = {"Uhhuh",         "unknown reason", "Dazed and confused",
                                         "took too long", "LOCKUP",         "lockup"};

@@ -23,12 +23,6 @@
 #define IA32_L3_QOS_MASK_0 0xc90
 #define IA32_L3_QOS_MASK_1 0xc91
 
-static int fail(const char *what, int error)
-{
-    printf("resctrl: error=\"%s: %s\"\n", what, strerror(error));
-    return 1;
-}
-
 static void print_msrs(const char *when)
 {
     static const uint32_t indices[] = {IA32_QM_EVTSEL, IA32_PQR_ASSOC, IA32_L3_QOS_MASK_0,
@@ -39,9 +33,8 @@ static void print_msrs(const char *when)
     for (size_t i = 0; i < sizeof(indices) / sizeof(indices[0]); i++) {
         unsigned long long value = ~0ull;
 
-        if (pread(fd, &value, sizeof(value), indices[i]) != sizeof(value)) {
+        if (pread(fd, &value, sizeof(value), indices[i]) != sizeof(value))
             value = ~0ull;
-        }
         printf(" msr_%x=%llx", indices[i], value);
     }
     printf("\n");
@@ -57,30 +50,26 @@ static void print_file(const char *name, const char *path)
            text == NULL ? "" : text);
 }
 
-int job_resctrl(void)
+JOB(resctrl)
 {
     int error;
 
-    if ((error = load_module("msr")) != 0 || (error = pin(0, 0)) != 0) {
-        return fail("msr", -error);
-    }
-    if (mount("resctrl", ROOT, "resctrl", 0, NULL) != 0) {
-        return fail("mount", errno);
-    }
+    if ((error = load_module("msr")) != 0 || (error = pin(0, 0)) != 0)
+        return fail_job("resctrl", "msr", -error);
+    if (mount("resctrl", ROOT, "resctrl", 0, NULL) != 0)
+        return fail_job("resctrl", "mount", errno);
     print_file("first", ROOT "/schemata");
-    if (mkdir(GROUP, 0755) != 0) {
-        return fail(GROUP, errno);
-    }
+    if (mkdir(GROUP, 0755) != 0)
+        return fail_job("resctrl", GROUP, errno);
     if ((error = write_text(GROUP "/schemata", "L3:0=3\n")) != 0 ||
         (error = write_text(GROUP "/tasks", "1\n")) != 0) {
-        return fail("group", -error);
+        return fail_job("resctrl", "group", -error);
     }
     print_file("group", GROUP "/schemata");
     print_file("occupancy", GROUP "/mon_data/mon_L3_00/llc_occupancy");
     print_msrs("inside");
-    if (rmdir(GROUP) != 0) {
-        return fail("rmdir", errno);
-    }
+    if (rmdir(GROUP) != 0)
+        return fail_job("resctrl", "rmdir", errno);
     print_msrs("outside");
     return umount(ROOT) != 0;
 }

@@ -17,19 +17,6 @@
 #define LINGER 1000 /* iterations: longer than Linux's handler needs to begin */
 #define EXITS 10    /* enough to find what a lost NMI had asked */
 
-struct answer {
-    long rax;
-    uint64_t rbx, rcx, rdx;
-};
-
-static struct answer vmcall(long number, uint64_t rbx)
-{
-    struct answer a = {number, rbx, 0, 0};
-
-    __asm__ volatile("vmcall" : "+a"(a.rax), "+b"(a.rbx), "+c"(a.rcx), "+d"(a.rdx) : : "memory");
-    return a;
-}
-
 static void request_word(uint64_t address, uint32_t value)
 {
     __asm__ volatile("xchg %%bx, %%bx"
@@ -47,9 +34,9 @@ static void host_nmi(void)
         cpuid(0, 0);
 }
 
-int job_returned(void)
+static int run_returned(void)
 {
-    struct answer word, before, after;
+    struct hyper_answer word, before, after;
     long long nmis;
 
     if (!hyper_present() ||
@@ -57,32 +44,34 @@ int job_returned(void)
         printf("returned: error=\"wants the test build of PMUvisor\"\n");
         return 1;
     }
-    word = vmcall(HYPERCALL_TEST_REQUEST_WORD, 0);
+    word = hyper_call_with(HYPERCALL_TEST_REQUEST_WORD, 0, 0, 0);
     if (word.rax < 0) {
         printf("returned: error=\"request word: %ld, wanted an address; set user_hypercalls=1\"\n",
                word.rax);
         return 1;
     }
     perf_lift_limits();
-    before = vmcall(HYPERCALL_TEST_SOURCE, SOURCE_BACKTRACE);
+    before = hyper_call_with(HYPERCALL_TEST_SOURCE, SOURCE_BACKTRACE, 0, 0);
     nmis = interrupt_count("NMI");
     request_word((uint64_t)word.rax, (uint32_t)word.rbx);
     for (int i = 0; i < HOST_NMIS; i++)
         host_nmi();
     request_word(0, 0);
     nmis = interrupt_count("NMI") - nmis;
-    after = vmcall(HYPERCALL_TEST_SOURCE, SOURCE_BACKTRACE);
+    after = hyper_call_with(HYPERCALL_TEST_SOURCE, SOURCE_BACKTRACE, 0, 0);
     printf("returned: sent=%d nmis=%lld in_root=%ld recovered=%llu returned=%llu\n", HOST_NMIS,
            nmis, after.rax - before.rax, (unsigned long long)(after.rbx - before.rbx),
            (unsigned long long)(after.rcx - before.rcx));
     return 0;
 }
 
-int job_returnedall(void)
+JOB(returned) { return run_returned(); }
+
+JOB(returnedall)
 {
     int failed = 0;
 
     for (int cpu = 0; cpu < processors_online(); cpu++)
-        failed |= pin(0, cpu) != 0 || job_returned() != 0;
+        failed |= pin(0, cpu) != 0 || run_returned() != 0;
     return failed;
 }

@@ -37,7 +37,7 @@
 #define SYSLOG_ACTION_READ_CLEAR 4
 #define SYSLOG_ACTION_CLEAR 5
 
-int job_smp(void)
+JOB(smp)
 {
     static const char *const words[] = {
         "unchecked MSR", "not responding", "lockup",     "LOCKUP",       "rcu: INFO",
@@ -57,7 +57,7 @@ int job_smp(void)
 }
 
 /* Program A.1 on each processor: its periods in the regions REGION_A1_SMP + 10 * cpu on. */
-int job_a1smp(void)
+JOB(a1smp)
 {
     int failed = 0, error = perf_lift_limits();
 
@@ -66,9 +66,8 @@ int job_a1smp(void)
         struct a1_result r;
 
         error = pin(0, cpu);
-        if (error == 0) {
+        if (error == 0)
             error = a1_run(&plan, &r);
-        }
         for (unsigned i = 0; error == 0 && i < A1_RUNS; i++) {
             plan.period = a1_periods[i];
             plan.region = REGION_A1_SMP + 10 * (unsigned)cpu + i;
@@ -79,15 +78,9 @@ int job_a1smp(void)
             failed |= r.pmis != r.expected || r.nmis != r.expected;
         }
     }
-    if (error != 0) {
+    if (error != 0)
         printf("a1smp: error=\"%s\"\n", strerror(-error));
-    }
     return failed || error != 0;
-}
-
-static void branches(unsigned long n)
-{
-    __asm__ volatile("1: dec %0\n\tjnz 1b" : "+r"(n) : : "cc");
 }
 
 /* In a child of the job: the load with its own sampling counter; never returns. */
@@ -97,19 +90,17 @@ static void sample_on(int cpu, int go, int switches, long long *count)
     char byte;
     int fd;
 
-    if (pin(0, cpu) != 0 || (fd = open_user_branches(ALL_PERIOD)) < 0 || read(go, &byte, 1) != 1) {
+    if (pin(0, cpu) != 0 || (fd = open_user_branches(ALL_PERIOD)) < 0 || read(go, &byte, 1) != 1)
         _exit(1);
-    }
     ioctl(fd, PERF_EVENT_IOC_ENABLE, 0);
-    branches(ALL_BRANCHES / ((unsigned)switches + 1));
+    spin_branches(ALL_BRANCHES / ((unsigned)switches + 1));
     for (int i = 0; i < switches; i++) {
         failed |= hyper_call(i % 2 == 0 ? HYPERCALL_NMI_PASSTHROUGH_OFF
                                         : HYPERCALL_NMI_PASSTHROUGH_ON) != 0;
-        branches(ALL_BRANCHES / ((unsigned)switches + 1));
+        spin_branches(ALL_BRANCHES / ((unsigned)switches + 1));
     }
-    ioctl(fd, PERF_EVENT_IOC_DISABLE, 0);
-    failed |= read(fd, count, sizeof(*count)) != sizeof(*count);
-    _exit(failed);
+    *count = stop_counter(fd);
+    _exit(failed || *count < 0);
 }
 
 static int sample_all(const char *job, int switches)
@@ -127,40 +118,34 @@ static int sample_all(const char *job, int switches)
     interrupt_counts("PMI", pmis[0]);
     interrupt_counts("NMI", nmis[0]);
     fflush(stdout);
-    for (int cpu = 0; cpu < count; cpu++) {
-        if (fork() == 0) {
+    for (int cpu = 0; cpu < count; cpu++)
+        if (fork() == 0)
             sample_on(cpu, go[0], switches, &counted[cpu]);
-        }
-    }
-    for (int cpu = 0; cpu < count; cpu++) {
+    for (int cpu = 0; cpu < count; cpu++)
         failed |= write(go[1], "", 1) != 1;
-    }
-    for (int status; wait(&status) > 0;) {
+    for (int status; wait(&status) > 0;)
         failed |= status != 0;
-    }
     interrupt_counts("PMI", pmis[1]);
     interrupt_counts("NMI", nmis[1]);
     close(go[0]);
     close(go[1]);
-    for (int cpu = 0; cpu < count; cpu++) {
+    for (int cpu = 0; cpu < count; cpu++)
         counted[cpu] /= ALL_PERIOD;
-    }
     printf("%s: switches=%d", job, switches);
     print_growth("expected", none, counted, count);
     print_growth("pmis", pmis[0], pmis[1], count);
     print_growth("nmis", nmis[0], nmis[1], count);
     printf(" failed=%d\n", failed);
-    for (int cpu = 0; cpu < count; cpu++) {
+    for (int cpu = 0; cpu < count; cpu++)
         failed |= pmis[1][cpu] - pmis[0][cpu] != counted[cpu];
-    }
     munmap(counted, sizeof(none));
     return failed;
 }
 
-int job_pmiall(void) { return sample_all("pmiall", 0); }
+JOB(pmiall) { return sample_all("pmiall", 0); }
 
 /* Natively, or where user space may not, there is nothing to switch. */
-int job_switchall(void)
+JOB(switchall)
 {
     bool can = hyper_present() && hyper_call(HYPERCALL_NMI_PASSTHROUGH_ON) == 0;
 
@@ -168,7 +153,7 @@ int job_switchall(void)
 }
 
 /* Each processor's watchdog has to come while all of them are busy. */
-int job_watchdogs(void)
+JOB(watchdogs)
 {
     long long nmis[2][PROCESSORS_MAX];
     int count = processors_online(), failed = 0;
@@ -176,18 +161,16 @@ int job_watchdogs(void)
     nmi_watchdog_set(true);
     write_text("/proc/sys/kernel/watchdog_thresh", WATCHDOG_SECONDS "\n");
     interrupt_counts("NMI", nmis[0]);
-    for (int cpu = 0; cpu < count; cpu++) {
+    for (int cpu = 0; cpu < count; cpu++)
         failed |= spin_on(cpu, WATCHDOG_ROUNDS) < 0;
-    }
     while (wait(NULL) > 0) {
     }
     interrupt_counts("NMI", nmis[1]);
     printf("watchdogs: enabled=%d", nmi_watchdog_runs());
     print_growth("nmis", nmis[0], nmis[1], count);
     printf("\n");
-    for (int cpu = 0; cpu < count; cpu++) {
+    for (int cpu = 0; cpu < count; cpu++)
         failed |= nmis[1][cpu] == nmis[0][cpu];
-    }
     return failed;
 }
 
@@ -204,23 +187,19 @@ static int take_backtraces(bool seen[PROCESSORS_MAX])
     for (char *at = log; (at = strstr(at, mark)) != NULL;) {
         long cpu = strtol(at + strlen(mark), &at, 10);
 
-        if (cpu >= 0 && cpu < PROCESSORS_MAX) {
+        if (cpu >= 0 && cpu < PROCESSORS_MAX)
             seen[cpu] = true;
-        }
     }
-    for (char *at = log; (at = strstr(at, "unknown reason")) != NULL; at++) {
+    for (char *at = log; (at = strstr(at, "unknown reason")) != NULL; at++)
         unknown++;
-    }
     return unknown;
 }
 
 static bool all_seen(const bool seen[], int count)
 {
-    for (int cpu = 0; cpu < count; cpu++) {
-        if (!seen[cpu]) {
+    for (int cpu = 0; cpu < count; cpu++)
+        if (!seen[cpu])
             return false;
-        }
-    }
     return true;
 }
 
@@ -230,14 +209,12 @@ static bool backtrace_from(int cpu, int count, int *unknown)
 {
     bool seen[PROCESSORS_MAX] = {false};
 
-    if (pin(0, cpu) != 0 || write_text("/proc/sysrq-trigger", "l") != 0) {
+    if (pin(0, cpu) != 0 || write_text("/proc/sysrq-trigger", "l") != 0)
         return false;
-    }
     for (int waited = 0; waited < SYSRQ_MILLISECONDS; waited++) {
         *unknown += take_backtraces(seen);
-        if (all_seen(seen, count)) {
+        if (all_seen(seen, count))
             return true;
-        }
         usleep(1000);
     }
     return false;
@@ -252,7 +229,7 @@ static int backtraces_begin(void)
 }
 
 /* From each processor in turn. */
-int job_sysrql(void)
+JOB(sysrql)
 {
     long long nmis[2][PROCESSORS_MAX];
     pid_t busy[PROCESSORS_MAX];
@@ -261,14 +238,12 @@ int job_sysrql(void)
     interrupt_counts("NMI", nmis[0]);
     for (int round = 0; round < SYSRQ_ROUNDS; round++) {
         /* Idle processors in the first half, busy ones in the second. */
-        for (int cpu = 0; round == SYSRQ_ROUNDS / 2 && cpu < count; cpu++) {
+        for (int cpu = 0; round == SYSRQ_ROUNDS / 2 && cpu < count; cpu++)
             busy[cpu] = spin_on(cpu, ENDLESS);
-        }
         complete += backtrace_from(round % count, count, &unknown);
     }
-    for (int cpu = 0; cpu < count; cpu++) {
+    for (int cpu = 0; cpu < count; cpu++)
         kill(busy[cpu], SIGKILL);
-    }
     while (wait(NULL) > 0) {
     }
     interrupt_counts("NMI", nmis[1]);
@@ -283,21 +258,20 @@ static void exit_and_sample(int cpu, const volatile bool *over, long long *count
 {
     int fd;
 
-    if (pin(0, cpu) != 0 || (fd = open_user_branches(STORM_PERIOD)) < 0) {
+    if (pin(0, cpu) != 0 || (fd = open_user_branches(STORM_PERIOD)) < 0)
         _exit(1);
-    }
     ioctl(fd, PERF_EVENT_IOC_ENABLE, 0);
     while (!*over) {
         cpuid(0, 0);
-        branches(STORM_BRANCHES);
+        spin_branches(STORM_BRANCHES);
     }
-    ioctl(fd, PERF_EVENT_IOC_DISABLE, 0);
-    _exit(read(fd, count, sizeof(*count)) != sizeof(*count));
+    *count = stop_counter(fd);
+    _exit(*count < 0);
 }
 
 /* PMIs and backtraces' NMIs on processors that exit all the time, where an NMI that nobody knows
  * is a panic: no NMI may be lost, or come once too often. */
-int job_storm(void)
+JOB(storm)
 {
     struct shared {
         bool over;
@@ -313,19 +287,15 @@ int job_storm(void)
     }
     interrupt_counts("PMI", pmis[0]);
     fflush(stdout);
-    for (int cpu = 0; cpu < count; cpu++) {
-        if (fork() == 0) {
+    for (int cpu = 0; cpu < count; cpu++)
+        if (fork() == 0)
             exit_and_sample(cpu, &s->over, &s->counts[cpu]);
-        }
-    }
-    for (int round = 0; round < SYSRQ_ROUNDS; round++) {
+    for (int round = 0; round < SYSRQ_ROUNDS; round++)
         complete += backtrace_from(round % count, count, &unknown);
-    }
     s->over = true;
     failed = complete != SYSRQ_ROUNDS || unknown != 0;
-    for (int status; wait(&status) > 0;) {
+    for (int status; wait(&status) > 0;)
         failed |= status != 0;
-    }
     interrupt_counts("PMI", pmis[1]);
     for (int cpu = 0; cpu < count; cpu++) {
         s->counts[cpu] /= STORM_PERIOD;

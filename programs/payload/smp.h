@@ -19,8 +19,8 @@ bool processor_is_online(int cpu);
 int pin(pid_t process, int cpu);
 
 /* One line of /proc/interrupts ("NMI", "PMI"), by the processors that are online, in their order; a
- * kernel without that line gives zeros. */
-void interrupt_counts(const char *name, long long counts[PROCESSORS_MAX]);
+ * kernel without that line gives zeros. Returns the sum over all processors, or -1. */
+long long interrupt_counts(const char *name, long long counts[PROCESSORS_MAX]);
 
 /* Prints " NAME=a,b,c" of `count` differences. */
 void print_growth(const char *name, const long long before[], const long long after[], int count);

@@ -8,13 +8,12 @@
  * that panics by it.
  * SDM Vol. 3, "Issuing Interprocessor Interrupts".
  */
-#define _GNU_SOURCE
 #include "../payload/payload.h"
+#include "../payload/smp.h"
 
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,25 +29,10 @@
 #define ICR_HIGH 0x310
 #define ICR_NMI 0x4400u /* delivery mode NMI, level assert */
 
-static int fail(const char *job, const char *what)
-{
-    printf("%s: error=\"%s: %s\"\n", job, what, strerror(errno));
-    return 1;
-}
-
 static void flush_console(void)
 {
     fflush(stdout);
     usleep(20000); /* the last characters are in the UART's FIFO */
-}
-
-static void run_on(const char *cpu)
-{
-    cpu_set_t set;
-
-    CPU_ZERO(&set);
-    CPU_SET(atoi(cpu), &set);
-    sched_setaffinity(0, sizeof(set), &set);
 }
 
 static int crash(void)
@@ -60,17 +44,15 @@ static int crash(void)
     char cpu[16];
 
     command_line_word("pmv.target", "0", cpu, sizeof(cpu));
-    if (error != 0) {
-        errno = -error;
-        return fail("crash", "kexec_file_load");
-    }
+    if (error != 0)
+        return fail_job("crash", "kexec_file_load", -error);
     for (uint64_t i = 0; i < MARKED_PAGES; i++) {
         pages[i][0] = MARK;
         pages[i][1] = i;
     }
     printf("crash: pages=%d cpu=%s\n", MARKED_PAGES, cpu);
     flush_console();
-    run_on(cpu);
+    pin(0, atoi(cpu));
     write_text("/proc/sys/kernel/sysrq", "1\n");
     return write_text("/proc/sysrq-trigger", "c") != 0;
 }
@@ -83,14 +65,12 @@ static uint64_t said_size(int core, unsigned *parts)
     Elf64_Phdr part;
 
     *parts = 0;
-    if (pread(core, &file, sizeof(file), 0) != sizeof(file)) {
+    if (pread(core, &file, sizeof(file), 0) != sizeof(file))
         return 0;
-    }
     for (unsigned i = 0; i < file.e_phnum; i++) {
         if (pread(core, &part, sizeof(part), (off_t)(file.e_phoff + i * sizeof(part))) !=
-            sizeof(part)) {
+            sizeof(part))
             return 0;
-        }
         *parts += part.p_type == PT_LOAD;
         end = part.p_offset + part.p_filesz > end ? part.p_offset + part.p_filesz : end;
     }
@@ -106,17 +86,15 @@ static int vmcore(void)
     unsigned parts, marks = 0;
     ssize_t n;
 
-    if (core < 0) {
-        return fail("vmcore", "/proc/vmcore");
-    }
+    if (core < 0)
+        return fail_job("vmcore", "/proc/vmcore", errno);
     wanted = said_size(core, &parts);
     /* A read ends at the end of a part, so each chunk is filled before it is looked at. */
     while ((n = read(core, buffer + used, CHUNK - used)) > 0 || used > 0) {
         bytes += n > 0 ? (uint64_t)n : 0;
         used += n > 0 ? (uint64_t)n : 0;
-        if (n > 0 && used < CHUNK) {
+        if (n > 0 && used < CHUNK)
             continue;
-        }
         for (uint64_t *word = (uint64_t *)buffer; word < (uint64_t *)(buffer + used);
              word += PAGE_BYTES / sizeof(*word)) {
             if (word[0] == MARK && word[1] < MARKED_PAGES && !seen[word[1]]) {
@@ -126,9 +104,8 @@ static int vmcore(void)
         }
         used = 0;
     }
-    if (n < 0) {
-        return fail("vmcore", "read");
-    }
+    if (n < 0)
+        return fail_job("vmcore", "read", errno);
     printf("vmcore: parts=%u bytes=%llu wanted=%llu marks=%u of=%d\n", parts,
            (unsigned long long)bytes, (unsigned long long)wanted, marks, MARKED_PAGES);
     return bytes != wanted || marks != MARKED_PAGES;
@@ -141,9 +118,8 @@ static int nmi(void)
                                    APIC_PAGE);
     char target[16];
 
-    if (apic == MAP_FAILED) {
-        return fail("nmi", "/dev/mem");
-    }
+    if (apic == MAP_FAILED)
+        return fail_job("nmi", "/dev/mem", errno);
     command_line_word("pmv.target", "0", target, sizeof(target));
     nmi_watchdog_set(false);
     printf("nmi: target=%s\n", target);
@@ -162,10 +138,8 @@ int main(int argc, char *argv[])
 
     (void)argc;
     setvbuf(stdout, NULL, _IOLBF, 0);
-    for (unsigned i = 0; i < sizeof(jobs) / sizeof(jobs[0]); i++) {
-        if (name != NULL && strcmp(name, jobs[i].name) == 0) {
+    for (unsigned i = 0; i < sizeof(jobs) / sizeof(jobs[0]); i++)
+        if (name != NULL && strcmp(name, jobs[i].name) == 0)
             return jobs[i].run();
-        }
-    }
     return 127;
 }

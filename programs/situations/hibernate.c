@@ -5,14 +5,13 @@
  * The image lies far behind all volumes, in a partition that only the kernel knows of.
  * Linux, Documentation/power/swsusp.rst; include/linux/swap.h, union swap_header.
  */
-#define _GNU_SOURCE
 #include "../payload/payload.h"
+#include "../payload/smp.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/blkpg.h>
 #include <linux/perf_event.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,12 +34,6 @@
 #define ROUNDS 50000
 #define PAGES 500
 
-static int fail(const char *what)
-{
-    printf("hibernate: error=\"%s: %s\"\n", what, strerror(errno));
-    return 1;
-}
-
 static int change_partition(int disk, int operation, int number)
 {
     struct blkpg_partition part = {.start = FIRST_BYTE, .length = BYTES, .pno = number};
@@ -57,9 +50,8 @@ static int make_partition(void)
     load_drivers();
     for (int i = 0; i < SECONDS_MAX && disk < 0; i++) {
         disk = open(DISK, O_RDWR | O_CLOEXEC);
-        if (disk < 0) {
+        if (disk < 0)
             sleep(1);
-        }
     }
     return disk < 0 || change_partition(disk, BLKPG_DEL_PARTITION, WHOLE) != 0 ||
            change_partition(disk, BLKPG_ADD_PARTITION, NUMBER) != 0;
@@ -77,31 +69,24 @@ static int make_swap(void)
 
     _Static_assert(sizeof(page) == PAGE_BYTES, "a page");
     memcpy(page.signature, SIGNATURE, sizeof(page.signature));
-    if (partition < 0 || write(partition, &page, sizeof(page)) != sizeof(page)) {
+    if (partition < 0 || write(partition, &page, sizeof(page)) != sizeof(page))
         return -1;
-    }
     close(partition);
     return swapon(PARTITION, 0);
 }
 
 static void count_on_each(const char *when)
 {
-    for (int cpu = 0; cpu < sysconf(_SC_NPROCESSORS_ONLN); cpu++) {
-        long long pmis = interrupt_count("PMI"), count = 0;
-        cpu_set_t set;
+    for (int cpu = 0; cpu < processors_online(); cpu++) {
+        long long pmis = interrupt_count("PMI"), count;
         int fd;
 
-        CPU_ZERO(&set);
-        CPU_SET(cpu, &set);
-        sched_setaffinity(0, sizeof(set), &set);
+        pin(0, cpu);
         fd = open_user_branches(PERIOD);
         ioctl(fd, PERF_EVENT_IOC_ENABLE, 0);
         for (volatile int i = 0; i < ROUNDS; i++) {
         }
-        ioctl(fd, PERF_EVENT_IOC_DISABLE, 0);
-        if (read(fd, &count, sizeof(count)) != sizeof(count)) {
-            count = -1;
-        }
+        count = stop_counter(fd);
         close(fd);
         printf("hibernate: when=%s cpu=%d branches=%lld pmis=%lld\n", when, cpu, count,
                interrupt_count("PMI") - pmis);
@@ -117,24 +102,20 @@ int main(void)
 
     setvbuf(stdout, NULL, _IOLBF, 0);
     perf_lift_limits();
-    if (make_partition() != 0) {
-        return fail("partition");
-    }
+    if (make_partition() != 0)
+        return fail_job("hibernate", "partition", errno);
     /* Does not return where there is an image. */
     write_text("/sys/power/resume", DEVICE);
-    if (make_swap() != 0) {
-        return fail("swap");
-    }
-    for (unsigned i = 0; i < PAGES; i++) {
+    if (make_swap() != 0)
+        return fail_job("hibernate", "swap", errno);
+    for (unsigned i = 0; i < PAGES; i++)
         pages[i][i] = i;
-    }
     count_on_each("before");
     write_text("/sys/power/image_size", "0");
     write_text("/sys/power/disk", "reboot");
     error = write_text("/sys/power/state", "disk");
-    for (unsigned i = 0; i < PAGES; i++) {
+    for (unsigned i = 0; i < PAGES; i++)
         wrong += pages[i][i] != i;
-    }
     printf("hibernate: error=%d wrong=%u\n", error, wrong);
     count_on_each("after");
     return error != 0 || wrong != 0;

@@ -76,9 +76,8 @@ static int kernel_store(void)
 {
     char byte = 0x0f;
 
-    if (write(pipes[1], &byte, 1) != 1 || read(pipes[0], page, 1) == 1) {
+    if (write(pipes[1], &byte, 1) != 1 || read(pipes[0], page, 1) == 1)
         return 0;
-    }
     int error = errno;
 
     return read(pipes[0], &byte, 1) == 1 ? error : -1;
@@ -107,12 +106,10 @@ static void access_all(const char *with, int key, bool exits)
             pkey_set(key, rights[r].bits);
             fault_code = 0;
             fault_key = handler_rights = 0;
-            if (exits) {
+            if (exits)
                 cpuid(0, 0);
-            }
-            if (sigsetjmp(back, 1) == 0) {
+            if (sigsetjmp(back, 1) == 0)
                 result = accesses[a].run();
-            }
             printf("keys: with=%s rights=%s access=%s exits=%d result=%d code=%d key=%u "
                    "handler=%#x now=%#x\n",
                    with, rights[r].name, accesses[a].name, exits, result, fault_code, fault_key,
@@ -137,9 +134,8 @@ static int take_turns(int key)
         sched_yield();
         wrong += rights_now() != own;
     }
-    if (child == 0) {
+    if (child == 0)
         _exit(wrong != 0);
-    }
     waitpid(child, &status, 0);
     printf("keys: turns=%d wrong=%u child=%d\n", TURNS, wrong, status);
     return wrong != 0 || status != 0;

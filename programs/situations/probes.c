@@ -74,9 +74,8 @@ static struct cpuid_regs in_kernel(uint32_t leaf, uint32_t subleaf)
     snprintf(text, sizeof(text), "%x %x", leaf, subleaf);
     tell(PARAMETER "cpuid", text);
     found = read_text(PARAMETER "cpuid");
-    if (found == NULL || sscanf(found, "%x %x %x %x", &a.eax, &a.ebx, &a.ecx, &a.edx) != 4) {
+    if (found == NULL || sscanf(found, "%x %x %x %x", &a.eax, &a.ebx, &a.ecx, &a.edx) != 4)
         give_up(PARAMETER "cpuid");
-    }
     return a;
 }
 
@@ -85,11 +84,9 @@ static uint64_t file_offset(uint64_t address)
 {
     const Elf64_Phdr *header = (const Elf64_Phdr *)getauxval(AT_PHDR);
 
-    for (unsigned long i = 0; i < getauxval(AT_PHNUM); i++, header++) {
-        if (header->p_type == PT_LOAD && address - header->p_vaddr < header->p_filesz) {
+    for (unsigned long i = 0; i < getauxval(AT_PHNUM); i++, header++)
+        if (header->p_type == PT_LOAD && address - header->p_vaddr < header->p_filesz)
             return address - header->p_vaddr + header->p_offset;
-        }
-    }
     give_up("own program headers");
 }
 
@@ -104,9 +101,8 @@ static unsigned recorded(const char *kind)
     while (trace != NULL && fgets(line, sizeof(line), trace) != NULL) {
         char *at = strstr(line, ": at_"), *end = at != NULL ? at : strstr(line, ": after_");
 
-        if (line[0] == '#' || end == NULL) {
+        if (line[0] == '#' || end == NULL)
             continue;
-        }
         /* NAME: (ADDRESS) REGISTERS; the kernel's addresses are another kernel's at each start. */
         char *name = end + 2, *registers = strchr(name, ')');
 
@@ -116,9 +112,8 @@ static unsigned recorded(const char *kind)
         }
         count++;
     }
-    if (trace != NULL) {
+    if (trace != NULL)
         fclose(trace);
-    }
     close(open(TRACING "/trace", O_WRONLY | O_TRUNC | O_CLOEXEC));
     return count;
 }
@@ -141,13 +136,11 @@ static int round_of(const char *kind, struct cpuid_regs (*ask)(uint32_t, uint32_
     struct cpuid_regs found[LEAVES];
     int failed = 0;
 
-    for (unsigned i = 0; i < LEAVES; i++) {
+    for (unsigned i = 0; i < LEAVES; i++)
         found[i] = ask(leaves[i].leaf, leaves[i].subleaf);
-    }
     failed |= recorded(kind) != 2 * LEAVES;
-    for (unsigned i = 0; i < LEAVES; i++) {
+    for (unsigned i = 0; i < LEAVES; i++)
         failed |= memcmp(&found[i], &wanted[i], sizeof(found[i])) != 0;
-    }
     printf("probes: kind=%s failed=%d\n", kind, failed);
     return failed;
 }
@@ -159,18 +152,16 @@ static int probe(const char *kind, const char *events, const char *at, const cha
     char name[64];
     int failed, fd;
 
-    for (unsigned i = 0; i < LEAVES; i++) {
+    for (unsigned i = 0; i < LEAVES; i++)
         wanted[i] = ask(leaves[i].leaf, leaves[i].subleaf);
-    }
     tell(events, at);
     tell(events, after);
     snprintf(name, sizeof(name), TRACING "/events/%ss/enable", kind);
     tell(name, "1");
     failed = round_of(kind, ask, wanted);
     fd = sample();
-    if (fd < 0) {
+    if (fd < 0)
         give_up("perf_event_open");
-    }
     failed |= round_of(kind, ask, wanted);
     close(fd);
     tell(name, "0");
@@ -184,9 +175,8 @@ int main(void)
     int failed, error = load_module(MODULE);
 
     errno = -error;
-    if (error != 0 || mount("tracefs", TRACING, "tracefs", 0, NULL) != 0) {
+    if (error != 0 || mount("tracefs", TRACING, "tracefs", 0, NULL) != 0)
         give_up(error != 0 ? "module " MODULE : TRACING);
-    }
     perf_lift_limits();
     snprintf(at, sizeof(at), "p:uprobes/at_cpuid %s:%#lx ax=%%ax:x32 cx=%%cx:x32", PROGRAM, here);
     snprintf(after, sizeof(after),

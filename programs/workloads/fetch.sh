@@ -27,11 +27,8 @@ if [ $# -gt 0 ]; then
     packages=("$@")
     versions='^((lib)?python3[.][0-9]+-minimal|cpp-[0-9]+.*)$'
 fi
-suite=unknown
-if [ -r /etc/os-release ]; then
-    # shellcheck disable=SC1091
-    suite=$(. /etc/os-release && echo "${VERSION_CODENAME:-${ID:-unknown}}")
-fi
+# shellcheck source=programs/suite.sh
+. "$(dirname "$0")/../suite.sh"
 cache=${PMUVISOR_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/pmuvisor}/packages/$suite
 name=$(IFS=+ && echo "${packages[*]}")
 root=$cache/$name
@@ -69,37 +66,16 @@ with_libraries() {
             }'
 }
 
-refresh_lists() {
-    if [ "$(id -u)" -eq 0 ]; then
-        apt-get update >&2
-    elif command -v sudo > /dev/null && sudo -n true 2> /dev/null; then
-        sudo -n apt-get update >&2
-    fi
-}
-
-# Fails where the lists do not know all packages, or name versions that are gone by now.
-download() {
-    mapfile -t wanted < <(with_libraries)
-    [ ${#wanted[@]} -ge ${#packages[@]} ] || return 1
-    echo "workloads/fetch.sh: fetching ${#wanted[@]} packages" >&2
-    # As root, apt would warn that its own user cannot write into this folder.
-    (cd "$work/archives" && apt-get -o APT::Sandbox::User=root -q download "${wanted[@]}" >&2)
-}
-
 mkdir -p "$cache"
 work=$(mktemp -d "$cache/.fetch.XXXXXX")
 trap 'rm -rf "$work"' EXIT
-mkdir "$work/archives" "$work/root"
-if ! download; then
+mapfile -t wanted < <(with_libraries)
+if [ ${#wanted[@]} -lt ${#packages[@]} ]; then
     refresh_lists || true
-    rm -f "$work"/archives/*
-    download ||
-        fail "cannot download ${packages[*]} and their libraries; check the network, or as" \
-            "root run: apt-get update (Debian 12 or 13 is needed)"
+    mapfile -t wanted < <(with_libraries)
+    [ ${#wanted[@]} -ge ${#packages[@]} ] ||
+        fail "apt-cache does not know all of ${packages[*]}; as root run: apt-get update" \
+            "(Debian 12 or 13 is needed)"
 fi
-for archive in "$work"/archives/*.deb; do
-    dpkg-deb -x "$archive" "$work/root"
-done
-rm -rf "$root"
-mv "$work/root" "$root"
+fetch_packages "$work" "$root" "${wanted[@]}"
 echo "$root"

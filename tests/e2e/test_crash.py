@@ -15,7 +15,7 @@ LOG = "pmuvisor.log"
 GUARD = "grubenv"
 DIES = "now dies"
 LIMIT = 4000  # millions of emulated instructions; two boots have some 900
-# How it dies (tests/kernel/test_die.c), who resets the machine then, what the log has to say.
+# How it dies (tests/kernel/test_end.c), who resets the machine then, what the log has to say.
 BUTTON = [f"reset_button 20 {DIES}"]
 ENDS = {
     "guest-hangs": (0, BUTTON, "", ["starting the guest"]),

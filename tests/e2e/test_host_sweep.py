@@ -38,7 +38,7 @@ WORK_STRIDE = 8  # tests/kernel/test_host_work.c
 WORK_FIRST = 600
 WORK_POSITIONS = 4000
 WORK_SKIDS = (0, 30)
-TICK_LOOPS = 23000  # two instructions each; a tick of 1 ms is 50,000
+TICK_LOOPS = 23000  # four instructions each; a tick of 1 ms is 50,000
 
 
 SWEEPS = [(test, kind) for test in ("host-sweep", "host-sweep-blocked") for kind in KINDS]

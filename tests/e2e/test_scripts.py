@@ -451,7 +451,7 @@ def test_deps_asks_for_all(nothing):
         "qemu-system-x86",
         "spin",
         "cppcheck",
-        "chromium",
+        "chromium-driver",
     ):
         assert package in asked, f"{package} is not among {asked}"
 

@@ -41,33 +41,17 @@ static inline void take(struct input *in, void *out, size_t count)
     in->left -= there;
 }
 
-static inline uint8_t take_u8(struct input *in)
-{
-    uint8_t value;
-    take(in, &value, sizeof(value));
-    return value;
-}
-
-static inline uint16_t take_u16(struct input *in)
-{
-    uint16_t value;
-    take(in, &value, sizeof(value));
-    return value;
-}
-
-static inline uint32_t take_u32(struct input *in)
-{
-    uint32_t value;
-    take(in, &value, sizeof(value));
-    return value;
-}
-
-static inline uint64_t take_u64(struct input *in)
-{
-    uint64_t value;
-    take(in, &value, sizeof(value));
-    return value;
-}
+#define TAKE(name, type)                                                                           \
+    static inline type name(struct input *in)                                                      \
+    {                                                                                              \
+        type value;                                                                                \
+        take(in, &value, sizeof(value));                                                           \
+        return value;                                                                              \
+    }
+TAKE(take_u8, uint8_t)
+TAKE(take_u16, uint16_t)
+TAKE(take_u32, uint32_t)
+TAKE(take_u64, uint64_t)
 
 /* Memory of exactly that size, so that AddressSanitizer sees what lies beyond; the caller frees. */
 static inline void *exactly(const void *from, size_t size)

@@ -25,7 +25,7 @@ fuzz: fuzz-targets
 	@$(PYTEST) tests/fuzz
 
 fuzz-corpus: fuzz-targets
-	@tests/fuzz/targets.py
+	@/usr/bin/python3 -B -m tests.fuzz.targets
 
 built: fuzz-targets
 
@@ -40,6 +40,7 @@ $(FUZZ)/flags: FORCE
 	@mkdir -p $(@D)
 	@echo '$(FUZZ_CC) $(FUZZ_CFLAGS)' | cmp -s - $@ || echo '$(FUZZ_CC) $(FUZZ_CFLAGS)' > $@
 
+$(FUZZ)/tests/fuzz/planted/%.o: private FUZZ_CFLAGS += -Wno-missing-prototypes
 $(FUZZ_TARGETS): $(FUZZ)/%: $(FUZZ)/tests/fuzz/%.o $(FUZZ_LIBRARY)
 	$(Q)$(FUZZ_CC) $(FUZZ_CFLAGS) -fsanitize=fuzzer -o $@ $^
 

@@ -1,36 +1,23 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 # targets.py: the fuzz targets that fuzz.mk built, and their corpus. As a program: puts what runs
-# have found beside the corpus, and leaves out what adds nothing. Usage: targets.py [TARGET ...]
+# have found beside the corpus, and leaves out what adds nothing.
+# Usage: python3 -m tests.fuzz.targets [TARGET ...]
 import concurrent.futures
 import os
 import re
 import shutil
-import subprocess
 import sys
+
+from tests.commands import run
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BUILD = os.path.join(os.path.dirname(os.path.dirname(HERE)), "build", "fuzz")
 NAMES = sorted(name[:-2] for name in os.listdir(HERE) if name.endswith(".c"))
 KEPT = 1300  # bytes of an input in the corpus: setup sectors of a kernel are 1024
-BACKSTOP_SECONDS = 6 * 3600
 
 
 def corpus(target):
     return os.path.join(HERE, "corpus", target)
-
-
-def run(program, *arguments):
-    done = subprocess.run(
-        [program, *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        timeout=BACKSTOP_SECONDS,
-        check=False,
-    )
-    return done.returncode, done.stdout
 
 
 def reason_of(text):

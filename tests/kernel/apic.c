@@ -5,18 +5,8 @@
  */
 #include "kernel.h"
 
-#include "msr.h"
-#include "x86.h"
-
-#define APIC_EOI 0x0b0
-#define APIC_ICR_LOW 0x300
-#define APIC_ICR_HIGH 0x310
-#define APIC_LVT_PMI 0x340
-#define X2APIC_MSR 0x800 /* + offset / 16 */
-#define X2APIC_ICR 0x830
 #define ICR_STATUS BIT(12)
 #define ICR_ALL_BUT_SELF (3u << 18)
-#define XAPIC_ID_SHIFT 24
 #define APIC_BASE_ADDRESS BITS(51, 12)
 #define CPUID_1_ECX_X2APIC BIT(21)
 

@@ -8,17 +8,9 @@
 #include "kernel.h"
 
 #include "smp.h"
-#include "x86.h"
 
 #define STACK_BYTES AP_STACK
 #define GDT_WORDS 6
-
-struct gate {
-    uint16_t offset_low, selector;
-    uint8_t ist, type;
-    uint16_t offset_middle;
-    uint32_t offset_high, reserved;
-} __attribute__((packed));
 
 static struct tables {
     uint64_t gdt[GDT_WORDS];
@@ -29,11 +21,11 @@ static struct tables *current = &tables[0];
 static struct gate idt[VECTORS], smp_idt[VECTORS];
 static uint8_t stacks[2][STACK_BYTES] __attribute__((aligned(16)));
 
-static void gate_set(struct gate *gates, unsigned vector, const char *handler, uint8_t ist)
+struct gate cpu_gate_to(const void *handler, uint8_t ist)
 {
     uint64_t address = (uintptr_t)handler;
 
-    gates[vector] = (struct gate){
+    return (struct gate){
         .offset_low = (uint16_t)address,
         .selector = CODE_SELECTOR,
         .ist = ist,
@@ -41,6 +33,11 @@ static void gate_set(struct gate *gates, unsigned vector, const char *handler, u
         .offset_middle = (uint16_t)(address >> 16),
         .offset_high = (uint32_t)(address >> 32),
     };
+}
+
+static void gate_set(struct gate *gates, unsigned vector, const void *handler, uint8_t ist)
+{
+    gates[vector] = cpu_gate_to(handler, ist);
 }
 
 static void gdt_setup(struct tables *t)
@@ -91,6 +88,22 @@ void cpu_nmi_entry(const void *handler)
 {
     gate_set(idt, VECTOR_NMI, handler != NULL ? handler : nmi_entry, IST_NMI);
 }
+
+void cpu_gate(unsigned vector, const void *handler) { gate_set(idt, vector, handler, 0); }
+
+void cpu_gate_present(unsigned vector, bool present)
+{
+    idt[vector].type = present ? GATE_INTERRUPT : GATE_INTERRUPT & ~GATE_PRESENT;
+}
+
+void shut_down(void)
+{
+    static const struct table_register none;
+
+    __asm__ volatile("lidt %0\n\tud2" : : "m"(none));
+}
+
+struct tss *cpu_task_state(void) { return &current->tss; }
 
 static void tables_load(struct tables *t, uint64_t nmi_top, uint64_t exception_top)
 {

@@ -8,9 +8,7 @@
  */
 #include "fuzz.h"
 
-#include "bits.h"
 #include "console/log.h"
-#include "fuzz_hash.h"
 #include "kernel.h"
 
 #define STEP 4096
@@ -18,42 +16,14 @@
 #define GOLDEN 0x9e3779b97f4a7c15ULL /* the generator is SplitMix64 */
 #define NEAR 8
 
-/* How often of a thousand. */
 static const struct {
     const char *name;
     void (*run)(struct fuzz_op *op);
     unsigned weight;
-} kinds[FUZZ_KINDS] = {
-    [FUZZ_CPUID] = {"cpuid", fuzz_cpuid, 110},
-    [FUZZ_RDMSR] = {"rdmsr", fuzz_rdmsr, 90},
-    [FUZZ_WRMSR] = {"wrmsr", fuzz_wrmsr, 110},
-    [FUZZ_RDPMC] = {"rdpmc", fuzz_rdpmc, 25},
-    [FUZZ_IN] = {"in", fuzz_in_port, 45},
-    [FUZZ_OUT] = {"out", fuzz_out_port, 45},
-    [FUZZ_STRING] = {"string", fuzz_string, 30},
-    [FUZZ_HYPERCALL] = {"hypercall", fuzz_hypercall, 70},
-    [FUZZ_CR0] = {"cr0", fuzz_cr0, 30},
-    [FUZZ_CR3] = {"cr3", fuzz_cr3, 15},
-    [FUZZ_CR4] = {"cr4", fuzz_cr4, 40},
-    [FUZZ_CR8] = {"cr8", fuzz_cr8, 10},
-    [FUZZ_CR_OTHER] = {"cr-other", fuzz_cr_other, 10},
-    [FUZZ_DR] = {"dr", fuzz_dr, 25},
-    [FUZZ_XSETBV] = {"xsetbv", fuzz_xsetbv, 25},
-    [FUZZ_XSTATE] = {"xstate", fuzz_xstate, 20},
-    [FUZZ_VMX] = {"vmx", fuzz_vmx, 60},
-    [FUZZ_SYSTEM] = {"system", fuzz_system, 40},
-    [FUZZ_GROUP7] = {"group7", fuzz_group7, 20},
-    [FUZZ_MWAIT] = {"mwait", fuzz_mwait, 10},
-    [FUZZ_NMI] = {"nmi", fuzz_nmi, 15},
-    [FUZZ_IPI] = {"ipi", fuzz_ipi, 15},
-    [FUZZ_PAGE] = {"page", fuzz_page, 60},
-    [FUZZ_SELECTOR] = {"selector", fuzz_selector, 15},
-    [FUZZ_FAR] = {"far", fuzz_far, 15},
-    [FUZZ_IRET] = {"iret", fuzz_iret, 15},
-    [FUZZ_INT] = {"int", fuzz_int_n, 10},
-    [FUZZ_DELIVERY] = {"delivery", fuzz_delivery, 25},
-    [FUZZ_LEGACY] = {"legacy", fuzz_legacy, 40},
-    [FUZZ_RECORD] = {"record", fuzz_record, 15},
+} kinds[] = {
+#define FUZZ_ROW(kind, name, function, weight) {name, fuzz_##function, weight},
+    FUZZ_OPERATIONS(FUZZ_ROW)
+#undef FUZZ_ROW
 };
 
 bool fuzz_guest, fuzz_shown;

@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "kernel.h"
+
 /* ---- fuzz_run.asm, fuzz_cpu.c: one execution ---- */
 
 enum { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI, R8, R9, R10, R11 };
@@ -81,6 +83,11 @@ void fuzz_end(void);
 /* After an operation that loaded TR or a descriptor: GDT and TR as they were. */
 void fuzz_restore_descriptors(void);
 uint64_t fuzz_physical(const void *of_ours);
+extern uint8_t page_tables[]; /* start.asm */
+/* The page directories of the first 4 GiB. */
+uint64_t *fuzz_directory(void);
+extern struct table_register fuzz_own_gdt, fuzz_own_idt;
+extern uint8_t fuzz_code_page[];
 /* Two pages of the operation's data, and one of plain memory, full of INT FUZZ_DONE. */
 extern uint8_t fuzz_data[DATA_BYTES], fuzz_plain[4096];
 /* Page table entries of WINDOW_TARGET and of the table behind WINDOW_TARGET_TABLE. */
@@ -90,53 +97,54 @@ void fuzz_map_table(uint64_t directory_entry, uint64_t entry);
  * natively one of ours. */
 uint64_t fuzz_hidden_page(uint64_t random);
 /* For operations on interrupt delivery: the IDT and the TSS's stacks, until the operation ends. */
-struct fuzz_gate {
-    uint16_t offset_low, selector;
-    uint8_t ist, type;
-    uint16_t offset_middle;
-    uint32_t offset_high, reserved;
-} __attribute__((packed));
-struct fuzz_gate *fuzz_spoil_idt(unsigned vector, uint16_t limit);
+struct gate *fuzz_spoil_idt(unsigned vector, uint16_t limit);
 void fuzz_spoil_ist(unsigned number, uint64_t top);
 void fuzz_mend(unsigned vector);
 #define IST_ORDINARY 1
+#define IST_OF_NMI 2
+#define IST_OF_DB 3
+#define IST_OF_DF 4
+#define ISTS 7
 #define IST_SPOIL 5
 
 /* ---- fuzz.c: operations ---- */
 
-enum fuzz_kind {
-    FUZZ_CPUID,
-    FUZZ_RDMSR,
-    FUZZ_WRMSR,
-    FUZZ_RDPMC,
-    FUZZ_IN,
-    FUZZ_OUT,
-    FUZZ_STRING,
-    FUZZ_HYPERCALL,
-    FUZZ_CR0,
-    FUZZ_CR3,
-    FUZZ_CR4,
-    FUZZ_CR8,
-    FUZZ_CR_OTHER,
-    FUZZ_DR,
-    FUZZ_XSETBV,
-    FUZZ_XSTATE,
-    FUZZ_VMX,
-    FUZZ_SYSTEM,
-    FUZZ_GROUP7,
-    FUZZ_MWAIT,
-    FUZZ_NMI,
-    FUZZ_IPI,
-    FUZZ_PAGE,
-    FUZZ_SELECTOR,
-    FUZZ_FAR,
-    FUZZ_IRET,
-    FUZZ_INT,
-    FUZZ_DELIVERY,
-    FUZZ_LEGACY,
-    FUZZ_RECORD,
-    FUZZ_KINDS
-};
+/* The kinds of operations, X(KIND, name, function, weight): the weights are of a thousand. */
+#define FUZZ_OPERATIONS(X)                                                                         \
+    X(CPUID, "cpuid", cpuid, 110)                                                                  \
+    X(RDMSR, "rdmsr", rdmsr, 90)                                                                   \
+    X(WRMSR, "wrmsr", wrmsr, 110)                                                                  \
+    X(RDPMC, "rdpmc", rdpmc, 25)                                                                   \
+    X(IN, "in", in_port, 45)                                                                       \
+    X(OUT, "out", out_port, 45)                                                                    \
+    X(STRING, "string", string, 30)                                                                \
+    X(HYPERCALL, "hypercall", hypercall, 70)                                                       \
+    X(CR0, "cr0", cr0, 30)                                                                         \
+    X(CR3, "cr3", cr3, 15)                                                                         \
+    X(CR4, "cr4", cr4, 40)                                                                         \
+    X(CR8, "cr8", cr8, 10)                                                                         \
+    X(CR_OTHER, "cr-other", cr_other, 10)                                                          \
+    X(DR, "dr", dr, 25)                                                                            \
+    X(XSETBV, "xsetbv", xsetbv, 25)                                                                \
+    X(XSTATE, "xstate", xstate, 20)                                                                \
+    X(VMX, "vmx", vmx, 60)                                                                         \
+    X(SYSTEM, "system", system, 40)                                                                \
+    X(GROUP7, "group7", group7, 20)                                                                \
+    X(MWAIT, "mwait", mwait, 10)                                                                   \
+    X(NMI, "nmi", nmi, 15)                                                                         \
+    X(IPI, "ipi", ipi, 15)                                                                         \
+    X(PAGE, "page", page, 60)                                                                      \
+    X(SELECTOR, "selector", selector, 15)                                                          \
+    X(FAR, "far", far, 15)                                                                         \
+    X(IRET, "iret", iret, 15)                                                                      \
+    X(INT, "int", int_n, 10)                                                                       \
+    X(DELIVERY, "delivery", delivery, 25)                                                          \
+    X(LEGACY, "legacy", legacy, 40)                                                                \
+    X(RECORD, "record", record, 15)
+
+#define FUZZ_KIND(kind, name, function, weight) FUZZ_##kind,
+enum fuzz_kind { FUZZ_OPERATIONS(FUZZ_KIND) FUZZ_KINDS };
+#undef FUZZ_KIND
 
 enum { FUZZ_VALUES = 4 };
 
@@ -165,6 +173,7 @@ static inline uint64_t fuzz_below(struct fuzz_op *op, uint64_t below)
 {
     return (fuzz_random(op) >> 16) % below;
 }
+#define FUZZ_PICK(op, array) ((array)[fuzz_below(op, LENGTH_OF(array))])
 static inline bool fuzz_chance(struct fuzz_op *op, unsigned percent)
 {
     return fuzz_below(op, 100) < percent;
@@ -190,47 +199,23 @@ extern bool fuzz_apic_trapped; /* the APIC's page, for this guest */
 extern bool fuzz_shown;        /* each execution is printed before it runs */
 void fuzz_show(const struct fuzz_op *op);
 
-#define DECLARE_OP(name) void fuzz_##name(struct fuzz_op *op)
-/* fuzz_msr.c */
-DECLARE_OP(cpuid);
-DECLARE_OP(rdmsr);
-DECLARE_OP(wrmsr);
-DECLARE_OP(rdpmc);
-/* fuzz_port.c */
-DECLARE_OP(in_port);
-DECLARE_OP(out_port);
-DECLARE_OP(string);
-/* fuzz_register.c */
-DECLARE_OP(cr0);
-DECLARE_OP(cr3);
-DECLARE_OP(cr4);
-DECLARE_OP(cr8);
-DECLARE_OP(cr_other);
-DECLARE_OP(dr);
-DECLARE_OP(xsetbv);
-DECLARE_OP(xstate);
-/* fuzz_system.c */
-DECLARE_OP(hypercall);
-DECLARE_OP(vmx);
-DECLARE_OP(system);
-DECLARE_OP(group7);
-DECLARE_OP(mwait);
-DECLARE_OP(nmi);
-DECLARE_OP(ipi);
-/* fuzz_memory.c */
-DECLARE_OP(page);
-/* fuzz_transfer.c */
-DECLARE_OP(selector);
-DECLARE_OP(far);
-DECLARE_OP(iret);
-DECLARE_OP(int_n);
-DECLARE_OP(delivery);
-/* fuzz_legacy.c */
-DECLARE_OP(legacy);
-/* fuzz_record.c */
-DECLARE_OP(record);
+#define FUZZ_DECLARE(kind, name, function, weight) void fuzz_##function(struct fuzz_op *op);
+FUZZ_OPERATIONS(FUZZ_DECLARE)
+#undef FUZZ_DECLARE
+
 /* Whether this MSR has the processor write records or packets, or says where. */
 bool fuzz_writes_by_itself(uint32_t index);
+
+/* ---- both fuzzers' hash: one word more ---- */
+
+#define HASH_BASIS 0xcbf29ce484222325ULL
+#define HASH_PRIME 0x100000001b3ULL
+
+static inline uint64_t hash_word(uint64_t hash, uint64_t word)
+{
+    hash = (hash ^ word) * HASH_PRIME;
+    return hash ^ hash >> 32;
+}
 
 /* ---- fuzz_differ.c: documented differences ---- */
 

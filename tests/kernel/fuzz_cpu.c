@@ -12,24 +12,14 @@
 #include "console/log.h"
 #include "kernel.h"
 #include "layout.h"
-#include "msr.h"
-#include "x86.h"
 
-#define PAGE 4096u
 #define STACK_BYTES 4096
-#define IST_OF_NMI 2
-#define IST_OF_DB 3
-#define IST_OF_DF 4
-#define ISTS 7
 
-#define CODE_64 0x00af9b000000ffffULL
 #define CODE_32 0x00cf9b000000ffffULL
 #define CODE_16 0x00009b000000ffffULL
-#define DATA 0x00cf93000000ffffULL
 #define DATA_READ_ONLY 0x00cf91000000ffffULL
 #define CODE_CONFORMING 0x00af9f000000ffffULL
 #define DESCRIPTOR_PRESENT BIT(47)
-#define DESCRIPTOR_D BIT(54)
 #define DPL(level) ((uint64_t)(level) << 45)
 #define TYPE_TSS 0x89ULL
 #define TYPE_LDT 0x82ULL
@@ -41,40 +31,29 @@
 #define USER_VECTORS_FIRST 0x40
 #define USER_VECTORS_LAST 0x5f
 
-#define PTE_PRESENT BIT(0)
-#define PTE_WRITABLE BIT(1)
-#define PTE_USER BIT(2)
-#define PTE_ADDRESS_BITS BITS(51, 12)
-#define TABLE_SPAN 0x200000u
-#define LOW_DIRECTORIES (2 * PAGE) /* in page_tables, see start.asm */
-#define OWN_TABLE ((4 + 4) * PAGE)
+#define OWN_TABLE ((4 + 4) * PAGE_SIZE)
 #define GIB_SHIFT 30
 
 #define STAR_SYSCALL_SHIFT 32
 #define STAR_SYSRET_SHIFT 48
 #define LEAF_1_ECX_XSAVE BIT(26)
 #define LEAF_1_EBX_APIC_ID 0xff000000u /* where the ICR's high half has it, too */
-#define MSR_STAR 0xc0000081
-#define MSR_LSTAR 0xc0000082
 #define MSR_CSTAR 0xc0000083
-#define MSR_SFMASK 0xc0000084
 
 #define OPCODE_INT 0xcd
 
-extern uint8_t page_tables[];
-extern struct table_register fuzz_own_gdt, fuzz_own_idt;
 struct table_register fuzz_own_gdt, fuzz_own_idt;
 
 static uint64_t gdt[FUZZ_GDT_BYTES / 8], gdt_before[FUZZ_GDT_BYTES / 8];
-static struct fuzz_gate idt[VECTORS], spoilt_idt[VECTORS];
+static struct gate idt[VECTORS], spoilt_idt[VECTORS];
 static struct tss tss;
 static uint8_t stacks[4][STACK_BYTES] __attribute__((aligned(16)));
-uint8_t fuzz_code_page[PAGE] __attribute__((aligned(4096)));
+uint8_t fuzz_code_page[PAGE_SIZE] __attribute__((aligned(4096)));
 static uint64_t window_table[TABLE_ENTRIES] __attribute__((aligned(4096)));
 static uint64_t target_table[TABLE_ENTRIES] __attribute__((aligned(4096)));
-static uint8_t hidden_stand_in[PAGE] __attribute__((aligned(4096)));
+static uint8_t hidden_stand_in[PAGE_SIZE] __attribute__((aligned(4096)));
 uint8_t fuzz_data[DATA_BYTES] __attribute__((aligned(4096)));
-uint8_t fuzz_plain[PAGE] __attribute__((aligned(4096)));
+uint8_t fuzz_plain[PAGE_SIZE] __attribute__((aligned(4096)));
 static uint64_t hidden_first, hidden_pages;
 
 uint64_t fuzz_physical(const void *of_ours)
@@ -82,54 +61,52 @@ uint64_t fuzz_physical(const void *of_ours)
     const uint64_t *own = (const uint64_t *)(page_tables + OWN_TABLE);
     uint64_t offset = (uintptr_t)of_ours - KERNEL_VIRTUAL;
 
-    return (own[0] & PTE_ADDRESS_BITS) + offset;
+    return (own[0] & PTE_ADDRESS) + offset;
 }
 
 static void flush(uint64_t linear) { invlpg((const void *)(uintptr_t)linear); }
 
-static uint64_t *directory(void) { return (uint64_t *)(page_tables + LOW_DIRECTORIES); }
+uint64_t *fuzz_directory(void) { return (uint64_t *)(page_tables + 2 * PAGE_SIZE); }
 
 void fuzz_map(uint64_t entry)
 {
-    window_table[(WINDOW_TARGET - WINDOW) / PAGE] = entry;
+    window_table[(WINDOW_TARGET - WINDOW) / PAGE_SIZE] = entry;
     flush(WINDOW_TARGET);
 }
 
 void fuzz_map_table(uint64_t directory_entry, uint64_t entry)
 {
     target_table[0] = entry;
-    directory()[WINDOW_TARGET_TABLE / TABLE_SPAN] = directory_entry & PTE_ADDRESS_BITS
-                                                        ? directory_entry
-                                                        : directory_entry |
-                                                              fuzz_physical(target_table);
+    fuzz_directory()[WINDOW_TARGET_TABLE / SIZE_2M] = directory_entry & PTE_ADDRESS
+                                                          ? directory_entry
+                                                          : directory_entry |
+                                                                fuzz_physical(target_table);
     flush(WINDOW_TARGET_TABLE);
 }
 
 static void map_window(uint32_t linear, const uint8_t *from, unsigned pages, uint64_t flags)
 {
     for (unsigned i = 0; i < pages; i++)
-        window_table[(linear - WINDOW) / PAGE + i] = fuzz_physical(from + i * PAGE) | flags |
-                                                     PTE_PRESENT;
+        window_table[(linear - WINDOW) / PAGE_SIZE + i] = fuzz_physical(from + i * PAGE_SIZE) |
+                                                          flags | PTE_P;
 }
 
 static void setup_window(void)
 {
-    uint64_t *pml4 = (uint64_t *)page_tables, *pdpt = (uint64_t *)(page_tables + PAGE);
+    uint64_t *pml4 = (uint64_t *)page_tables, *pdpt = (uint64_t *)(page_tables + PAGE_SIZE);
 
-    pml4[0] |= PTE_USER;
-    pdpt[WINDOW >> GIB_SHIFT] |= PTE_USER;
-    map_window(WINDOW_CODE, fuzz_code_page, 1, PTE_WRITABLE);
-    map_window(WINDOW_CODE_USER, fuzz_code_page, 1, PTE_WRITABLE | PTE_USER);
-    map_window(WINDOW_DATA, fuzz_data, DATA_BYTES / PAGE, PTE_WRITABLE);
-    map_window(WINDOW_DATA_USER, fuzz_data, DATA_BYTES / PAGE, PTE_WRITABLE | PTE_USER);
+    pml4[0] |= PTE_US;
+    pdpt[WINDOW >> GIB_SHIFT] |= PTE_US;
+    map_window(WINDOW_CODE, fuzz_code_page, 1, PTE_RW);
+    map_window(WINDOW_CODE_USER, fuzz_code_page, 1, PTE_RW | PTE_US);
+    map_window(WINDOW_DATA, fuzz_data, DATA_BYTES / PAGE_SIZE, PTE_RW);
+    map_window(WINDOW_DATA_USER, fuzz_data, DATA_BYTES / PAGE_SIZE, PTE_RW | PTE_US);
     map_window(WINDOW_READ_ONLY, fuzz_plain, 1, 0);
-    map_window(WINDOW_HIDDEN, hidden_stand_in, 1, PTE_WRITABLE | PTE_USER);
+    map_window(WINDOW_HIDDEN, hidden_stand_in, 1, PTE_RW | PTE_US);
     if (hidden_pages != 0)
-        window_table[(WINDOW_HIDDEN - WINDOW) / PAGE] = hidden_first | PTE_PRESENT | PTE_WRITABLE |
-                                                        PTE_USER;
-    directory()[WINDOW / TABLE_SPAN] = fuzz_physical(window_table) | PTE_PRESENT | PTE_WRITABLE |
-                                       PTE_USER;
-    for (unsigned i = 0; i < PAGE; i += 2) {
+        window_table[(WINDOW_HIDDEN - WINDOW) / PAGE_SIZE] = hidden_first | PTE_P | PTE_RW | PTE_US;
+    fuzz_directory()[WINDOW / SIZE_2M] = fuzz_physical(window_table) | PTE_P | PTE_RW | PTE_US;
+    for (unsigned i = 0; i < PAGE_SIZE; i += 2) {
         fuzz_code_page[i] = fuzz_plain[i] = OPCODE_INT;
         fuzz_code_page[i + 1] = fuzz_plain[i + 1] = FUZZ_DONE;
     }
@@ -148,17 +125,17 @@ static void setup_gdt(void)
     for (unsigned level = 0; level < 4; level++) {
         static const uint8_t code[] = {FUZZ_CODE_0, FUZZ_CODE_1, FUZZ_CODE_2, FUZZ_CODE_3};
         static const uint8_t data[] = {FUZZ_DATA_0, FUZZ_DATA_1, FUZZ_DATA_2, FUZZ_DATA_3};
-        gdt[code[level] / 8] = CODE_64 | DPL(level);
-        gdt[data[level] / 8] = DATA | DPL(level);
+        gdt[code[level] / 8] = GDT_CODE_64 | DPL(level);
+        gdt[data[level] / 8] = GDT_DATA | DPL(level);
     }
     gdt[FUZZ_CODE32_0 / 8] = CODE_32;
     gdt[FUZZ_CODE32_3 / 8] = CODE_32 | DPL(3);
     gdt[FUZZ_CODE16_0 / 8] = CODE_16 | (uint64_t)(WINDOW >> 24) << 56;
     gdt[FUZZ_CODE16_3 / 8] = gdt[FUZZ_CODE16_0 / 8] | DPL(3);
     gdt[FUZZ_CODE_CONFORMING / 8] = CODE_CONFORMING;
-    gdt[FUZZ_CODE_ABSENT / 8] = CODE_64 & ~DESCRIPTOR_PRESENT;
-    gdt[FUZZ_DATA_ABSENT / 8] = (DATA | DPL(3)) & ~DESCRIPTOR_PRESENT;
-    gdt[FUZZ_CODE_L_AND_D / 8] = CODE_64 | DESCRIPTOR_D;
+    gdt[FUZZ_CODE_ABSENT / 8] = GDT_CODE_64 & ~DESCRIPTOR_PRESENT;
+    gdt[FUZZ_DATA_ABSENT / 8] = (GDT_DATA | DPL(3)) & ~DESCRIPTOR_PRESENT;
+    gdt[FUZZ_CODE_L_AND_D / 8] = GDT_CODE_64 | DESCRIPTOR_D;
     gdt[FUZZ_READ_ONLY / 8] = DATA_READ_ONLY | DPL(3);
     uint64_t target = WINDOW_CODE + LANDING;
     gdt[FUZZ_CALL_GATE / 8] = (target & 0xffff) | (uint64_t)FUZZ_CODE_0 << 16 |
@@ -195,20 +172,13 @@ static uint8_t stack_of(unsigned vector)
 static void setup_idt(void)
 {
     for (unsigned v = 0; v < VECTORS; v++) {
-        uint64_t handler = (uintptr_t)fuzz_stubs + v * STUB_BYTES;
         bool user = v == VECTOR_BP || v == VECTOR_BP + 1 ||
                     (v >= USER_VECTORS_FIRST && v <= USER_VECTORS_LAST);
-        idt[v] = (struct fuzz_gate){
-            .offset_low = (uint16_t)handler,
-            .selector = FUZZ_CODE_0,
-            .ist = stack_of(v),
-            .type = (uint8_t)(GATE_INTERRUPT | (user ? GATE_USER : 0)),
-            .offset_middle = (uint16_t)(handler >> 16),
-            .offset_high = (uint32_t)(handler >> 32),
-        };
+        idt[v] = cpu_gate_to(fuzz_stubs + v * STUB_BYTES, stack_of(v));
+        idt[v].type |= user ? GATE_USER : 0;
     }
     memcpy(spoilt_idt, idt, sizeof(idt));
-    for (unsigned i = 0; i < sizeof(stacks) / sizeof(stacks[0]); i++)
+    for (unsigned i = 0; i < LENGTH_OF(stacks); i++)
         tss.ist[i] = (uintptr_t)stacks[i] + STACK_BYTES;
     for (unsigned level = 0; level < 3; level++)
         tss.rsp[level] = WINDOW_DATA + DATA_MIDDLE;
@@ -217,7 +187,7 @@ static void setup_idt(void)
     __asm__ volatile("lidt %0" : : "m"(fuzz_own_idt));
 }
 
-struct fuzz_gate *fuzz_spoil_idt(unsigned vector, uint16_t limit)
+struct gate *fuzz_spoil_idt(unsigned vector, uint16_t limit)
 {
     struct table_register r = {limit, (uintptr_t)spoilt_idt};
 
@@ -244,16 +214,16 @@ static void find_hidden(void)
     do {
         hidden_first = page;
         hidden_pages++;
-        page -= PAGE;
+        page -= PAGE_SIZE;
         /* Its first page, the reset doorbell, is not to be written. */
-    } while (page / PAGE != machine_reset_address() / PAGE && !read_try(page, &value));
+    } while (page / PAGE_SIZE != machine_reset_address() / PAGE_SIZE && !read_try(page, &value));
 }
 
 uint64_t fuzz_hidden_page(uint64_t random)
 {
     if (hidden_pages == 0)
         return fuzz_physical(fuzz_plain);
-    return hidden_first + random % hidden_pages * PAGE;
+    return hidden_first + random % hidden_pages * PAGE_SIZE;
 }
 
 void fuzz_setup(void)
@@ -265,11 +235,11 @@ void fuzz_setup(void)
     setup_idt();
     fuzz_restore_descriptors();
     /* The emulator takes this for a kernel's start: MSRs that do not exist fault from now on. */
-    wrmsr(MSR_LSTAR, WINDOW_CODE + LANDING);
+    wrmsr(IA32_LSTAR, WINDOW_CODE + LANDING);
     wrmsr(MSR_CSTAR, WINDOW_CODE + LANDING);
-    wrmsr(MSR_STAR,
+    wrmsr(IA32_STAR,
           (uint64_t)FUZZ_CODE_2 << STAR_SYSRET_SHIFT | (uint64_t)FUZZ_CODE_0 << STAR_SYSCALL_SHIFT);
-    wrmsr(MSR_SFMASK, 0);
+    wrmsr(IA32_FMASK, 0);
     wrmsr(IA32_EFER, rdmsr(IA32_EFER) | EFER_SCE | EFER_NXE);
     /* Not what the loader left: that differs between the two runs. */
     write_cr4(CR4_DE | CR4_PAE | CR4_MCE | CR4_OSFXSR | CR4_OSXMMEXCPT |
@@ -287,7 +257,7 @@ void fuzz_setup(void)
 void fuzz_end(void)
 {
     cpu_setup();
-    directory()[WINDOW_TARGET_TABLE / TABLE_SPAN] = 0;
+    fuzz_directory()[WINDOW_TARGET_TABLE / SIZE_2M] = 0;
 }
 
 /* ---- one execution ---- */

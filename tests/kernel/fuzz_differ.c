@@ -10,8 +10,6 @@
 #include "console/log.h"
 #include "hypercall.h"
 #include "kernel.h"
-#include "msr.h"
-#include "x86.h"
 
 #define ANYTHING 0, ~0ULL
 /* SDM Vol. 3, "Interrupt 8 - Double Fault Exception (#DF)" */
@@ -256,19 +254,18 @@ static const struct row rows[] = {
     {FUZZ_DELIVERY, ANYTHING, delivery_faults, 0, 0,
      "an event whose delivery touches it becomes #GP(0), or a double fault"},
 };
-#define ROWS (sizeof(rows) / sizeof(rows[0]))
 
-static uint64_t used[ROWS];
+static uint64_t used[LENGTH_OF(rows)];
 
 void fuzz_differ(struct fuzz_op *op)
 {
-    for (unsigned i = 0; i < ROWS; i++)
+    for (unsigned i = 0; i < LENGTH_OF(rows); i++)
         if (rows[i].kind == op->kind && op->subject >= rows[i].first && op->subject <= rows[i].last)
             used[i] += rows[i].change(op, &rows[i]);
 }
 
 void fuzz_differences(void)
 {
-    for (unsigned i = 0; i < ROWS; i++)
+    for (unsigned i = 0; i < LENGTH_OF(rows); i++)
         log_printf("fuzz-difference: used=%lu why=\"%s\"\n", used[i], rows[i].why);
 }

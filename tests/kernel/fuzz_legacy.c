@@ -4,25 +4,18 @@
  * in code segments of every kind, or in virtual-8086 mode, most often at the end of its segment or
  * of 4 GiB. SDM Vol. 3, "Segment Descriptors", "Virtual-8086 Mode"; Vol. 1, "Instruction Pointer".
  */
-#include "fuzz.h"
+#include "fuzz_legacy.h"
 
 #include <string.h>
 
 #include "kernel.h"
-#include "msr.h"
 #include "sequence.h"
 #include "smp.h"
-#include "x86.h"
 
-#define STUBS 256
-#define STUB 8
-#define STUBS_END (STUBS * STUB)
 #define OPCODE_CALL 0xe8
 #define OPCODE_INT 0xcd
 #define CALL_BYTES 5
 #define DESCRIPTOR_FLAT_32 0x00cf9b000000ffffULL
-#define DESCRIPTOR_FLAT_64 0x00af9b000000ffffULL
-#define DESCRIPTOR_DATA 0x00cf93000000ffffULL
 #define DESCRIPTOR_TSS_32 0x0000890000000000ULL
 #define SELECTOR_CODE_32 0x20
 #define SELECTOR_OWN 0x30
@@ -31,36 +24,14 @@
 #define TYPE_CONFORMING BIT(42)
 #define TYPE_CODE (BIT(43) | BIT(44) | BIT(47)) /* present, of CPL 0 */
 #define DESCRIPTOR_AVL BIT(52)
-#define DESCRIPTOR_L BIT(53)
-#define DESCRIPTOR_D BIT(54)
 #define DESCRIPTOR_G BIT(55)
-#define RFLAGS_VM BIT(17)
-#define RFLAGS_IOPL BITS(13, 12)
 #define GATE_32 0x8e00u
 #define CODE_BEGINS 16 /* in `code` */
-#define CODE_BYTES 64
-#define V86_PAGE 2 /* smp_page() */
+#define V86_PAGE 2     /* smp_page() */
 #define SEGMENT_SHIFT 4
 #define REPEATS 8 /* the INT after the instruction */
 
-enum { EAX = 7, ECX = 6, EDX = 5, EBX = 4, ESP = 3, EBP = 2, ESI = 1, EDI = 0 }; /* PUSHAD */
-
-/* As fuzz_legacy.asm has it. */
-static struct legacy {
-    uint8_t stub[STUBS][STUB];
-    uint32_t in[8], frame[9], clear_lme;
-    uint32_t out[18], vector, cr0, cr4;
-    uint32_t own[3];
-    struct table_register gdt_pointer, idt_pointer;
-    uint64_t gdt[8];
-    uint32_t tss[26];
-    uint8_t code[CODE_BYTES];
-    uint8_t stack[0x1000 - STUBS_END - 8 * 4 - 9 * 4 - 4 - 18 * 4 - 3 * 4 - 3 * 4 - 20 - 64 - 104 -
-                  CODE_BYTES];
-    uint64_t idt[STUBS];
-} __attribute__((packed, aligned(4096))) legacy;
-_Static_assert(offsetof(struct legacy, idt) == 0x1000, "fuzz_legacy.asm: STACK_TOP");
-
+struct legacy legacy;
 extern char fuzz_legacy_code[], fuzz_legacy_event[];
 
 static bool has_error_code(uint32_t vector)
@@ -68,13 +39,15 @@ static bool has_error_code(uint32_t vector)
     return vector == VECTOR_DF || (vector >= VECTOR_TS && vector <= VECTOR_PF) || vector == 17;
 }
 
-static void make_tables(void)
+uint64_t legacy_base(uint64_t base) { return (base & 0xffffff) << 16 | (base >> 24 & 0xff) << 56; }
+
+void legacy_make_tables(void)
 {
     uint32_t stubs = (uint32_t)fuzz_physical(legacy.stub);
     uint32_t event = (uint32_t)fuzz_physical(fuzz_legacy_event);
 
-    for (unsigned v = 0; v < STUBS; v++) {
-        uint32_t at = stubs + v * STUB, distance = event - at - CALL_BYTES;
+    for (unsigned v = 0; v < LEGACY_STUBS; v++) {
+        uint32_t at = stubs + v * LEGACY_STUB, distance = event - at - CALL_BYTES;
         legacy.stub[v][0] = OPCODE_CALL;
         memcpy(&legacy.stub[v][1], &distance, sizeof(distance));
         legacy.idt[v] = (at & 0xffff) | (uint64_t)SELECTOR_CODE_32 << 16 |
@@ -82,7 +55,7 @@ static void make_tables(void)
     }
     uint64_t tss = fuzz_physical(legacy.tss);
     memcpy(legacy.gdt,
-           (const uint64_t[]){0, 0, DESCRIPTOR_FLAT_64, DESCRIPTOR_DATA, DESCRIPTOR_FLAT_32,
+           (const uint64_t[]){0, 0, GDT_CODE_64, GDT_DATA, DESCRIPTOR_FLAT_32,
                               DESCRIPTOR_TSS_32 | (sizeof(legacy.tss) - 1) |
                                   (tss & 0xffffff) << 16 | (tss >> 24 & 0xff) << 56,
                               0, 0},
@@ -91,6 +64,18 @@ static void make_tables(void)
     legacy.tss[2] = DATA_SELECTOR;
     legacy.gdt_pointer = (struct table_register){sizeof(legacy.gdt) - 1, fuzz_physical(legacy.gdt)};
     legacy.idt_pointer = (struct table_register){sizeof(legacy.idt) - 1, fuzz_physical(legacy.idt)};
+}
+
+struct legacy_event legacy_run(void)
+{
+    const uint32_t *out = legacy.out + 9; /* after PUSHAD's and the stub's */
+    uint32_t error = 0;
+
+    ((void (*)(uint64_t, uint64_t))fuzz_physical(fuzz_legacy_code))(fuzz_physical(fuzz_legacy_code),
+                                                                    fuzz_physical(&legacy));
+    if (has_error_code(legacy.vector))
+        error = *out++;
+    return (struct legacy_event){legacy.vector, error, out[0], out[1], out[2], out[3]};
 }
 
 /* ---- the instruction ---- */
@@ -137,7 +122,7 @@ static void pick_instruction(struct fuzz_op *op)
     /* None that is a documented difference. */
     static const uint32_t leaves[] = {0, 7, 0xa, 0xd, 0x80000000, 0x80000008};
     static const uint32_t indices[] = {SEQUENCE_TSC_AUX, IA32_PAT, 0x2fff, 0x802, 0x40000000};
-    unsigned n = (unsigned)fuzz_below(op, sizeof(list) / sizeof(list[0]));
+    unsigned n = (unsigned)fuzz_below(op, LENGTH_OF(list));
     const uint8_t *bytes = list[n].bytes;
 
     op->subject = n;
@@ -146,17 +131,17 @@ static void pick_instruction(struct fuzz_op *op)
     legacy.in[EDX] = 0x80; /* a port */
     legacy.in[EDI] = (uint32_t)fuzz_physical(fuzz_data);
     if (bytes[1] == 0xa2) {
-        legacy.in[EAX] = leaves[fuzz_below(op, sizeof(leaves) / sizeof(leaves[0]))];
+        legacy.in[EAX] = FUZZ_PICK(op, leaves);
         legacy.in[ECX] = (uint32_t)fuzz_below(op, 3);
     } else if (bytes[1] == 0x30 || bytes[1] == 0x32) {
-        legacy.in[ECX] = indices[fuzz_below(op, sizeof(indices) / sizeof(indices[0]))];
+        legacy.in[ECX] = FUZZ_PICK(op, indices);
         legacy.in[EDX] = legacy.in[EAX] = legacy.in[ECX] == IA32_PAT ? 0x00070406 : 0;
     } else if (bytes[1] == 0x33) {
         legacy.in[ECX] = (uint32_t)fuzz_below(op, 12);
     } else if (bytes[1] == 0x22) { /* MOV to CR0, never with PG, and to CR4, always with PAE */
         static const uint64_t toggled[] = {0, CR0_TS, CR0_MP, CR0_NE, CR0_WP, CR0_NE | CR0_TS};
         static const uint64_t toggled_4[] = {0, BIT(2), CR4_DE, BIT(7), BIT(8), CR4_OSXSAVE};
-        unsigned t = (unsigned)fuzz_below(op, sizeof(toggled) / sizeof(toggled[0]));
+        unsigned t = (unsigned)fuzz_below(op, LENGTH_OF(toggled));
         legacy.in[EAX] = (uint32_t)(bytes[2] == 0xc0 ? (read_cr0() & ~CR0_PG) ^ toggled[t]
                                                      : read_cr4() ^ toggled_4[t]);
     } else if (bytes[2] == 0xf0) {
@@ -250,7 +235,7 @@ void fuzz_legacy(struct fuzz_op *op)
 {
     for (unsigned i = 0; i < 8; i++)
         legacy.in[i] = (uint32_t)fuzz_random(op);
-    make_tables();
+    legacy_make_tables();
     legacy.clear_lme = fuzz_chance(op, 50);
     memset(legacy.code, OPCODE_INT, sizeof(legacy.code));
     pick_instruction(op);
@@ -260,18 +245,16 @@ void fuzz_legacy(struct fuzz_op *op)
         protected_mode(op);
     if (fuzz_shown)
         fuzz_show(op);
-    ((void (*)(uint64_t, uint64_t))fuzz_physical(fuzz_legacy_code))(fuzz_physical(fuzz_legacy_code),
-                                                                    fuzz_physical(&legacy));
+    struct legacy_event event = legacy_run();
     fuzz_restore_descriptors();
     __asm__ volatile("mov %0, %%ds\n\tmov %0, %%es\n\tmov %0, %%fs\n\tmov %0, %%gs"
                      :
                      : "r"(FUZZ_DATA_3 | 3));
-    const uint32_t *frame = legacy.out + 9;
-    op->vector = legacy.vector;
-    op->error = has_error_code(legacy.vector) ? *frame++ : 0;
-    op->rip = frame[0];
-    op->rflags = frame[2];
-    op->value[0] = frame[1] | (uint64_t)legacy.cr0 << 32;
+    op->vector = event.vector;
+    op->error = event.error;
+    op->rip = event.eip;
+    op->rflags = event.eflags;
+    op->value[0] = event.cs | (uint64_t)legacy.cr0 << 32;
     op->value[1] = legacy.cr4;
     for (unsigned i = 0; i < 8; i++) {
         op->value[2 + i % 2] = op->value[2 + i % 2] << 16 ^ shown(op, i, legacy.out[i]);

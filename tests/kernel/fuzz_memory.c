@@ -8,20 +8,12 @@
 #include "fuzz.h"
 
 #include "kernel.h"
-#include "x86.h"
 
-#define PAGE 4096u
-#define PTE_PRESENT BIT(0)
-#define PTE_WRITABLE BIT(1)
-#define PTE_USER BIT(2)
-#define PTE_PAGE_SIZE BIT(7)
-#define PTE_NX BIT(63)
 #define PTE_LOW_FLAGS BITS(8, 0)
 #define HOLE_FIRST 0x60000000ULL /* neither memory nor a device in the emulator, up to .. */
 #define HOLE_LAST 0xb0000000ULL
 #define HIGH_LAST BITS(39, 12)
 #define RESERVED_ADDRESS BITS(51, 40)
-#define APIC_PAGE 0xfee00000ULL
 #define IO_APIC_PAGE 0xfec00000ULL
 #define ROM_PAGE 0xfffff000ULL
 
@@ -34,7 +26,8 @@ static uint64_t page_of(struct fuzz_op *op, enum target target)
     case HIDDEN:
         return fuzz_hidden_page(fuzz_random(op));
     case HOLE:
-        return (HOLE_FIRST + fuzz_random(op) % (HOLE_LAST - HOLE_FIRST)) & ~(uint64_t)(PAGE - 1);
+        return (HOLE_FIRST + fuzz_random(op) % (HOLE_LAST - HOLE_FIRST)) &
+               ~(uint64_t)(PAGE_SIZE - 1);
     case HIGH:
         return (fuzz_random(op) & HIGH_LAST) | BIT(33);
     case RESERVED:
@@ -92,15 +85,15 @@ void fuzz_page(struct fuzz_op *op)
 {
     static const uint8_t often[] = {PLAIN, PLAIN, HIDDEN,   HIDDEN, HIDDEN,  HIDDEN,
                                     HOLE,  HIGH,  RESERVED, APIC,   IO_APIC, ROM};
-    enum target target = (enum target)often[fuzz_below(op, sizeof(often))];
+    enum target target = (enum target)FUZZ_PICK(op, often);
     enum access access = access_of(op, target);
-    uint64_t flags = PTE_PRESENT | PTE_WRITABLE | PTE_USER, page = page_of(op, target);
+    uint64_t flags = PTE_P | PTE_RW | PTE_US, page = page_of(op, target);
     unsigned through = (unsigned)fuzz_below(op, 8);
 
     if (fuzz_chance(op, 50))
-        flags ^= fuzz_random(op) & (PTE_LOW_FLAGS & ~PTE_PAGE_SIZE);
+        flags ^= fuzz_random(op) & (PTE_LOW_FLAGS & ~PTE_PS);
     if (fuzz_chance(op, 15))
-        flags |= PTE_NX;
+        flags |= PTE_XD;
     op->subject = target;
     op->detail = (uint64_t)access | through << 8;
     op->hidden = target == HIDDEN;
@@ -108,13 +101,13 @@ void fuzz_page(struct fuzz_op *op)
     fuzz_level(op, false);
     uint64_t offset = target == APIC || target == IO_APIC
                           ? fuzz_below(op, 2) * 0x10 + (target == APIC ? 0x20 : 0)
-                          : fuzz_below(op, PAGE / 4 - 1) * 4;
+                          : fuzz_below(op, PAGE_SIZE / 4 - 1) * 4;
     uint32_t linear = WINDOW_TARGET;
     if (through == 0) {
         /* The page is used as a page table: natively an own one, that maps plain memory. */
         linear = WINDOW_TARGET_TABLE;
         fuzz_map_table((target == HIDDEN && fuzz_guest ? page : 0) | flags,
-                       fuzz_physical(fuzz_plain) | PTE_PRESENT | PTE_WRITABLE | PTE_USER);
+                       fuzz_physical(fuzz_plain) | PTE_P | PTE_RW | PTE_US);
         if (target != HIDDEN)
             op->subject = PLAIN;
     } else {
@@ -122,7 +115,7 @@ void fuzz_page(struct fuzz_op *op)
     }
     fuzz_begin(op);
     fuzz_in.gpr[RDI] = linear + offset;
-    uint32_t *place = (uint32_t *)(fuzz_plain + offset % PAGE), before = *place;
+    uint32_t *place = (uint32_t *)(fuzz_plain + offset % PAGE_SIZE), before = *place;
     /* What is written is what was there, or goes to a page of ours or into a hole. */
     access_code(op, access);
     (void)fuzz_go(op);

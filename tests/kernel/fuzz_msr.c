@@ -8,8 +8,6 @@
 
 #include "kernel.h"
 #include "hypercall.h"
-#include "msr.h"
-#include "x86.h"
 
 struct range {
     uint32_t first, last;
@@ -87,12 +85,10 @@ static const struct range known[] = {
     {0xc0010000, 0xc0010020, "another vendor's"},
     {0xfffffffe, 0xffffffff, "the last ones"},
 };
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-#define PAGE 4096u
 #define HOLE 0x60000000u /* neither memory nor a device in the emulator */
 #define HOLE_PAGES 0x0ffff000u
-#define MSR_NOBODYS 0x40000100u
+#define MSR_ABSENT 0x40000100u
 #define MSR_LOW_END 0x2000u
 #define MSR_HIGH 0xc0000000u
 
@@ -109,7 +105,7 @@ static uint32_t pick_msr(struct fuzz_op *op)
     uint64_t x = fuzz_below(op, 100);
 
     if (x < 70) {
-        const struct range *r = &known[fuzz_below(op, COUNT(known))];
+        const struct range *r = &FUZZ_PICK(op, known);
         return r->first + (uint32_t)fuzz_below(op, r->last - r->first + 1);
     }
     if (x < 85)
@@ -135,7 +131,7 @@ void fuzz_rdmsr(struct fuzz_op *op)
     fuzz_level(op, true);
     execute_rdmsr(op, index);
     fuzz_keep(op, true);
-    if (listed(not_compared, COUNT(not_compared), index) && op->vector == FUZZ_DONE)
+    if (listed(not_compared, LENGTH_OF(not_compared), index) && op->vector == FUZZ_DONE)
         op->value[RAX] = op->value[RDX] = 0;
 }
 
@@ -177,7 +173,7 @@ static bool of_pmu(uint32_t index)
 /* Moves the APIC to where nothing else is, or keeps it, and never turns it off. */
 static uint64_t apic_base_value(struct fuzz_op *op, uint64_t now)
 {
-    uint64_t moved = (now & (PAGE - 1)) | HOLE | (fuzz_random(op) & HOLE_PAGES);
+    uint64_t moved = (now & (PAGE_SIZE - 1)) | HOLE | (fuzz_random(op) & HOLE_PAGES);
 
     return (fuzz_chance(op, 60) ? moved : now) | (fuzz_chance(op, 20) ? BIT(63) : 0);
 }
@@ -194,7 +190,7 @@ static uint64_t pick_value(struct fuzz_op *op, uint32_t index, bool readable, ui
     if (index == IA32_EFER)
         return efer_value(op, now);
     /* A value that depends on time would make the operation another one each time. */
-    bool known_value = readable && !listed(not_compared, COUNT(not_compared), index);
+    bool known_value = readable && !listed(not_compared, LENGTH_OF(not_compared), index);
     switch (fuzz_below(op, 4)) {
     case 0:
         return known_value ? now ^ BIT(fuzz_below(op, 64)) : 0;
@@ -211,7 +207,7 @@ void fuzz_wrmsr(struct fuzz_op *op)
     uint32_t index = pick_msr(op);
     bool special = index == IA32_APIC_BASE || index == IA32_EFER || index == IA32_FEATURE_CONTROL;
 
-    if (listed(not_written, COUNT(not_written), index) && !special) {
+    if (listed(not_written, LENGTH_OF(not_written), index) && !special) {
         op->kind = FUZZ_RDMSR;
         fuzz_rdmsr(op);
         return;
@@ -228,11 +224,11 @@ void fuzz_wrmsr(struct fuzz_op *op)
     fuzz_level(op, false);
     /* Natively the lock would stay: there it is a register that does not exist, which faults as a
      * locked one does. */
-    write_msr(op, index == IA32_FEATURE_CONTROL && !fuzz_guest ? MSR_NOBODYS : index, value);
+    write_msr(op, index == IA32_FEATURE_CONTROL && !fuzz_guest ? MSR_ABSENT : index, value);
     CODE(op, 0x0f, 0x32);
     bool both = fuzz_go(op);
     fuzz_keep(op, false);
-    if (both && !listed(not_compared, COUNT(not_compared), index))
+    if (both && !listed(not_compared, LENGTH_OF(not_compared), index))
         op->value[0] = result_64();
     op->value[1] = fuzz_out.gpr[RCX] ^ fuzz_in.gpr[RCX];
     /* The write was done if what faulted, if anything, is the RDMSR behind it. */
@@ -254,7 +250,7 @@ void fuzz_wrmsr(struct fuzz_op *op)
 void fuzz_rdpmc(struct fuzz_op *op)
 {
     static const uint32_t first[] = {0, 0x40000000, 0x20000000, 0x80000000};
-    uint32_t index = first[fuzz_below(op, COUNT(first))] + (uint32_t)fuzz_below(op, 10);
+    uint32_t index = FUZZ_PICK(op, first) + (uint32_t)fuzz_below(op, 10);
 
     if (fuzz_chance(op, 20))
         index = (uint32_t)fuzz_number(op);
@@ -274,7 +270,7 @@ void fuzz_cpuid(struct fuzz_op *op)
 {
     static const uint32_t first[] = {0, 0, 0, 0x80000000u, CPUID_HV_SIGNATURE, 0x20000000u};
     static const uint32_t count[] = {8, 0x28, 0x28, 12, 4, 3};
-    unsigned group = (unsigned)fuzz_below(op, COUNT(first));
+    unsigned group = (unsigned)fuzz_below(op, LENGTH_OF(first));
     uint32_t leaf = first[group] + (uint32_t)fuzz_below(op, count[group]);
 
     if (fuzz_chance(op, 15))

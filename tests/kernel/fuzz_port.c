@@ -7,7 +7,6 @@
 #include "fuzz.h"
 
 #include "kernel.h"
-#include "x86.h"
 
 #define PREFIX_OPERAND_SIZE 0x66
 #define PREFIX_REP 0xf3
@@ -45,7 +44,6 @@ static const struct port {
     {0xcf8, 0xcfb, READ, "PCI index: its neighbour 0xcf9 resets the machine"},
     {0xffe0, 0xffff, BOTH, "nobody's: the last ports"},
 };
-#define PORTS (sizeof(ports) / sizeof(ports[0]))
 
 /* Writes of the PM1 control register, where the hypervisor sees a power-off; never with SLP_EN. */
 #define PM1_SLP_EN BIT(13)
@@ -64,7 +62,7 @@ static struct access pick(struct fuzz_op *op, bool write)
 {
     const struct port *p;
     uint16_t pm1 = machine_pm1a_control();
-    struct access a = {.bytes = sizes[fuzz_below(op, sizeof(sizes))], .compared = true};
+    struct access a = {.bytes = FUZZ_PICK(op, sizes), .compared = true};
 
     if (pm1 != 0 && fuzz_chance(op, 40)) {
         a.pm1 = true;
@@ -73,7 +71,7 @@ static struct access pick(struct fuzz_op *op, bool write)
         return a;
     }
     do {
-        p = &ports[fuzz_below(op, PORTS)];
+        p = &ports[fuzz_below(op, LENGTH_OF(ports))];
     } while (write && p->use != BOTH);
     a.port = (uint16_t)(p->first + fuzz_below(op, (uint64_t)(p->last - p->first) + 1));
     /* More bytes could reach a port that is not listed. */

@@ -12,34 +12,18 @@
 #include <string.h>
 
 #include "kernel.h"
-#include "msr.h"
-#include "x86.h"
 
-#define PAGE 4096u
 #define WORDS 64u
-#define STORED 0x20u /* a priority, should it come to the APIC */
-#define APIC_PAGE 0xfee00000u
-#define APIC_TPR 0x80u
-#define COUNTER_WIDTH 48
+#define STORED 0x20u                        /* a priority, should it come to the APIC */
 #define EVENT_INSTRUCTIONS_USER 0x4100c0ULL /* INST_RETIRED.ANY_P: USR, EN */
 #define BEFORE_MAX 180                      /* of the 4 * WORDS that run */
 #define STATUS_RESET (BIT(62) | 1)
 #define MISC_ENABLE_NO_PEBS BIT(12)
-#define PTE_USER BIT(2)
 #define MASK_PTRS_LOWEST 0x7fULL
-#define IA32_RTIT_OUTPUT_MASK_PTRS 0x561
 #define RTIT_CTL_USER BIT(3)
-#define RTIT_CTL_TOPA BIT(8)
-#define RTIT_CTL_BRANCH_EN BIT(13)
-#define TOPA_END BIT(0)
 
-struct debug_store {
-    uint64_t bts[4];
-    uint64_t base, index, maximum, threshold;
-    uint64_t reset[8];
-};
 static struct debug_store store __attribute__((aligned(64)));
-static uint8_t plain[PAGE] __attribute__((aligned(4096)));
+static uint8_t plain[PAGE_SIZE] __attribute__((aligned(4096)));
 
 bool fuzz_apic_trapped;
 
@@ -81,11 +65,11 @@ static uint64_t pick_offset(struct fuzz_op *op)
     case 0:
         return APIC_TPR;
     case 1:
-        return fuzz_below(op, PAGE);
+        return fuzz_below(op, PAGE_SIZE);
     case 2:
-        return PAGE - fuzz_below(op, 256); /* into what is not mapped */
+        return PAGE_SIZE - fuzz_below(op, 256); /* into what is not mapped */
     default:
-        return fuzz_below(op, PAGE / 8) * 8;
+        return fuzz_below(op, PAGE_SIZE / 8) * 8;
     }
 }
 
@@ -125,7 +109,7 @@ static void pebs(struct fuzz_op *op)
     bool elsewhere = fuzz_chance(op, 10), nothing = fuzz_chance(op, 10);
 
     memset(plain, 0, sizeof(plain)); /* as a debug store it has no room */
-    fuzz_map(pick_page(op) | PTE_P | PTE_RW | PTE_USER);
+    fuzz_map(pick_page(op) | PTE_P | PTE_RW | PTE_US);
     uint64_t at = (nothing               ? WINDOW_NOTHING
                    : fuzz_chance(op, 10) ? WINDOW_READ_ONLY
                                          : WINDOW_TARGET) +
@@ -134,13 +118,13 @@ static void pebs(struct fuzz_op *op)
     op->detail = at;
     store = (struct debug_store){.base = at,
                                  .index = at,
-                                 .maximum = at + PAGE,
-                                 .threshold = at + PAGE,
+                                 .maximum = at + PAGE_SIZE,
+                                 .threshold = at + PAGE_SIZE,
                                  .reset = {BIT(COUNTER_WIDTH) - BEFORE_MAX * 8}};
     run_stores(op);
     wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
     wrmsr(IA32_PERF_GLOBAL_STATUS_RESET, STATUS_RESET);
-    wrmsr(IA32_DS_AREA, elsewhere ? WINDOW_TARGET + at % PAGE / 64 * 32 : (uintptr_t)&store);
+    wrmsr(IA32_DS_AREA, elsewhere ? WINDOW_TARGET + at % PAGE_SIZE / 64 * 32 : (uintptr_t)&store);
     wrmsr(IA32_PERFEVTSEL0, EVENT_INSTRUCTIONS_USER);
     wrmsr(IA32_A_PMC0, BIT(COUNTER_WIDTH) - before);
     wrmsr(IA32_PEBS_ENABLE, 1);
@@ -171,7 +155,7 @@ static void trace(struct fuzz_op *op)
     run_stores(op);
     wrmsr(IA32_RTIT_OUTPUT_BASE, topa && fuzz_chance(op, 60)
                                      ? fuzz_physical(plain)
-                                     : page + fuzz_below(op, PAGE / (MASK_PTRS_LOWEST + 1)) *
+                                     : page + fuzz_below(op, PAGE_SIZE / (MASK_PTRS_LOWEST + 1)) *
                                                   (MASK_PTRS_LOWEST + 1) * (topa == 0));
     bool on = start_trace(topa);
     (void)fuzz_go(op);

@@ -9,12 +9,10 @@
 #include <string.h>
 
 #include "kernel.h"
-#include "x86.h"
 
 #define CR4_BITS_TRIED BITS(28, 0)
 #define CR3_LOW 0xfffULL
 #define DR7_FIXED BIT(10)
-#define DR7_GD BIT(13)
 #define XSAVE_HEADER 512
 #define XSAVE_MXCSR 24
 #define MXCSR_DEFAULT 0x1f80
@@ -49,7 +47,7 @@ void fuzz_cr0(struct fuzz_op *op)
 void fuzz_cr3(struct fuzz_op *op)
 {
     static const uint64_t high[] = {0, 0, BIT(63), BIT(51), BIT(40), BIT(62), BITS(62, 52)};
-    uint64_t value = (fuzz_random(op) & CR3_LOW) | high[fuzz_below(op, sizeof(high) / 8)];
+    uint64_t value = (fuzz_random(op) & CR3_LOW) | FUZZ_PICK(op, high);
 
     /* Where the tables lie differs between the two runs. */
     write_cr(op, 3, fuzz_base.cr3 | value);
@@ -83,7 +81,7 @@ void fuzz_cr8(struct fuzz_op *op)
 void fuzz_cr_other(struct fuzz_op *op)
 {
     static const uint8_t absent[] = {1, 5, 6, 7};
-    uint8_t number = absent[fuzz_below(op, sizeof(absent))];
+    uint8_t number = FUZZ_PICK(op, absent);
     uint64_t which = fuzz_below(op, 5);
 
     op->subject = which;
@@ -137,17 +135,9 @@ void fuzz_dr(struct fuzz_op *op)
     (void)fuzz_go(&restore);
 }
 
-static uint64_t xgetbv(void)
-{
-    uint32_t low, high;
-
-    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-    return (uint64_t)high << 32 | low;
-}
-
 void fuzz_xsetbv(struct fuzz_op *op)
 {
-    uint64_t before = xgetbv();
+    uint64_t before = read_xcr0();
     uint64_t value = fuzz_chance(op, 60) ? (fuzz_random(op) & 0x3ff) | fuzz_chance(op, 80)
                                          : fuzz_number(op);
 
@@ -161,8 +151,8 @@ void fuzz_xsetbv(struct fuzz_op *op)
     CODE(op, 0x0f, 0x01, 0xd1, 0x0f, 0x01, 0xd0);
     (void)fuzz_go(op);
     fuzz_keep(op, true);
-    op->value[RBX] = xgetbv();
-    __asm__ volatile("xsetbv" : : "c"(0), "a"((uint32_t)before), "d"((uint32_t)(before >> 32)));
+    op->value[RBX] = read_xcr0();
+    write_xcr0(before);
 }
 
 void fuzz_xstate(struct fuzz_op *op)
@@ -177,7 +167,7 @@ void fuzz_xstate(struct fuzz_op *op)
         {0x48, 0xae, 0x2f}, /* XRSTOR */
         {0x48, 0xc7, 0x1f}, /* XRSTORS */
     };
-    unsigned which = (unsigned)fuzz_below(op, sizeof(instructions) / sizeof(instructions[0]));
+    unsigned which = (unsigned)fuzz_below(op, LENGTH_OF(instructions));
     uint64_t *header = (uint64_t *)(fuzz_data + XSAVE_HEADER);
 
     op->subject = which;

@@ -14,7 +14,6 @@ default rel
 extern unexpected_fault
 extern fuzz_own_gdt, fuzz_own_idt
 
-%define PUSHES_ERROR_CODE(v) (v == 8 || (v >= 10 && v <= 14) || v == 17 || v == 21)
 %define VECTOR_DB 1
 %define VECTOR_NMI 2
 ; struct fuzz_state
@@ -37,20 +36,7 @@ extern fuzz_own_gdt, fuzz_own_idt
 
 section .text
 
-%assign v 0
-%rep 256
-align 16
-fuzz_vector_%+v:
-%if !PUSHES_ERROR_CODE(v)
-    push 0
-%endif
-    push v
-    jmp fuzz_common
-%assign v v+1
-%endrep
-
-global fuzz_stubs
-fuzz_stubs equ fuzz_vector_0
+    STUBS fuzz, 0, 256, fuzz_common
 
 ; void fuzz_execute(void): fuzz_in to fuzz_out.
 global fuzz_execute
@@ -67,21 +53,8 @@ fuzz_execute:
     setssbsy
 .no_cet:
     mov rsp, fuzz_in + RIP_WORD
-    mov rax, [fuzz_in + GPR(0)]
-    mov rcx, [fuzz_in + GPR(1)]
-    mov rdx, [fuzz_in + GPR(2)]
-    mov rbx, [fuzz_in + GPR(3)]
-    mov rbp, [fuzz_in + GPR(5)]
-    mov rsi, [fuzz_in + GPR(6)]
-    mov rdi, [fuzz_in + GPR(7)]
-    mov r8, [fuzz_in + GPR(8)]
-    mov r9, [fuzz_in + GPR(9)]
-    mov r10, [fuzz_in + GPR(10)]
-    mov r11, [fuzz_in + GPR(11)]
-    mov r12, [fuzz_in + GPR(12)]
-    mov r13, [fuzz_in + GPR(13)]
-    mov r14, [fuzz_in + GPR(14)]
-    mov r15, [fuzz_in + GPR(15)]
+    LOAD_EACH fuzz_in + GPR(0), rax, rcx, rdx, rbx
+    LOAD_EACH fuzz_in + GPR(5), rbp, rsi, rdi, r8, r9, r10, r11, r12, r13, r14, r15
     iretq
 
 global fuzz_common
@@ -91,21 +64,8 @@ fuzz_common:
     test byte [rsp + FRAME_CS], CS_RPL
     jz .from_kernel
 .of_operation:
-    mov [fuzz_out + GPR(0)], rax
-    mov [fuzz_out + GPR(1)], rcx
-    mov [fuzz_out + GPR(2)], rdx
-    mov [fuzz_out + GPR(3)], rbx
-    mov [fuzz_out + GPR(5)], rbp
-    mov [fuzz_out + GPR(6)], rsi
-    mov [fuzz_out + GPR(7)], rdi
-    mov [fuzz_out + GPR(8)], r8
-    mov [fuzz_out + GPR(9)], r9
-    mov [fuzz_out + GPR(10)], r10
-    mov [fuzz_out + GPR(11)], r11
-    mov [fuzz_out + GPR(12)], r12
-    mov [fuzz_out + GPR(13)], r13
-    mov [fuzz_out + GPR(14)], r14
-    mov [fuzz_out + GPR(15)], r15
+    STORE_EACH fuzz_out + GPR(0), rax, rcx, rdx, rbx
+    STORE_EACH fuzz_out + GPR(5), rbp, rsi, rdi, r8, r9, r10, r11, r12, r13, r14, r15
     pop qword [fuzz_out + VECTOR_WORD]
     pop qword [fuzz_out + ERROR_WORD]
     pop qword [fuzz_out + RIP_WORD]

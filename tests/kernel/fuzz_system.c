@@ -10,17 +10,13 @@
 
 #include "hypercall.h"
 #include "kernel.h"
-#include "msr.h"
 #include "tests/hooks/hooks.h"
-#include "x86.h"
 
 #define WORK_BRANCHES_MAX 1000 /* host work is done as long as it is asked for */
 #define WORK_ALLOWED (1ULL << 40)
 #define LOG_BYTES_MAX 32
 
 #define ICR_LOW_PAGE 0xfee00300u
-#define ICR_SELF (1u << 18)
-#define X2APIC_ICR 0x830
 #define SPIN_BEFORE_RESULT 10000000u
 #define OPERAND_BYTES 64  /* in memory, of any of the instructions */
 #define VECTOR_FIRST 0x60 /* of interrupts that the processor sends to itself */
@@ -143,7 +139,7 @@ void fuzz_vmx(struct fuzz_op *op)
         {4, {0x66, 0x0f, 0x01, 0xcc}},       /* TDCALL */
     };
 
-    one_of(op, list, sizeof(list) / sizeof(list[0]), true);
+    one_of(op, list, LENGTH_OF(list), true);
 }
 
 void fuzz_system(struct fuzz_op *op)
@@ -177,7 +173,7 @@ void fuzz_system(struct fuzz_op *op)
         {2, {0x0f, 0x31}},                   /* RDTSC */
     };
 
-    one_of(op, list, sizeof(list) / sizeof(list[0]), true);
+    one_of(op, list, LENGTH_OF(list), true);
     if (op->code[0] == 0x0f && op->code[1] == 0x31 && op->vector == FUZZ_DONE)
         op->value[RAX] = op->value[RDX] = 0; /* time */
 }
@@ -292,16 +288,10 @@ void fuzz_ipi(struct fuzz_op *op)
 /* `fuzz-last:init`, `fuzz-last:shutdown`: these reset the machine, so nothing comes behind them. */
 void test_fuzz_last(const struct job *job)
 {
-    struct {
-        uint16_t limit;
-        uint64_t base;
-    } __attribute__((packed)) none = {0, 0};
-
     if (job->word[0] == 'i')
         apic_send(apic_id(), ICR_INIT | ICR_ASSERT);
     else
-        __asm__ volatile("lidt %0\n\tud2" : : "m"(none));
-    for (unsigned i = 0; i < SPIN_BEFORE_RESULT; i++)
-        __asm__ volatile("pause");
+        shut_down();
+    linger(SPIN_BEFORE_RESULT);
     tap_result(false, job->name, "the machine was not reset");
 }

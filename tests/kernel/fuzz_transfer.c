@@ -10,14 +10,11 @@
 #include <string.h>
 
 #include "kernel.h"
-#include "x86.h"
 
 #define SELECTOR_LDT 4
 #define FORM_LTR 6 /* in fuzz_selector() */
 #define RFLAGS_NT BIT(14)
-#define RFLAGS_IOPL BITS(13, 12)
 #define RFLAGS_VIF (BIT(19) | BIT(20))
-#define GATE_PRESENT 0x80
 #define GATE_BYTES 16
 
 static uint16_t pick_selector(struct fuzz_op *op)
@@ -49,7 +46,7 @@ static uint64_t pick_target(struct fuzz_op *op)
         (NOT_CANONICAL - BIT(32)) | (WINDOW_CODE_USER + LANDING),
     };
 
-    return targets[fuzz_below(op, sizeof(targets) / sizeof(targets[0]))];
+    return FUZZ_PICK(op, targets);
 }
 
 /* 16 bits of the address are the window's first pages only with code segments of 16 bits; elsewhere
@@ -69,7 +66,7 @@ void fuzz_selector(struct fuzz_op *op)
         {0x8e, 0xe8, 0x90}, {0x0f, 0x00, 0xd0}, {0x0f, 0x00, 0xd8}, {0x0f, 0x00, 0xe0},
         {0x0f, 0x00, 0xe8}, {0x0f, 0x02, 0xc8}, {0x0f, 0x03, 0xc8},
     };
-    unsigned form = (unsigned)fuzz_below(op, sizeof(forms) / sizeof(forms[0]));
+    unsigned form = (unsigned)fuzz_below(op, LENGTH_OF(forms));
 
     fuzz_level(op, true);
     uint16_t selector = pick_selector(op);
@@ -126,7 +123,7 @@ void fuzz_far(struct fuzz_op *op)
 void fuzz_iret(struct fuzz_op *op)
 {
     static const uint8_t bytes_of[] = {8, 8, 4, 2};
-    unsigned bytes = bytes_of[fuzz_below(op, sizeof(bytes_of))];
+    unsigned bytes = FUZZ_PICK(op, bytes_of);
     uint64_t frame[5];
 
     fuzz_level(op, true);
@@ -239,13 +236,13 @@ static void spoil(struct fuzz_op *op, enum spoil how, unsigned vector)
     /* The double fault's gate stays inside. */
     if (how == SPOIL_LIMIT)
         limit = (uint16_t)(GATE_BYTES * (VECTOR_DF + 1) - 1 + fuzz_below(op, 8 * GATE_BYTES));
-    struct fuzz_gate *gate = fuzz_spoil_idt(vector, limit);
+    struct gate *gate = fuzz_spoil_idt(vector, limit);
     if (how == SPOIL_PRESENT)
         gate->type &= (uint8_t)~GATE_PRESENT;
     else if (how == SPOIL_TYPE)
-        gate->type = types[fuzz_below(op, sizeof(types))];
+        gate->type = FUZZ_PICK(op, types);
     else if (how == SPOIL_SELECTOR)
-        gate->selector = selectors[fuzz_below(op, sizeof(selectors) / sizeof(selectors[0]))];
+        gate->selector = FUZZ_PICK(op, selectors);
     else if (how == SPOIL_OFFSET)
         gate->offset_high ^= BIT(20);
     else if (how >= SPOIL_IST_CANONICAL && how <= SPOIL_IST_HIDDEN)

@@ -7,7 +7,6 @@
 
 #include "hypercall.h"
 #include "tests/hooks/hooks.h"
-#include "x86.h"
 
 #define MARKER_REQUEST 2
 #define MARKER_HOST_NMI 3

@@ -10,40 +10,16 @@ default rel
 
 extern instruction_event
 
-%define PUSHES_ERROR_CODE(v) (v == 8 || (v >= 10 && v <= 14) || v == 17 || v == 21)
 %define CODE_SELECTOR 0x10
 %define DATA_SELECTOR 0x18
-%define STUB_BYTES 16
 
 section .text
 
 ; One for each exception, and one more for all other vectors that are used.
-%assign v 0
-%rep 34
-align STUB_BYTES
-stub_%+v:
-%if !PUSHES_ERROR_CODE(v)
-    push 0
-%endif
-    push v
-    jmp every_event
-%assign v v+1
-%endrep
-
-global instruction_stubs
-instruction_stubs equ stub_0
+    STUBS instruction, 0, 34, every_event
 
 every_event:
-    PUSH_REGISTERS
-    cld
-    mov rdi, rsp
-    mov rbp, rsp
-    and rsp, -16
-    call instruction_event
-    mov rsp, rbp
-    POP_REGISTERS
-    add rsp, 16
-    iretq
+    HANDLE instruction_event
 
 ; void instruction_run(const struct registers *in): RIP, RFLAGS, RAX, RCX, RDX, RBX, R8, R9.
 global instruction_run
@@ -55,12 +31,7 @@ instruction_run:
     push qword [rdi + 8]
     push CODE_SELECTOR
     push qword [rdi]
-    mov rax, [rdi + 16]
-    mov rcx, [rdi + 24]
-    mov rdx, [rdi + 32]
-    mov rbx, [rdi + 40]
-    mov r8, [rdi + 48]
-    mov r9, [rdi + 56]
+    LOAD_EACH rdi + 16, rax, rcx, rdx, rbx, r8, r9
     iretq
 
 ; The code's end: INT, whose handler goes on here.

@@ -15,30 +15,10 @@ extern interrupt_handle
 
 section .text
 
-%assign v FIRST
-%rep LAST - FIRST + 1
-align 16
-interrupt_%+v:
-    push 0
-    push v
-    jmp near interrupt_common
-%assign v v+1
-%endrep
-
-global interrupt_stubs
-interrupt_stubs equ interrupt_31
+    STUBS interrupt, FIRST, LAST - FIRST + 1, interrupt_common
 
 interrupt_common:
-    PUSH_REGISTERS
-    cld
-    mov rdi, rsp
-    mov rbp, rsp
-    and rsp, -16
-    call interrupt_handle
-    mov rsp, rbp
-    POP_REGISTERS
-    add rsp, 16
-    iretq
+    HANDLE interrupt_handle
 
 ; One that the local APIC took back, for the vector of its SVR: there is nothing to acknowledge.
 align 16

@@ -4,8 +4,6 @@
  */
 #include "interrupt.h"
 
-#include "x86.h"
-
 #define ISR 0x100
 #define IRR 0x200
 #define REGISTER_STEP 0x10

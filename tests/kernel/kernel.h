@@ -22,12 +22,29 @@
 #define IST_EXCEPTION 2 /* its own stack, so that a probe's stack pointer can hold anything */
 
 #define IST_SPOILT 3
+#define GATE_PRESENT 0x80
+
+struct gate {
+    uint16_t offset_low, selector;
+    uint8_t ist, type;
+    uint16_t offset_middle;
+    uint32_t offset_high, reserved;
+} __attribute__((packed));
+/* An interrupt gate of CPL 0, for code at CODE_SELECTOR. */
+struct gate cpu_gate_to(const void *handler, uint8_t ist);
 
 void cpu_setup(void);
 /* Gives an exception another stack, one for all that have one; 0: its own again. */
 void cpu_exception_stack(unsigned vector, uint64_t top);
 /* Gives NMIs another handler, on the same stack; NULL: nmi_entry again. */
 void cpu_nmi_entry(const void *handler);
+
+/* Gives a vector another handler, on the stack of what it interrupts, until cpu_setup(). */
+void cpu_gate(unsigned vector, const void *handler);
+void cpu_gate_present(unsigned vector, bool present);
+struct tss *cpu_task_state(void);
+/* A triple fault. */
+void shut_down(void);
 
 /* Which of the two IDTs this processor has: of handlers for one that runs alone, or by processor.
  */
@@ -44,6 +61,37 @@ void cpu_interrupts(unsigned first, unsigned last, const char *stubs);
 void cpu_gate_smp(unsigned vector, const char *handler, uint8_t ist);
 /* The two stacks of a processor's events, tops of IST_NMI and IST_EXCEPTION; its own ones first. */
 void cpu_event_stacks(unsigned number, uint64_t own[2], uint64_t nmi_top, uint64_t exception_top);
+
+static inline uint64_t read_xcr0(void)
+{
+    uint32_t low, high;
+
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return (uint64_t)high << 32 | low;
+}
+
+static inline void write_xcr0(uint64_t value)
+{
+    __asm__ volatile("xsetbv" : : "c"(0), "a"((uint32_t)value), "d"((uint32_t)(value >> 32)));
+}
+
+/* read_dr6() and so on. */
+#define DEFINE_DR(n)                                                                               \
+    static inline uint64_t read_dr##n(void)                                                        \
+    {                                                                                              \
+        uint64_t value;                                                                            \
+        __asm__ volatile("mov %%dr" #n ", %0" : "=r"(value));                                      \
+        return value;                                                                              \
+    }                                                                                              \
+    static inline void write_dr##n(uint64_t value)                                                 \
+    {                                                                                              \
+        __asm__ volatile("mov %0, %%dr" #n : : "r"(value) : "memory");                             \
+    }
+DEFINE_DR(0)
+DEFINE_DR(1)
+DEFINE_DR(6)
+DEFINE_DR(7)
+#undef DEFINE_DR
 
 /* ---- trap.asm, trap.c: exceptions and NMIs ---- */
 
@@ -88,8 +136,6 @@ bool call_try(const void *code, uint64_t rdi);
 
 /* ---- apic.c: the local APIC, in the mode it is in ---- */
 
-#define APIC_ID 0x020
-#define APIC_SVR 0x0f0
 #define SVR_SOFTWARE_ENABLE (1u << 8)
 #define ICR_FIXED 0u
 #define ICR_NMI (4u << 8)
@@ -131,6 +177,7 @@ void timer_nmi_stop(void);
 
 /* ---- machine.c: the machine around ---- */
 
+#define COMMAND_LINE_MAX 2048
 void machine_setup(const struct boot_params *bp);
 /* Power-off by ACPI, else a reset. */
 _Noreturn void machine_off(void);
@@ -146,6 +193,8 @@ uint64_t machine_reset_address(void);
 bool under_pmuvisor(void);
 /* VMCALL with a number and an argument in RBX; natively it must not be called. */
 int64_t hypercall(uint64_t number, uint64_t argument);
+/* How many exits of this reason there have been. */
+uint64_t exits_of(unsigned reason);
 /* As the loader left them. */
 const struct boot_params *machine_boot_params(void);
 /* Where the RSDP is; 0: none was found. */
@@ -173,9 +222,20 @@ void tap_end(void);
 
 /* ---- the tests ---- */
 
+bool text_equal(const char *a, const char *b);
+
 /* Exits of a reason that no sweep uses (RDMSR), without an NMI: what the hypervisor remembers of
  * the last NMI, it may work off here. Then the exit under test takes the same path each time. */
 void settle(void);
+/* Sends this processor an NMI, and waits until it has come. */
+void nmi_send_and_wait(void);
+/* Exits until the hypervisor has forgotten the last NMI of the host. */
+void settle_all(void);
+static inline void linger(uint64_t iterations)
+{
+    for (uint64_t i = 0; i < iterations; i++)
+        cpu_relax();
+}
 
 #define NAME_MAX 64
 #define ARGUMENTS_MAX 6
@@ -186,6 +246,11 @@ struct job {
     char word[NAME_MAX];            /* empty: none */
     uint64_t number[ARGUMENTS_MAX]; /* 0 where none is given */
 };
+
+/* ---- test_exits.c ---- */
+
+/* False, and the test is skipped: there is no PMU with a fixed counter. */
+bool pmu_there(const struct job *job);
 
 /* ---- test_cet.c: supervisor shadow stacks ---- */
 
@@ -198,6 +263,13 @@ extern uint64_t cet_stack[];
 /* NMIs, in work with a shadow stack, that have one of their own, whose token lies there: on the
  * first processor, with the IDT by processor. False, and lines say what is not as it has to be. */
 bool cet_nmis_on(const uint64_t *token);
+
+/* SDM Vol. 3, "BTS and DS Save Area", of 64 bits. */
+struct debug_store {
+    uint64_t bts[4];
+    uint64_t base, index, maximum, threshold;
+    uint64_t reset[8];
+};
 
 /* ---- test_sampling.c: PEBS of each 24th instruction, into a buffer at this address; and off ----
  * */

@@ -16,7 +16,7 @@
 
 /* ---- memory ---- */
 #define ENTRY_64 0x200     /* of the 64-bit entry in the kernel */
-#define INIT_SIZE 0x180000 /* kernel, its zeroed data, stacks and page tables */
+#define INIT_SIZE 0x1c0000 /* kernel, its zeroed data, stacks and page tables */
 #define AP_STACK 0x2000    /* of another processor, and each of its two for events */
 #define AP_STACKS 0x6000   /* all three */
 #define ALIGNMENT 0x1000   /* of the load address */

@@ -10,19 +10,14 @@
 
 #include "kernel.h"
 #include "smp.h"
-#include "x86.h"
 
 #define FLAT_CODE_32 0x00cf9b000000ffffULL
 #define FLAT_CODE_16 0x008f9b000000ffffULL
 #define FLAT_DATA_16 0x008f93000000ffffULL
 #define TSS_32 0x0000890000000077ULL
-#define DPL_3 (3ULL << 45)
 #define TRIED_CODE 0x48
 #define TRIED_DATA 0x50
-#define EFLAGS_VM BIT(17)
-#define EFLAGS_IOPL (3u << 12)
 #define CR0_MP BIT(1)
-#define CR4_PCE BIT(8)
 #define PDPTES 4
 #define STACK_AT 0x7f0 /* of CPL 3, and of exceptions there */
 
@@ -90,7 +85,7 @@ static void set_frame(struct page *page, const struct legacy_case *c, enum legac
                : c->eip == 0               ? paragraph
                                            : (tried - c->eip) >> 4;
     if (mode == V86 || mode == USER) {
-        page->eflags |= (mode == V86 ? EFLAGS_VM : 0) | EFLAGS_IOPL;
+        page->eflags |= (mode == V86 ? RFLAGS_VM : 0) | RFLAGS_IOPL;
         page->cs |= mode == USER ? 3 : 0;
         page->esp = STACK_AT;
         page->ss = page->es = page->ds = page->fs = page->gs = mode == V86 ? paragraph

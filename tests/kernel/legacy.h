@@ -9,7 +9,6 @@
 
 /* As the descriptors of the code and its data are, a case's `code`, `data` and `task` being 0. In
  * real-address mode limits are 4 GiB, too. */
-#define DESCRIPTOR_L BIT(53)
 
 /* In protected mode without paging or with PAE paging, in virtual-8086 mode, with CPL 3, and in
  * real-address mode. */

@@ -9,20 +9,17 @@
 
 #include "boot/acpi.h"
 #include "console/log.h"
+#include "guest/e820.h"
 #include "hypercall.h"
-#include "x86.h"
 
 #define RSDP_FIRST 0xe0000 /* a BIOS puts it here */
 #define RSDP_LAST 0xffff0
 #define RSDP_STEP 16
-#define PM1_SLP_TYP_SHIFT 10
-#define PM1_SLP_EN BIT(13)
 #define RESET_PORT 0xcf9
 #define RESET_FULL 0x06
 #define PIC_1_DATA 0x21
 #define PIC_2_DATA 0xa1
 #define PIC_ALL_MASKED 0xff
-#define E820_RESERVED 2
 #define LOW_MEMORY_END 0x100000
 #define PAGE_IN 0x1000
 #define SPIN_BEFORE_RESET 100000000u
@@ -110,8 +107,7 @@ void machine_off(void)
         outw(acpi.pm1a_control, value);
         if (acpi.pm1b_control != 0)
             outw(acpi.pm1b_control, value);
-        for (unsigned i = 0; i < SPIN_BEFORE_RESET; i++)
-            __asm__ volatile("pause");
+        linger(SPIN_BEFORE_RESET);
     }
     reset();
     halt_forever();
@@ -157,6 +153,8 @@ int64_t hypercall(uint64_t number, uint64_t argument)
                      : "rcx", "rdx", "rsi", "rdi", "memory");
     return result;
 }
+
+uint64_t exits_of(unsigned reason) { return (uint64_t)hypercall(HYPERCALL_STATISTICS, reason); }
 
 bool machine_reserved(unsigned n, uint64_t *base, uint64_t *size)
 {

@@ -12,7 +12,6 @@
 
 #include "console/log.h"
 
-#define COMMAND_LINE_MAX 2048
 #define KEY "tests="
 #define SMP "smp-"
 #define EACH '@'
@@ -28,14 +27,13 @@ static const struct {
 #include "experiments.inc"
 #undef TEST
 };
-#define TESTS (sizeof(tests) / sizeof(tests[0]))
 
 static const char everywhere[] = "cpuid,vmcall,msr,count,pmi,self,blocked,sti,movss,hlt,x2apic,"
                                  "pmi,self,blocked,sti,movss,hlt";
 
 static char command_line[COMMAND_LINE_MAX];
 
-static bool equal(const char *a, const char *b)
+bool text_equal(const char *a, const char *b)
 {
     return strlen(a) == strlen(b) && memcmp(a, b, strlen(a)) == 0;
 }
@@ -91,8 +89,8 @@ static void parse(struct job *job, const char *text, size_t length)
 
 static void run(const struct job *job)
 {
-    for (unsigned i = 0; i < TESTS; i++) {
-        if (!equal(job->kind, tests[i].kind))
+    for (unsigned i = 0; i < LENGTH_OF(tests); i++) {
+        if (!text_equal(job->kind, tests[i].kind))
             continue;
         tests[i].run(job);
         if (nmi.action != NULL)

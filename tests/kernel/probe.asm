@@ -14,6 +14,7 @@ extern fault_resume
 %define DATA_SELECTOR 0x18
 %define RFLAGS_FIXED 2
 %define RFLAGS_OFFSET 16 * 8
+%define ALL_REGISTERS rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8, r9, r10, r11, r12, r13, r14, r15
 ; Instructions of LOAD_REGISTERS; the rest up to PMI_BEFORE (probe.h) is filled.
 %define LOADS 16
 %define PMI_BEFORE 200
@@ -30,41 +31,11 @@ extern fault_resume
 %endmacro
 
 %macro LOAD_REGISTERS 0
-    mov rax, [probe_in + 0 * 8]
-    mov rcx, [probe_in + 1 * 8]
-    mov rdx, [probe_in + 2 * 8]
-    mov rbx, [probe_in + 3 * 8]
-    mov rsp, [probe_in + 4 * 8]
-    mov rbp, [probe_in + 5 * 8]
-    mov rsi, [probe_in + 6 * 8]
-    mov rdi, [probe_in + 7 * 8]
-    mov r8, [probe_in + 8 * 8]
-    mov r9, [probe_in + 9 * 8]
-    mov r10, [probe_in + 10 * 8]
-    mov r11, [probe_in + 11 * 8]
-    mov r12, [probe_in + 12 * 8]
-    mov r13, [probe_in + 13 * 8]
-    mov r14, [probe_in + 14 * 8]
-    mov r15, [probe_in + 15 * 8]
+    LOAD_EACH probe_in, ALL_REGISTERS
 %endmacro
 
 %macro KEEP_ALL 0
-    mov [probe_out + 0 * 8], rax
-    mov [probe_out + 1 * 8], rcx
-    mov [probe_out + 2 * 8], rdx
-    mov [probe_out + 3 * 8], rbx
-    mov [probe_out + 4 * 8], rsp
-    mov [probe_out + 5 * 8], rbp
-    mov [probe_out + 6 * 8], rsi
-    mov [probe_out + 7 * 8], rdi
-    mov [probe_out + 8 * 8], r8
-    mov [probe_out + 9 * 8], r9
-    mov [probe_out + 10 * 8], r10
-    mov [probe_out + 11 * 8], r11
-    mov [probe_out + 12 * 8], r12
-    mov [probe_out + 13 * 8], r13
-    mov [probe_out + 14 * 8], r14
-    mov [probe_out + 15 * 8], r15
+    STORE_EACH probe_out, ALL_REGISTERS
     mov rsp, [caller_rsp]
     pushfq
     pop qword [probe_out + RFLAGS_OFFSET]

@@ -7,40 +7,26 @@
 #include <string.h>
 
 #include "kernel.h"
-#include "msr.h"
-#include "x86.h"
 
-#define NO_HYPERCALL 0x7fffffff
-/* Outside both ranges of the MSR bitmap, so it always exits; and it is nobody's. */
-#define MSR_NOBODYS 0x40000000
-#define RFLAGS_PF BIT(2)
-#define RFLAGS_AF BIT(4)
-#define RFLAGS_SF BIT(7)
-#define RFLAGS_DF BIT(10)
-#define RFLAGS_OF BIT(11)
 #define RFLAGS_ID BIT(21)
 #define FLAGS_TRIED                                                                                \
     (RFLAGS_CF | RFLAGS_PF | RFLAGS_AF | RFLAGS_ZF | RFLAGS_SF | RFLAGS_DF | RFLAGS_OF |           \
      RFLAGS_AC | RFLAGS_ID)
 #define CANONICAL_POSITIVE BITS(46, 0)
 #define SPREAD 0x9e3779b97f4a7c15ULL /* 2^64 / golden ratio: neighbours share no pattern */
-#define REASON_CPUID 10
-#define REASON_VMCALL 18
-#define REASON_WRMSR 32
-#define REASON_EPT_VIOLATION 48
 
 static const struct {
     const char *name;
     unsigned reason;
     bool faults;
 } kinds[PROBE_KINDS] = {
-    [PROBE_CPUID] = {"cpuid", REASON_CPUID, false},
-    [PROBE_VMCALL] = {"vmcall", REASON_VMCALL, false},
-    [PROBE_WRMSR] = {"wrmsr", REASON_WRMSR, false},
-    [PROBE_WRMSR_FAULT] = {"wrmsr-fault", REASON_WRMSR, true},
-    [PROBE_EPT] = {"ept", REASON_EPT_VIOLATION, true},
-    [PROBE_CPUID_STI] = {"cpuid-sti", REASON_CPUID, false},
-    [PROBE_CPUID_MOVSS] = {"cpuid-movss", REASON_CPUID, false},
+    [PROBE_CPUID] = {"cpuid", EXIT_REASON_CPUID, false},
+    [PROBE_VMCALL] = {"vmcall", EXIT_REASON_VMCALL, false},
+    [PROBE_WRMSR] = {"wrmsr", EXIT_REASON_WRMSR, false},
+    [PROBE_WRMSR_FAULT] = {"wrmsr-fault", EXIT_REASON_WRMSR, true},
+    [PROBE_EPT] = {"ept", EXIT_REASON_EPT_VIOLATION, true},
+    [PROBE_CPUID_STI] = {"cpuid-sti", EXIT_REASON_CPUID, false},
+    [PROBE_CPUID_MOVSS] = {"cpuid-movss", EXIT_REASON_CPUID, false},
 };
 
 static const char *const register_names[PROBE_REGISTERS] = {
@@ -88,7 +74,7 @@ static void fill(enum probe_kind kind, unsigned pattern)
 
 static uint64_t wanted(enum probe_kind kind, unsigned reg)
 {
-    if (kinds[kind].reason == REASON_CPUID && reg <= PROBE_RBX)
+    if (kinds[kind].reason == EXIT_REASON_CPUID && reg <= PROBE_RBX)
         return learnt[kind][reg];
     if (kind == PROBE_CPUID_STI && reg == PROBE_RFLAGS)
         return probe_in[reg] | RFLAGS_IF;
@@ -169,8 +155,7 @@ unsigned probe_exit_reason(enum probe_kind kind) { return kinds[kind].reason; }
 enum probe_kind probe_named(const char *name)
 {
     for (unsigned kind = 0; kind < PROBE_KINDS; kind++)
-        if (strlen(name) == strlen(kinds[kind].name) &&
-            memcmp(name, kinds[kind].name, strlen(name)) == 0)
+        if (text_equal(name, kinds[kind].name))
             return kind;
     return PROBE_KINDS;
 }

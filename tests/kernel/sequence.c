@@ -9,9 +9,6 @@
 #include "sequence.h"
 
 #include "console/log.h"
-#include "fuzz_hash.h"
-#include "msr.h"
-#include "x86.h"
 
 #define STEP SEQUENCE_STEP
 #define WHOLE_STEPS 16 /* after so many steps the data are looked at as a whole */
@@ -79,7 +76,7 @@ static void mend(void)
     if (rdmsr(IA32_DEBUGCTL) != 0)
         wrmsr(IA32_DEBUGCTL, 0);
     write_cr3(read_cr3() & ~(CR3_PWT | CR3_PCD));
-    __asm__ volatile("xsetbv" : : "c"(0), "a"(XCR0_FIRST), "d"(0));
+    write_xcr0(XCR0_FIRST);
     if (machine_pm1a_control() != 0 && now.exits)
         outw(machine_pm1a_control(), 1);
 }
@@ -87,7 +84,6 @@ static void mend(void)
 static uint64_t state_hash(uint64_t hash, bool whole)
 {
     const struct fuzz_state *o = &fuzz_out;
-    uint32_t low, high;
 
     for (unsigned i = 0; i < sequence_event_count && i < SEQUENCE_EVENTS; i++)
         for (unsigned w = 0; w < sizeof(sequence_events[0]) / sizeof(uint64_t); w++)
@@ -99,8 +95,7 @@ static uint64_t state_hash(uint64_t hash, bool whole)
     hash = hash_word(hash, instructions);
     hash = hash_word(hash, rdmsr(IA32_DEBUGCTL));
     hash = hash_word(hash, rdmsr(SEQUENCE_TSC_AUX));
-    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-    hash = hash_word(hash, low);
+    hash = hash_word(hash, (uint32_t)read_xcr0());
     FOR_EACH_AROUND(a)
     hash = hash_word(hash, a->look());
     hash = sequence_shadow_hash(&now, hash);

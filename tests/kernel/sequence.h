@@ -150,6 +150,7 @@ void sequence_make(struct sequence *s, uint64_t seed, uint64_t number, uint64_t 
                    uint64_t kept);
 uint64_t sequence_random(struct sequence *s);
 uint64_t sequence_below(struct sequence *s, uint64_t below);
+#define SEQUENCE_PICK(s, array) ((array)[sequence_below(s, LENGTH_OF(array))])
 bool sequence_chance(struct sequence *s, unsigned percent);
 
 enum {

@@ -6,11 +6,8 @@
  */
 #include "sequence.h"
 
-#include "x86.h"
-
-#define PAGE 4096u
-#define ENTRY(page) ((SEQUENCE_DATA / PAGE + (page)) % TABLE_ENTRIES * 8)
-#define USER_ENTRIES ((SEQUENCE_DATA_USER - SEQUENCE_DATA) / PAGE * 8)
+#define ENTRY(page) ((SEQUENCE_DATA / PAGE_SIZE + (page)) % TABLE_ENTRIES * 8)
+#define USER_ENTRIES ((SEQUENCE_DATA_USER - SEQUENCE_DATA) / PAGE_SIZE * 8)
 #define COUNT_MAX 24
 #define PIECE_MAX 8u
 
@@ -26,8 +23,8 @@ static void string_part(struct sequence *s)
     static const uint8_t opcodes[] = {0xaa, 0xab, 0xab, 0xab, 0xab, 0xa4, 0xa5,
                                       0xa5, 0xa5, 0xac, 0xad, 0xa7, 0xaf};
     static const unsigned flags[] = {WIDE, WIDE, WIDE, OPERAND_32, NARROW};
-    uint8_t opcode = opcodes[sequence_below(s, sizeof(opcodes))];
-    unsigned size = flags[sequence_below(s, sizeof(flags) / sizeof(flags[0]))];
+    uint8_t opcode = SEQUENCE_PICK(s, opcodes);
+    unsigned size = SEQUENCE_PICK(s, flags);
     unsigned rep = sequence_chance(s, 75) ? REP : sequence_chance(s, 30) ? REPNE : 0;
 
     uint32_t to = sequence_hot(s), from = sequence_hot(s);
@@ -58,7 +55,7 @@ static void one_of(struct sequence *s, const struct form *forms, unsigned count)
     sequence_put(s, (narrow != 0 ? (f->flags & ~(unsigned)WIDE) | narrow : f->flags) | ADDRESS_32,
                  f->bytes, f->code);
 }
-#define ONE_OF(s, forms) one_of(s, forms, sizeof(forms) / sizeof(forms[0]))
+#define ONE_OF(s, forms) one_of(s, forms, LENGTH_OF(forms))
 
 static void store_part(struct sequence *s)
 {
@@ -138,9 +135,9 @@ static void table_part(struct sequence *s)
 {
     static const uint8_t bits[] = {PTE_A, PTE_D, PTE_D, PTE_A | PTE_D, PTE_RW};
     unsigned page = (unsigned)sequence_below(s, SEQUENCE_DATA_PAGES);
-    uint8_t bit = bits[sequence_below(s, sizeof(bits))];
-    bool stack = page == SEQUENCE_STACK / PAGE || page + 1 == SEQUENCE_STACK / PAGE;
-    uint32_t linear = s->data + page * PAGE;
+    uint8_t bit = SEQUENCE_PICK(s, bits);
+    bool stack = page == SEQUENCE_STACK / PAGE_SIZE || page + 1 == SEQUENCE_STACK / PAGE_SIZE;
+    uint32_t linear = s->data + page * PAGE_SIZE;
 
     sequence_load(
         s, RBX, SEQUENCE_TABLE + ENTRY(page) + (s->data == SEQUENCE_DATA_USER ? USER_ENTRIES : 0));

@@ -6,20 +6,11 @@
 #include "sequence.h"
 
 #include "hypercall.h"
-#include "msr.h"
-#include "x86.h"
 
-#define APIC_PAGE 0xfee00000u
-#define APIC_TPR 0x80u
 #define APIC_ICR 0x300u
-#define X2APIC_FIRST 0x800u
-#define ICR_SELF (1u << 18)
 #define CR0_CD BIT(30)
-#define CR0_NW BIT(29)
 #define CR0_AM BIT(18)
-#define CR4_TSD BIT(2)
 #define CR4_PGE BIT(7)
-#define CR4_PCE BIT(8)
 #define EAX_IGNORED BIT(RAX)
 #define EDX_IGNORED BIT(RDX)
 
@@ -27,7 +18,7 @@ static void cpuid_part(struct sequence *s)
 {
     static const uint32_t leaves[] = {0, 7, 4, 0x80000000, 0x80000008, 0xa};
 
-    sequence_load(s, RAX, leaves[sequence_below(s, sizeof(leaves) / sizeof(leaves[0]))]);
+    sequence_load(s, RAX, SEQUENCE_PICK(s, leaves));
     PUT(s, OPERAND_32, 0x31, 0xc9); /* XOR ECX, ECX */
     PUT(s, 0, 0x0f, 0xa2);
     s->exits = true;
@@ -51,7 +42,7 @@ static void cr0_part(struct sequence *s)
                                     CR0_TS,          CR0_MP,          CR0_NE | CR0_NW,
                                     CR0_NE | CR0_PE, CR0_WP,          CR0_NE | CR0_WP};
 
-    change_cr(s, 0, bits[sequence_below(s, sizeof(bits) / sizeof(bits[0]))]);
+    change_cr(s, 0, SEQUENCE_PICK(s, bits));
 }
 
 static void cr4_part(struct sequence *s)
@@ -66,7 +57,7 @@ static void cr4_part(struct sequence *s)
                                     CR4_DE,
                                     CR4_OSXSAVE | CR4_PGE};
 
-    change_cr(s, 4, bits[sequence_below(s, sizeof(bits) / sizeof(bits[0]))]);
+    change_cr(s, 4, SEQUENCE_PICK(s, bits));
 }
 
 /* The same tables, most often by another value: one that is loaded again need not exit. */
@@ -74,7 +65,7 @@ static void cr3_part(struct sequence *s)
 {
     static const uint32_t bits[] = {0, CR3_PWT, CR3_PCD, CR3_PWT | CR3_PCD};
 
-    change_cr(s, 3, bits[sequence_below(s, sizeof(bits) / sizeof(bits[0]))]);
+    change_cr(s, 3, SEQUENCE_PICK(s, bits));
 }
 
 /* A bit that is reserved, or one of an address that the processor does not have: MOV RAX, CR3; BTC
@@ -86,7 +77,7 @@ static void cr3_fault_part(struct sequence *s)
     if (s->bits_now != 64)
         return;
     PUT(s, 0, 0x0f, 0x20, 0xd8);
-    PUT(s, WIDE, 0x0f, 0xba, 0xf8, bits[sequence_below(s, sizeof(bits))]);
+    PUT(s, WIDE, 0x0f, 0xba, 0xf8, SEQUENCE_PICK(s, bits));
     PUT(s, 0, 0x0f, 0x22, 0xd8);
     PUT(s, 0, 0x0f, 0x20, 0xdb); /* MOV RBX, CR3 */
 }
@@ -117,7 +108,7 @@ static void in_part(struct sequence *s)
         uint16_t port; /* 0: PM1 control */
         uint8_t bytes;
     } from[] = {{0x80, 1}, {0x3ff, 1}, {0x61, 1}, {0x60, 2}, {0, 2}, {0, 1}, {0, 2}, {0, 4}};
-    unsigned n = (unsigned)sequence_below(s, sizeof(from) / sizeof(from[0]));
+    unsigned n = (unsigned)sequence_below(s, LENGTH_OF(from));
     uint16_t port = from[n].port != 0 ? from[n].port : machine_pm1a_control();
 
     if (from[n].port == 0x60 || from[n].port == 0x61)
@@ -132,7 +123,7 @@ static void in_part(struct sequence *s)
 static void out_part(struct sequence *s)
 {
     static const uint16_t ports[] = {0x80, 0x3ff, 0, 0};
-    uint16_t port = ports[sequence_below(s, sizeof(ports) / sizeof(ports[0]))];
+    uint16_t port = SEQUENCE_PICK(s, ports);
     bool pm1 = port == 0;
 
     sequence_load(s, RDX, pm1 ? machine_pm1a_control() : port);
@@ -157,7 +148,7 @@ static void xsetbv_part(struct sequence *s)
 
     PUT(s, OPERAND_32, 0x31, 0xc9);
     PUT(s, OPERAND_32, 0x31, 0xd2);
-    sequence_load(s, RAX, values[sequence_below(s, sizeof(values))]);
+    sequence_load(s, RAX, SEQUENCE_PICK(s, values));
     PUT(s, 0, 0x0f, 0x01, 0xd1);
     PUT(s, 0, 0x0f, 0x01, 0xd0); /* XGETBV */
     s->exits = true;
@@ -195,7 +186,7 @@ static void rdmsr_part(struct sequence *s)
                                        IA32_PMC0 + 2,
                                        IA32_SYSENTER_EIP};
 
-    sequence_load(s, RCX, indices[sequence_below(s, sizeof(indices) / sizeof(indices[0]))]);
+    sequence_load(s, RCX, SEQUENCE_PICK(s, indices));
     PUT(s, 0, 0x0f, 0x32);
     s->exits = true;
 }
@@ -207,7 +198,7 @@ static void wrmsr_part(struct sequence *s)
     } of[] = {{SEQUENCE_TSC_AUX, 5}, {0x2fff, 0},
               {IA32_PMC0 + 2, 77},   {IA32_PERF_GLOBAL_STATUS_RESET, 4},
               {IA32_EFER, ~0u},      {IA32_PAT, 0x00070406}};
-    unsigned n = (unsigned)sequence_below(s, sizeof(of) / sizeof(of[0]));
+    unsigned n = (unsigned)sequence_below(s, LENGTH_OF(of));
 
     sequence_load(s, RCX, of[n].index);
     sequence_load(s, RAX, of[n].value);
@@ -307,7 +298,7 @@ static void send(struct sequence *s, uint32_t command)
 {
     sequence_load(s, RAX, command);
     if (apic_x2()) {
-        sequence_load(s, RCX, X2APIC_FIRST + APIC_ICR / 16);
+        sequence_load(s, RCX, X2APIC_MSR + APIC_ICR / 16);
         sequence_load(s, RDX, apic_id());
         PUT(s, 0, 0x0f, 0x30);
     } else {
@@ -360,8 +351,7 @@ static void apic_part(struct sequence *s)
         sequence_load(s, RAX, some_vector(s) | ICR_ASSERT | ICR_SELF);
         PUT(s, 0, 0x89, 0x03);
     } else {
-        sequence_load(s, RBX,
-                      APIC_PAGE + offsets[sequence_below(s, sizeof(offsets) / sizeof(offsets[0]))]);
+        sequence_load(s, RBX, APIC_PAGE + SEQUENCE_PICK(s, offsets));
         PUT(s, 0, 0x8b, 0x03); /* MOV EAX, [RBX] */
     }
     s->exits = true;
@@ -373,10 +363,10 @@ static void x2apic_part(struct sequence *s)
     static const uint32_t indices[] = {0x802, 0x808, 0x80f, 0x835};
 
     if (sequence_chance(s, 50)) {
-        sequence_load(s, RCX, indices[sequence_below(s, sizeof(indices) / sizeof(indices[0]))]);
+        sequence_load(s, RCX, SEQUENCE_PICK(s, indices));
         PUT(s, 0, 0x0f, 0x32);
     } else if (!apic_x2()) {
-        sequence_load(s, RCX, X2APIC_FIRST + APIC_ICR / 16);
+        sequence_load(s, RCX, X2APIC_MSR + APIC_ICR / 16);
         sequence_load(s, RAX, some_vector(s) | ICR_ASSERT | ICR_SELF);
         PUT(s, OPERAND_32, 0x31, 0xd2);
         PUT(s, 0, 0x0f, 0x30);

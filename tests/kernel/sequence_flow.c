@@ -9,8 +9,6 @@
 
 #include <string.h>
 
-#include "x86.h"
-
 #define DR7_FIXED 0x700u
 
 /* A VM entry wants the single step of TF to be pending in this shadow (SDM Vol. 3, "Checks on Guest
@@ -69,7 +67,7 @@ static void flag_part(struct sequence *s)
 {
     static const uint8_t opcodes[] = {0xfb, 0xfb, 0xfb, 0xfa, 0xfc, 0xfd};
 
-    PUT(s, 0, opcodes[sequence_below(s, sizeof(opcodes))]);
+    PUT(s, 0, SEQUENCE_PICK(s, opcodes));
 }
 
 /* AND or OR of RFLAGS on the stack. */
@@ -86,7 +84,7 @@ static uint32_t some_flags(struct sequence *s)
     static const uint32_t bits[] = {
         RFLAGS_TF, RFLAGS_TF, RFLAGS_TF, RFLAGS_IF, RFLAGS_TF | RFLAGS_IF, RFLAGS_DF, RFLAGS_AC};
 
-    return bits[sequence_below(s, sizeof(bits) / sizeof(bits[0]))];
+    return SEQUENCE_PICK(s, bits);
 }
 
 static void popf_part(struct sequence *s)
@@ -221,7 +219,7 @@ static void branch_part(struct sequence *s)
 static void bits_part(struct sequence *s)
 {
     static const uint8_t all[] = {64, 64, 32, 16};
-    unsigned to = all[sequence_below(s, sizeof(all))];
+    unsigned to = SEQUENCE_PICK(s, all);
     uint16_t selector = sequence_code_selector(s, to);
     unsigned bytes = s->bits_now == 64 ? 6 : s->bits_now == 32 ? 7 : 8;
     uint32_t target = sequence_here(s, to) + bytes;

@@ -8,10 +8,6 @@
 
 #include <string.h>
 
-#include "fuzz_hash.h"
-#include "x86.h"
-
-#define PAGE 4096u
 #define GOLDEN 0x9e3779b97f4a7c15ULL /* SplitMix64, as in fuzz.c */
 #define PARTS_MIN 3
 #define HOT_BELOW 24 /* an access begins at most so far below a page's end */
@@ -26,7 +22,6 @@
 
 static const struct sequence_kind *const tables[] = {sequence_exits, sequence_accesses,
                                                      sequence_flows};
-#define TABLES (sizeof(tables) / sizeof(tables[0]))
 
 static uint64_t mixed(uint64_t x)
 {
@@ -122,11 +117,11 @@ static const struct sequence_kind *pick(struct sequence *s)
 {
     unsigned total = 0;
 
-    for (unsigned t = 0; t < TABLES; t++)
+    for (unsigned t = 0; t < LENGTH_OF(tables); t++)
         for (const struct sequence_kind *k = tables[t]; k->name != NULL; k++)
             total += k->weight;
     unsigned at = (unsigned)sequence_below(s, total);
-    for (unsigned t = 0; t < TABLES; t++)
+    for (unsigned t = 0; t < LENGTH_OF(tables); t++)
         for (const struct sequence_kind *k = tables[t]; k->name != NULL; k++) {
             if (at < k->weight)
                 return k;
@@ -159,7 +154,8 @@ static void draw_place(struct sequence *s)
     s->bits = sequence_chance(s, 72) ? 64 : sequence_chance(s, 60) ? 32 : 16;
     s->data = s->cpl == 3 || sequence_chance(s, 30) ? SEQUENCE_DATA_USER : SEQUENCE_DATA;
     for (unsigned i = 0; i < 2; i++)
-        s->hot[i] = s->data + (1 + (uint32_t)sequence_below(s, SEQUENCE_DATA_PAGES - 1)) * PAGE -
+        s->hot[i] = s->data +
+                    (1 + (uint32_t)sequence_below(s, SEQUENCE_DATA_PAGES - 1)) * PAGE_SIZE -
                     HOT_BELOW + (uint32_t)sequence_below(s, HOT_SPAN);
 }
 
@@ -193,8 +189,7 @@ static void draw_breakpoint(struct sequence *s, unsigned n)
         break;
     case 2:
         length = sequence_below(s, 2);
-        at = sequence_chance(s, 40) ? machine_pm1a_control()
-                                    : ports[sequence_below(s, sizeof(ports) / sizeof(ports[0]))];
+        at = sequence_chance(s, 40) ? machine_pm1a_control() : SEQUENCE_PICK(s, ports);
         break;
     default:
         at = sequence_hot(s) + sequence_below(s, 8) * 4;
@@ -213,7 +208,7 @@ static void draw_pages(struct sequence *s)
 {
     for (unsigned i = 0; i < SEQUENCE_DATA_PAGES; i++) {
         uint64_t flags = PTE_P | PTE_RW | PTE_A | PTE_D, x = sequence_below(s, 100);
-        bool stack = i + 1 == SEQUENCE_STACK / PAGE || i == SEQUENCE_STACK / PAGE;
+        bool stack = i + 1 == SEQUENCE_STACK / PAGE_SIZE || i == SEQUENCE_STACK / PAGE_SIZE;
         if (x < 35)
             flags = PTE_P | PTE_RW | PTE_A;
         else if (x < 50)

@@ -11,38 +11,16 @@ default rel
 
 extern fuzz_common, sequence_event
 
-%define PUSHES_ERROR_CODE(v) (v == 8 || (v >= 10 && v <= 14) || v == 17 || v == 21)
-
 section .text
 
-%assign v 0
-%rep 256
-align 16
-sequence_vector_%+v:
-%if !PUSHES_ERROR_CODE(v)
-    push 0
-%endif
-    push v
-    jmp sequence_common
-%assign v v+1
-%endrep
-
-global sequence_stubs
-sequence_stubs equ sequence_vector_0
+    STUBS sequence, 0, 256, sequence_common
 
 sequence_common:
     PUSH_REGISTERS
-    cld
-    mov rdi, rsp
-    mov rbp, rsp
-    and rsp, -16
-    call sequence_event
-    mov rsp, rbp
+    CALL_WITH_FRAME sequence_event
     test al, al
     jz .end
-    POP_REGISTERS
-    add rsp, 16
-    iretq
+    END_EVENT
 .end:
     POP_REGISTERS
     jmp fuzz_common

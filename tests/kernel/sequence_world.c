@@ -10,26 +10,13 @@
 
 #include <string.h>
 
-#include "msr.h"
-#include "fuzz_hash.h"
-#include "x86.h"
-
-#define PAGE 4096u
 #define PHYSICAL_PAGES 8 /* two of them have no address of a sequence */
 #define HOT_BYTES 256u   /* of a page's beginning, and of its end */
 #define STACKS 4
-#define ISTS 7
 #define SHADOW_WORDS 64u      /* of one of CPL 0; its last is the token */
 #define SHADOW_FRAME 3u       /* CS, LIP, SSP, from there downwards */
 #define SHADOW_USER_WORD 256u /* where the user's begins */
 #define SHADOW_SHOWN 8u
-#define SH_STK_EN BIT(0)
-#define PTE_USER BIT(2)
-#define LOW_DIRECTORIES (2 * PAGE) /* in page_tables, see start.asm */
-#define IST_OF_NMI 2
-#define IST_OF_DB 3
-#define IST_OF_DF 4
-#define DR6_NONE 0xffff0ff0ULL
 #define DR6_BREAKPOINTS 0xfULL
 #define DR7_ENABLE(n) (3ULL << 2 * (n))
 #define DR7_KIND(n) (0xfULL << (16 + 4 * (n)))
@@ -39,21 +26,18 @@
 #define RFLAGS_STATUS (RFLAGS_CF | RFLAGS_PF | RFLAGS_AF | RFLAGS_ZF | RFLAGS_SF | RFLAGS_OF)
 #define FILL 0x0101010101010101ULL
 
-extern uint8_t page_tables[], fuzz_code_page[];
-extern struct table_register fuzz_own_idt;
-
 static struct area {
-    uint8_t data[PHYSICAL_PAGES][PAGE];
+    uint8_t data[PHYSICAL_PAGES][PAGE_SIZE];
     uint64_t table[TABLE_ENTRIES];
-    uint8_t stack[STACKS][PAGE];
-    uint64_t shadow[PAGE / 8], shadow_user[PAGE / 8]; /* in no range */
-    uint64_t tokens[ISTS + 1];                        /* IA32_INTERRUPT_SSP_TABLE_ADDR */
+    uint8_t stack[STACKS][PAGE_SIZE];
+    uint64_t shadow[PAGE_SIZE / 8], shadow_user[PAGE_SIZE / 8]; /* in no range */
+    uint64_t tokens[ISTS + 1];                                  /* IA32_INTERRUPT_SSP_TABLE_ADDR */
 } area __attribute__((aligned(4096)));
 
 /* Page n of the data: never the one behind page n - 1. */
 static const uint8_t order[SEQUENCE_DATA_PAGES] = {2, 5, 0, 4, 1, 6};
 
-static struct fuzz_gate idt[VECTORS];
+static struct gate idt[VECTORS];
 static const struct sequence *now;
 
 struct sequence_event sequence_events[SEQUENCE_EVENTS];
@@ -61,24 +45,24 @@ volatile unsigned sequence_event_count;
 
 /* ---- the pages ---- */
 
-static unsigned index_of(uint32_t linear) { return linear / PAGE % TABLE_ENTRIES; }
+static unsigned index_of(uint32_t linear) { return linear / PAGE_SIZE % TABLE_ENTRIES; }
 
 static void map(const struct sequence *s)
 {
     for (unsigned i = 0; i < SEQUENCE_DATA_PAGES; i++) {
         uint64_t entry = fuzz_physical(area.data[order[i]]) | s->table_flags[i];
         area.table[index_of(SEQUENCE_DATA) + i] = entry;
-        area.table[index_of(SEQUENCE_DATA_USER) + i] = entry | PTE_USER;
+        area.table[index_of(SEQUENCE_DATA_USER) + i] = entry | PTE_US;
     }
     area.table[index_of(SEQUENCE_TABLE)] = fuzz_physical(area.table) | PTE_P | PTE_RW | PTE_A |
                                            PTE_D;
     /* Read-only and dirty is what makes a shadow stack. */
     area.table[index_of(SEQUENCE_SHADOW)] = fuzz_physical(area.shadow) | PTE_P | PTE_A | PTE_D;
-    area.table[index_of(SEQUENCE_SHADOW_USER)] = fuzz_physical(area.shadow_user) | PTE_P |
-                                                 PTE_USER | PTE_A | PTE_D;
+    area.table[index_of(SEQUENCE_SHADOW_USER)] = fuzz_physical(area.shadow_user) | PTE_P | PTE_US |
+                                                 PTE_A | PTE_D;
     for (unsigned i = 0; i < SEQUENCE_DATA_PAGES; i++) {
-        invlpg((const void *)(uintptr_t)(SEQUENCE_DATA + i * PAGE));
-        invlpg((const void *)(uintptr_t)(SEQUENCE_DATA_USER + i * PAGE));
+        invlpg((const void *)(uintptr_t)(SEQUENCE_DATA + i * PAGE_SIZE));
+        invlpg((const void *)(uintptr_t)(SEQUENCE_DATA_USER + i * PAGE_SIZE));
     }
 }
 
@@ -148,11 +132,11 @@ void sequence_world_reset(const struct sequence *s)
     static bool whole = true; /* once */
 
     for (unsigned i = 0; i < PHYSICAL_PAGES; i++)
-        for (unsigned at = 0; at < PAGE; at += sizeof(uint64_t))
-            if (whole || at < HOT_BYTES || at >= PAGE - HOT_BYTES)
+        for (unsigned at = 0; at < PAGE_SIZE; at += sizeof(uint64_t))
+            if (whole || at < HOT_BYTES || at >= PAGE_SIZE - HOT_BYTES)
                 *(uint64_t *)(area.data[i] + at) = FILL * (i + 1) + at;
             else
-                at = PAGE - HOT_BYTES - sizeof(uint64_t);
+                at = PAGE_SIZE - HOT_BYTES - sizeof(uint64_t);
     whole = false;
     map(s);
     shadow_reset(s);
@@ -168,9 +152,9 @@ void sequence_world_reset(const struct sequence *s)
 uint64_t sequence_memory_hash(uint64_t hash, bool whole)
 {
     for (unsigned i = 0; i < PHYSICAL_PAGES; i++)
-        for (unsigned at = 0; at < PAGE; at += sizeof(uint64_t)) {
+        for (unsigned at = 0; at < PAGE_SIZE; at += sizeof(uint64_t)) {
             if (!whole && at == HOT_BYTES)
-                at = PAGE - HOT_BYTES;
+                at = PAGE_SIZE - HOT_BYTES;
             hash = hash_word(hash, *(uint64_t *)(area.data[i] + at));
         }
     for (unsigned i = 0; i < SEQUENCE_DATA_PAGES; i++) {
@@ -192,53 +176,42 @@ void sequence_range(enum sequence_range n, uint64_t *first, uint64_t *bytes)
 
 void sequence_world_setup(void)
 {
-    uint64_t *directory = (uint64_t *)(page_tables + LOW_DIRECTORIES);
+    uint64_t *directory = fuzz_directory();
 
     fuzz_setup();
-    directory[SEQUENCE_DATA / SIZE_2M] = fuzz_physical(area.table) | PTE_P | PTE_RW | PTE_USER |
+    directory[SEQUENCE_DATA / SIZE_2M] = fuzz_physical(area.table) | PTE_P | PTE_RW | PTE_US |
                                          PTE_A;
     write_cr3(read_cr3());
     memcpy(idt, (const void *)fuzz_own_idt.base, sizeof(idt));
     for (unsigned v = 0; v < VECTORS; v++) {
-        uint64_t handler = (uintptr_t)sequence_stubs + v * STUB_BYTES;
-        idt[v].offset_low = (uint16_t)handler;
-        idt[v].offset_middle = (uint16_t)(handler >> 16);
-        idt[v].offset_high = (uint32_t)(handler >> 32);
+        uint8_t type = idt[v].type;
+        idt[v] = cpu_gate_to(sequence_stubs + v * STUB_BYTES, idt[v].ist);
+        idt[v].type = type;
     }
     fuzz_own_idt.base = (uintptr_t)idt;
     __asm__ volatile("lidt %0" : : "m"(fuzz_own_idt));
     for (unsigned i = 0; i < STACKS; i++)
-        fuzz_spoil_ist(i + 1, (uintptr_t)area.stack[i] + PAGE);
+        fuzz_spoil_ist(i + 1, (uintptr_t)area.stack[i] + PAGE_SIZE);
     _Static_assert(IST_OF_DF == STACKS, "each has one");
 }
 
 void sequence_world_end(void)
 {
-    ((uint64_t *)(page_tables + LOW_DIRECTORIES))[SEQUENCE_DATA / SIZE_2M] = 0;
+    (fuzz_directory())[SEQUENCE_DATA / SIZE_2M] = 0;
     fuzz_end();
 }
 
 /* ---- events ---- */
 
-#define READ_DR(n)                                                                                 \
-    static uint64_t dr##n(void)                                                                    \
-    {                                                                                              \
-        uint64_t value;                                                                            \
-        __asm__ volatile("mov %%dr" #n ", %0" : "=r"(value));                                      \
-        return value;                                                                              \
-    }
-READ_DR(6)
-READ_DR(7)
-
-/* Where in the code page; PAGE: elsewhere. */
+/* Where in the code page; PAGE_SIZE: elsewhere. */
 static unsigned place(const struct trap_frame *f)
 {
-    uint64_t page = f->rip / PAGE * PAGE;
+    uint64_t page = f->rip / PAGE_SIZE * PAGE_SIZE;
     bool low = (f->cs & ~3ULL) == FUZZ_CODE16_0 || (f->cs & ~3ULL) == FUZZ_CODE16_3;
 
-    if (low ? page <= PAGE : page == WINDOW_CODE || page == WINDOW_CODE_USER)
-        return (unsigned)(f->rip % PAGE);
-    return PAGE;
+    if (low ? page <= PAGE_SIZE : page == WINDOW_CODE || page == WINDOW_CODE_USER)
+        return (unsigned)(f->rip % PAGE_SIZE);
+    return PAGE_SIZE;
 }
 
 static uint64_t mix_registers(const struct trap_frame *f)
@@ -295,7 +268,7 @@ static void act(void)
 static bool handle(struct trap_frame *f)
 {
     unsigned n = __atomic_fetch_add(&sequence_event_count, 1, __ATOMIC_RELAXED);
-    uint64_t dr6_now = dr6(), dr7_now = dr7();
+    uint64_t dr6_now = read_dr6(), dr7_now = read_dr7();
     bool ours = !(f->rip & KERNEL_BIT) || f->cs & 3;
     unsigned at = place(f);
 
@@ -308,7 +281,7 @@ static bool handle(struct trap_frame *f)
              */
             ours ? f->rflags : f->rflags & ~(uint64_t)RFLAGS_STATUS, f->rsp,
             ours ? mix_registers(f) : 0, dr6_now, dr7_now, read_cr0(), read_cr2(), read_cr4()};
-    __asm__ volatile("mov %0, %%dr6" : : "r"(DR6_NONE));
+    write_dr6(DR6_NONE);
     if (f->vector >= SEQUENCE_IPI_FIRST)
         apic_eoi();
     else if (f->vector == VECTOR_NMI)
@@ -316,7 +289,7 @@ static bool handle(struct trap_frame *f)
     if (!ours)
         return f->vector == VECTOR_NMI || f->vector == VECTOR_DB || f->vector >= SEQUENCE_IPI_FIRST;
     act();
-    if (f->vector == FUZZ_DONE || n >= SEQUENCE_EVENTS || at == PAGE)
+    if (f->vector == FUZZ_DONE || n >= SEQUENCE_EVENTS || at == PAGE_SIZE)
         return false;
     if (f->vector == VECTOR_DB && is_of_instruction(dr6_now & DR6_BREAKPOINTS, dr7_now))
         f->rflags |= RFLAGS_RF;

@@ -9,16 +9,12 @@
 #include <string.h>
 
 #include "console/log.h"
+#include "guest/e820.h"
 #include "lib/acpi.h"
-#include "msr.h"
-#include "x86.h"
 
-#define PAGE 0x1000u
 #define PAGE_MASK 0xfffULL
 #define FIRST_PAGE 0x2000u /* below: vectors of the BIOS and its data */
 #define LOW_END 0xa0000u
-#define E820_RAM 1
-#define COMMAND_LINE_MAX 2048
 #define WAKE_VECTOR 0xf0
 #define SPURIOUS_VECTOR 0xff
 #define SIPIS 2
@@ -78,20 +74,20 @@ static bool in_use(uint64_t page)
     const struct boot_params *bp = machine_boot_params();
     uint64_t line = bp->hdr.cmd_line_ptr | (uint64_t)bp->ext_cmd_line_ptr << 32;
 
-    return (page < (uintptr_t)bp + sizeof(*bp) && (uintptr_t)bp < page + PAGE) ||
-           (page < line + COMMAND_LINE_MAX && line < page + PAGE);
+    return (page < (uintptr_t)bp + sizeof(*bp) && (uintptr_t)bp < page + PAGE_SIZE) ||
+           (page < line + COMMAND_LINE_MAX && line < page + PAGE_SIZE);
 }
 
 uint64_t smp_page(unsigned n)
 {
     const struct boot_params *bp = machine_boot_params();
 
-    for (uint64_t page = LOW_END - PAGE; page >= FIRST_PAGE; page -= PAGE) {
+    for (uint64_t page = LOW_END - PAGE_SIZE; page >= FIRST_PAGE; page -= PAGE_SIZE) {
         bool ram = false;
         for (unsigned i = 0; i < bp->e820_entries; i++) {
             const struct boot_e820_entry *e = &bp->e820_table[i];
             ram = ram ||
-                  (e->type == E820_RAM && e->addr <= page && page + PAGE <= e->addr + e->size);
+                  (e->type == E820_RAM && e->addr <= page && page + PAGE_SIZE <= e->addr + e->size);
         }
         if (ram && !in_use(page) && n-- == 0)
             return page;
@@ -279,6 +275,14 @@ void smp_run_all(processor_work work)
     for (unsigned i = 1; i < processor_count; i++)
         wait_for(&processors[i], done[i]);
 }
+
+void smp_spin(struct processor *self)
+{
+    for (;;)
+        self->alive++;
+}
+
+void smp_nothing(struct processor *self) { (void)self; }
 
 void smp_barrier(processor_work meanwhile)
 {

@@ -73,6 +73,9 @@ uint64_t smp_page(unsigned n);
 void smp_run_on(struct processor *p, processor_work work);
 /* Gives it the work that does not end. */
 void smp_leave_with(struct processor *p, processor_work work);
+/* Work: counts in `alive` for good; none. */
+void smp_spin(struct processor *self);
+void smp_nothing(struct processor *self);
 /* All at once, this one too; comes back when all are done. */
 void smp_run_all(processor_work work);
 /* All that run the same work come this far before one goes on. */

@@ -8,17 +8,13 @@
 #include "smp.h"
 
 #include "console/log.h"
-#include "fuzz_hash.h"
-#include "msr.h"
 #include "sequence.h"
-#include "x86.h"
 
 #define CANONICAL BITS(46, 12)
 #define SSP BITS(46, 3)
 #define CET_CONTROL (CANONICAL | BITS(1, 0)) /* the bitmap's address, WR_SHSTK_EN, SH_STK_EN */
 #define PAT_TYPES 0x0202020202020202ULL      /* on top of 4: WT or WB */
 #define PAT_BASE 0x0404040404040404ULL
-#define IA32_LSTAR 0xc0000082
 
 /* What counts or records stays off. */
 static const struct {
@@ -71,7 +67,6 @@ static const struct {
     {0xc0000102, 1, CANONICAL, 0}, /* IA32_KERNEL_GS_BASE, IA32_TSC_AUX */
     {SEQUENCE_TSC_AUX, 1, BITS(31, 0), 0},
 };
-#define GROUPS (sizeof(groups) / sizeof(groups[0]))
 
 static uint64_t drawn, hash;
 static bool shown;
@@ -79,15 +74,13 @@ static bool shown;
 /* XCR0, which CR4.OSXSAVE shows. False: the processor has none. */
 static bool xcr0(uint32_t *value, bool write)
 {
-    uint32_t high;
-
     if (!(cpuid(1, 0).ecx & CPUID_1_ECX_XSAVE))
         return false;
     write_cr4(read_cr4() | CR4_OSXSAVE);
     if (write)
-        __asm__ volatile("xsetbv" : : "c"(0), "a"(*value), "d"(0));
+        write_xcr0(*value);
     else
-        __asm__ volatile("xgetbv" : "=a"(*value), "=d"(high) : "c"(0));
+        *value = (uint32_t)read_xcr0();
     write_cr4(read_cr4() & ~(uint64_t)CR4_OSXSAVE);
     return true;
 }
@@ -97,7 +90,7 @@ static void fill(const struct job *job)
     struct sequence draw = {.random = drawn};
 
     (void)job;
-    for (unsigned g = 0; g < GROUPS; g++) {
+    for (unsigned g = 0; g < LENGTH_OF(groups); g++) {
         uint64_t value = (sequence_random(&draw) & groups[g].mask) | groups[g].set, now;
         bool left_out = sequence_chance(&draw, 25);
         for (uint32_t i = groups[g].first; !left_out && i < groups[g].first + groups[g].count;
@@ -118,7 +111,7 @@ static void read(const struct job *job)
     uint32_t states = 0;
 
     (void)job;
-    for (unsigned g = 0; g < GROUPS; g++)
+    for (unsigned g = 0; g < LENGTH_OF(groups); g++)
         for (uint32_t i = groups[g].first; i < groups[g].first + groups[g].count; i++) {
             uint64_t value = 0;
             bool there = rdmsr_try(i, &value);

@@ -6,14 +6,6 @@
  */
 #include "smp.h"
 
-#include "msr.h"
-#include "x86.h"
-
-#define FIXED_COUNTER_0 BIT(32) /* in GLOBAL_CTRL and GLOBAL_STATUS */
-#define FIXED_0_OS 1
-#define FIXED_0_PMI BIT(3)
-#define COUNTER_MASK BITS(47, 0)
-
 void smp_pmi_begin(void)
 {
     wrmsr(IA32_PERF_GLOBAL_CTRL, 0);

@@ -15,25 +15,37 @@
 %define EFER_LME 0x100
 %define MSR_BYTES 12
 
+; Keeps registers in start_NAME.
+%macro KEEP 1-*
+%rep %0
+    mov [cs:AT(start_%1)], %1
+%rotate 1
+%endrep
+%endmacro
+
+%macro KEEP_BY_EAX 1-*
+%rep %0
+    mov eax, %1
+    mov [AT(start_%1)], eax
+%rotate 1
+%endrep
+%endmacro
+
+; Room for them: the size, and names.
+%macro ROOM 2-*
+%define SIZE %1
+%rep %0 - 1
+%rotate 1
+start_%1: SIZE 0
+%endrep
+%endmacro
+
 section .text
 align 16
 bits 16
 global start_code
 start_code:
-    mov [cs:AT(start_eax)], eax
-    mov [cs:AT(start_ecx)], ecx
-    mov [cs:AT(start_edx)], edx
-    mov [cs:AT(start_ebx)], ebx
-    mov [cs:AT(start_esp)], esp
-    mov [cs:AT(start_ebp)], ebp
-    mov [cs:AT(start_esi)], esi
-    mov [cs:AT(start_edi)], edi
-    mov [cs:AT(start_cs)], cs
-    mov [cs:AT(start_ds)], ds
-    mov [cs:AT(start_es)], es
-    mov [cs:AT(start_ss)], ss
-    mov [cs:AT(start_fs)], fs
-    mov [cs:AT(start_gs)], gs
+    KEEP eax, ecx, edx, ebx, esp, ebp, esi, edi, cs, ds, es, ss, fs, gs
     mov ax, cs
     mov ds, ax
     mov ss, ax
@@ -43,24 +55,7 @@ start_code:
     cld
     o32 sgdt [AT(start_gdt)]
     o32 sidt [AT(start_idt)]
-    mov eax, cr0
-    mov [AT(start_cr0)], eax
-    mov eax, cr2
-    mov [AT(start_cr2)], eax
-    mov eax, cr3
-    mov [AT(start_cr3)], eax
-    mov eax, cr4
-    mov [AT(start_cr4)], eax
-%assign n 0
-%rep 4
-    mov eax, dr%+n
-    mov [AT(start_dr) + 4 * n], eax
-%assign n n+1
-%endrep
-    mov eax, dr6
-    mov [AT(start_dr) + 16], eax
-    mov eax, dr7
-    mov [AT(start_dr) + 20], eax
+    KEEP_BY_EAX cr0, cr2, cr3, cr4, dr0, dr1, dr2, dr3, dr6, dr7
     fnstcw [AT(start_fcw)]
     fnstsw [AT(start_fsw)]
     mov si, AT(start_msrs)
@@ -139,51 +134,26 @@ start_own: dq 0
 align 8
 global start_state
 start_state:
-start_eax: dd 0
-start_ecx: dd 0
-start_edx: dd 0
-start_ebx: dd 0
-start_esp: dd 0
-start_ebp: dd 0
-start_esi: dd 0
-start_edi: dd 0
-start_eflags: dd 0
-start_cs: dw 0
-start_ds: dw 0
-start_es: dw 0
-start_ss: dw 0
-start_fs: dw 0
-start_gs: dw 0
+    ROOM dd, eax, ecx, edx, ebx, esp, ebp, esi, edi, eflags
+    ROOM dw, cs, ds, es, ss, fs, gs
 start_gdt: dw 0
     dd 0
 start_idt: dw 0
     dd 0
-start_cr0: dd 0
-start_cr2: dd 0
-start_cr3: dd 0
-start_cr4: dd 0
-start_dr: times 6 dd 0
-start_fcw: dw 0
-start_fsw: dw 0
+    ROOM dd, cr0, cr2, cr3, cr4, dr0, dr1, dr2, dr3, dr6, dr7
+    ROOM dw, fcw, fsw
 ; APIC_BASE, EFER, FS_BASE, GS_BASE, KERNEL_GS_BASE, SYSENTER_EIP, PAT, TSC_AUX, PERF_GLOBAL_CTRL,
 ; FIXED_CTR_CTRL, DEBUGCTL, MTRR_DEF_TYPE
 start_msrs:
-%macro MSR 1
+%macro MSRS 1-*
+%rep %0
     dd %1
     dq 0
+%rotate 1
+%endrep
 %endmacro
-    MSR 0x1b
-    MSR IA32_EFER
-    MSR 0xc0000100
-    MSR 0xc0000101
-    MSR 0xc0000102
-    MSR 0x176
-    MSR 0x277
-    MSR 0xc0000103
-    MSR 0x38f
-    MSR 0x38d
-    MSR 0x1d9
-    MSR 0x2ff
+    MSRS 0x1b, IA32_EFER, 0xc0000100, 0xc0000101, 0xc0000102, 0x176
+    MSRS 0x277, 0xc0000103, 0x38f, 0x38d, 0x1d9, 0x2ff
 start_msrs_end:
 global start_code_end
 start_code_end:

@@ -11,7 +11,6 @@ extern unexpected_fault
 extern smp_nmi_handle
 extern apic_eoi
 
-%define PUSHES_ERROR_CODE(v) (v == 8 || (v >= 10 && v <= 14) || v == 17 || v == 21)
 %define FRAME_RFLAGS 32         ; on the stack: vector, error code, then what the processor pushed
 %define FRAME_RSP 40
 %define P_FAULT_RESUME 8
@@ -22,20 +21,7 @@ extern apic_eoi
 
 section .text
 
-%assign v 0
-%rep 32
-align 16
-smp_exception_%+v:
-%if !PUSHES_ERROR_CODE(v)
-    push 0
-%endif
-    push v
-    jmp smp_exception_common
-%assign v v+1
-%endrep
-
-global smp_exception_stubs
-smp_exception_stubs equ smp_exception_0
+    STUBS smp_exception, 0, 32, smp_exception_common
 
 smp_exception_common:
     cmp qword [gs:P_FAULT_RESUME], 0

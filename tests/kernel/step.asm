@@ -21,16 +21,7 @@ global step_debug
 step_debug:
     push 0
     push VECTOR_DB
-    PUSH_REGISTERS
-    cld
-    mov rdi, rsp
-    mov rbp, rsp
-    and rsp, -16
-    call step_note
-    mov rsp, rbp
-    POP_REGISTERS
-    add rsp, 16
-    iretq
+    HANDLE step_note
 
 %macro CPUID_0 0
     xor eax, eax

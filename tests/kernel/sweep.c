@@ -9,16 +9,14 @@
 
 #include "console/log.h"
 #include "hypercall.h"
-#include "msr.h"
 #include "probe.h"
-#include "x86.h"
 
 #define ICR_HIGH_PATTERN 0x5a000000u
 #define CLEAN_ROUNDS 8
 #define SETTLE_EXITS 4 /* more than the hypervisor takes */
-#define NMI_STRIDE 4   /* exits between two positions; both NMIs of one position exit */
-#define REASON_NMI 0
-#define LINGER 32 /* iterations: longer than it takes a pending NMI */
+#define SETTLE_ROUNDS 3
+#define NMI_STRIDE 4 /* exits between two positions; both NMIs of one position exit */
+#define LINGER 32    /* iterations: longer than it takes a pending NMI */
 
 /* What a sweep found. */
 struct sweep {
@@ -60,7 +58,9 @@ static void exits(unsigned count)
 
 void settle(void) { exits(SETTLE_EXITS); }
 
-static void send_and_wait(void)
+void settle_all(void) { exits(SETTLE_ROUNDS * SETTLE_EXITS); }
+
+void nmi_send_and_wait(void)
 {
     uint64_t before = nmi.count;
 
@@ -69,10 +69,7 @@ static void send_and_wait(void)
         __asm__ volatile("pause");
 }
 
-static uint64_t exits_so_far(enum probe_kind kind)
-{
-    return (uint64_t)hypercall(HYPERCALL_STATISTICS, probe_exit_reason(kind));
-}
+static uint64_t exits_so_far(enum probe_kind kind) { return exits_of(probe_exit_reason(kind)); }
 
 /* One exit in a region of its own. */
 static uint32_t clean_region;
@@ -111,7 +108,7 @@ static bool go_to(struct sweep *s, uint64_t first, bool blocked)
             continue;
         }
         nmi.action = clean_exit;
-        send_and_wait();
+        nmi_send_and_wait();
     }
     settle();
     return clean_right;
@@ -201,7 +198,7 @@ void test_sweep_blocked(const struct job *job)
         settle();
         inside_position = position;
         nmi.action = exit_inside;
-        send_and_wait();
+        nmi_send_and_wait();
         /* Taken right after the first one's IRET, it comes from the same place. */
         judge(&s, position, nmi.count - before - 1, nmi.previous_rip);
     }
@@ -222,15 +219,15 @@ void test_sweep_nmi(const struct job *job)
     }
     for (uint64_t position = 1; position <= job->number[1]; position++) {
         uint64_t next = job->number[0] + (position - 1) * NMI_STRIDE, before;
-        uint64_t now = (uint64_t)hypercall(HYPERCALL_STATISTICS, REASON_NMI);
+        uint64_t now = exits_of(EXIT_REASON_EXCEPTION_OR_NMI);
         if (now >= next) {
             tap_result(false, job->name, "too many NMIs have exited already");
             return;
         }
         while (now + 1 < next) {
             before = nmi.count;
-            send_and_wait();
-            uint64_t then = (uint64_t)hypercall(HYPERCALL_STATISTICS, REASON_NMI);
+            nmi_send_and_wait();
+            uint64_t then = exits_of(EXIT_REASON_EXCEPTION_OR_NMI);
             if (then == now) {
                 tap_skip(job->name, "NMIs do not exit here");
                 return;
@@ -238,9 +235,8 @@ void test_sweep_nmi(const struct job *job)
             now = then;
         }
         before = nmi.count;
-        send_and_wait();
-        for (unsigned i = 0; i < LINGER; i++)
-            __asm__ volatile("pause");
+        nmi_send_and_wait();
+        linger(LINGER);
         if (nmi.count == before)
             wrong(&s, position, "no NMI", 0);
         else

@@ -10,21 +10,13 @@
 #include "console/log.h"
 #include "fuzz.h"
 #include "hypercall.h"
-#include "msr.h"
-#include "x86.h"
 
 #define MODES (APIC_BASE_EN | APIC_BASE_EXTD)
 #define EXIT_REASON_CPUID 10
 #define PIN_NMIS 20
 #define WAIT 1000 /* iterations; an NMI of one's own takes a few instructions */
 #define GAP 20    /* microseconds: far more than an IPI takes */
-#define APIC_TPR 0x080
 #define X2APIC_ID 0x802
-#define X2APIC_ICR 0x830
-#define APIC_PAGE 0xfee00000u
-#define APIC_ICR_LOW 0x300
-#define APIC_ICR_HIGH 0x310
-#define XAPIC_ID_SHIFT 24
 #define WINDOW_ENTRY 1 /* of the PML4 */
 #define LARGE_PAGE (2ULL << 20)
 #define HPET 0xfed00000ULL
@@ -40,7 +32,6 @@ static const struct {
     {0x360, 0x400, LVT_MASKED},   {0x370, 0x100e3, LVT_MASKED},
     {0x380, 0x7fffffff, 0},       {0x3e0, 0xb, 0},
 };
-#define REGISTERS (sizeof(registers) / sizeof(registers[0]))
 
 static uint64_t mode(void) { return rdmsr(IA32_APIC_BASE) & MODES; }
 static uint64_t base_in(uint64_t wanted) { return (rdmsr(IA32_APIC_BASE) & ~MODES) | wanted; }
@@ -54,8 +45,7 @@ static bool self_nmi_comes(void)
     uint64_t before = nmi.count;
 
     apic_self_nmi();
-    for (unsigned i = 0; i < WAIT; i++)
-        __asm__ volatile("pause");
+    linger(WAIT);
     return nmi.count == before + 1;
 }
 
@@ -81,7 +71,7 @@ void test_apic_leave(const struct job *job)
 
     expect(&wrong, !to_mode(APIC_BASE_EN) && apic_x2(), "x2APIC to xAPIC mode at once");
     expect(&wrong, !to_mode(APIC_BASE_EXTD) && apic_x2(), "x2APIC mode to EXTD without EN");
-    for (unsigned i = 0; i < REGISTERS; i++)
+    for (unsigned i = 0; i < LENGTH_OF(registers); i++)
         apic_write(registers[i].offset, registers[i].spoilt);
     expect(&wrong, to_mode(0) && mode() == 0, "x2APIC mode to disabled is refused");
     expect(&wrong, !rdmsr_try(X2APIC_ID, &value), "disabled, and x2APIC registers answer");
@@ -93,7 +83,7 @@ void test_apic_leave(const struct job *job)
         return;
     }
     expect(&wrong, apic_id() == id, "another APIC ID");
-    for (unsigned i = 0; i < REGISTERS; i++) {
+    for (unsigned i = 0; i < LENGTH_OF(registers); i++) {
         uint32_t found = apic_read(registers[i].offset);
         if (found == registers[i].reset)
             continue;
@@ -123,7 +113,7 @@ void test_apic_off(const struct job *job)
         expect(&wrong, nmi.count == before + 1, "the NMI did not come at once");
     }
     if (first != 0 && under_pmuvisor()) {
-        uint64_t now = (uint64_t)hypercall(HYPERCALL_STATISTICS, EXIT_REASON_CPUID);
+        uint64_t now = exits_of(EXIT_REASON_CPUID);
         expect(&wrong, now < first, "more exits than the first are over");
         while (++now < first)
             (void)cpuid(0, 0);

@@ -7,13 +7,7 @@
  */
 #include "kernel.h"
 
-#include "boot_info.h"
-#include "msr.h"
-#include "x86.h"
-
-#define EXTENDED_ECX_CET_SS BIT(7)
 #define EXTENDED_EDX_CET_IBT BIT(20)
-#define SH_STK_EN BIT(0)
 #define ENDBR_EN BIT(2)
 #define ERROR_ENDBRANCH 3
 #define VECTOR_CET 0x63 /* cet.asm has it, too */
@@ -79,7 +73,7 @@ bool cet_offered(const struct job *job)
 {
     struct cpuid_result leaf = cpuid(CPUID_LEAF_EXTENDED, 0);
 
-    if (leaf.ecx & EXTENDED_ECX_CET_SS && leaf.edx & EXTENDED_EDX_CET_IBT)
+    if (leaf.ecx & CET_SS && leaf.edx & EXTENDED_EDX_CET_IBT)
         return true;
     tap_skip(job->name, "CPUID shows no CET");
     return false;
@@ -107,7 +101,7 @@ bool cet_nmis_on(const uint64_t *token)
     cpu_gate_smp(VECTOR_NMI, NULL, 0);
     cpu_gate_smp(VECTOR_CP, NULL, 0);
     cpu_gate_smp(VECTOR_CET, NULL, 0);
-    for (unsigned n = 0; n < sizeof(cet_ssp) / sizeof(cet_ssp[0]); n++)
+    for (unsigned n = 0; n < LENGTH_OF(cet_ssp); n++)
         good &= expect("SSP", cet_ssp[n], n == 1 || n == 2 ? top - NOT_CALLED : top);
     good &= expect("S_CET", cet_s_cet, SH_STK_EN | ENDBR_EN);
     good &= expect("the SSP table", cet_table, (uint64_t)table);

@@ -10,12 +10,10 @@
 #include "boot_info.h"
 #include "console/log.h"
 #include "hypercall.h"
-#include "x86.h"
 
 #define SLP_EN BIT(13)
 #define SLP_TYP_SHIFT 10
 #define SLP_TYPES 8
-#define PAGE PAGE_SIZE
 #define RANGES_MAX 16
 #define CODE_WORD 0x90909090cc90c3c3ULL /* nothing that would run far */
 #define HEX_DIGITS_MIN 6
@@ -112,7 +110,7 @@ static unsigned ranges;
 static bool is_hidden(uint64_t address)
 {
     for (unsigned i = 0; i < ranges; i++)
-        if (address - hidden[i].base < hidden[i].pages * PAGE)
+        if (address - hidden[i].base < hidden[i].pages * PAGE_SIZE)
             return true;
     return false;
 }
@@ -124,12 +122,12 @@ static uint64_t find_hidden(bool *good)
 
     ranges = 0;
     for (unsigned n = 0; machine_reserved(n, &base, &size); n++)
-        for (uint64_t at = base; at < base + size; at += PAGE) {
+        for (uint64_t at = base; at < base + size; at += PAGE_SIZE) {
             if (read_try(at, &value))
                 continue;
             *good &= fault_vector == VECTOR_GP;
             pages++;
-            if (ranges != 0 && hidden[ranges - 1].base + hidden[ranges - 1].pages * PAGE == at)
+            if (ranges != 0 && hidden[ranges - 1].base + hidden[ranges - 1].pages * PAGE_SIZE == at)
                 hidden[ranges - 1].pages++;
             else if (ranges < RANGES_MAX)
                 hidden[ranges++] = (struct hidden_range){at, 1};
@@ -145,10 +143,10 @@ void test_hidden(const struct job *job)
     uint64_t pages = find_hidden(&good), writes = 0, executions = 0;
 
     for (unsigned i = 0; i < ranges; i++)
-        for (uint64_t at = hidden[i].base; at < hidden[i].base + hidden[i].pages * PAGE;
-             at += PAGE) {
+        for (uint64_t at = hidden[i].base; at < hidden[i].base + hidden[i].pages * PAGE_SIZE;
+             at += PAGE_SIZE) {
             if (at != machine_doorbell())
-                writes += !store(at + PAGE - sizeof(uint64_t), CODE_WORD) &&
+                writes += !store(at + PAGE_SIZE - sizeof(uint64_t), CODE_WORD) &&
                           fault_vector == VECTOR_GP;
             executions += !execute(at) && fault_vector == VECTOR_GP;
         }

@@ -8,11 +8,8 @@
 #include "kernel.h"
 
 #include "legacy.h"
-#include "msr.h"
-#include "x86.h"
 
 #define LEAF_ADDRESS_SIZES 0x80000008u
-#define PAGE 0x1000
 #define TASK_EBP 0x12345678 /* tests/e2e/test_kernel.py looks for it */
 #define MOV_BEYOND_TO_DS 0x66, 0xb8, 0xf8, 0xff, 0x8e, 0xd8 /* no such descriptor: #GP */
 
@@ -30,7 +27,7 @@ void test_apic_base_lines(const struct job *job)
     if (apic_x2())
         wrong += wrmsr_try(IA32_APIC_BASE, base & ~APIC_BASE_EXTD);
     if (under_pmuvisor())
-        wrong += wrmsr_try(IA32_APIC_BASE, base ^ PAGE);
+        wrong += wrmsr_try(IA32_APIC_BASE, base ^ PAGE_SIZE);
     wrong += rdmsr(IA32_APIC_BASE) != base;
     tap_result(wrong == 0, job->name, NULL);
 }

@@ -9,13 +9,10 @@
 
 #include "console/log.h"
 #include "hypercall.h"
-#include "msr.h"
 #include "tests/hooks/hooks.h"
-#include "x86.h"
 
 #define PATTERN 0x5a5a5a5a5a5a5a5aULL
 #define BITS_TRIED 64
-#define PAGE 0x1000
 #define XCR0_X87_SSE 3
 
 static bool good;
@@ -100,7 +97,7 @@ void test_msr_passed(const struct job *job)
 
     good = true;
     expect(index, rdmsr_try(index, &before), "a read was refused", 0);
-    for (unsigned i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+    for (unsigned i = 0; i < LENGTH_OF(values); i++) {
         expect(index, wrmsr_try(index, values[i]), "a write was refused", values[i]);
         (void)cpuid(0, 0);
         expect(index, rdmsr_try(index, &value) && value == values[i], "an exit changed it", value);
@@ -120,16 +117,17 @@ void test_msr_pebs_base(const struct job *job)
     if (!begin(job))
         return;
     /* The first page of it that is hidden, of those that lie together. */
-    for (first = hidden & ~(PAGE - 1ULL); !read_try(first - PAGE, &value);)
-        first -= PAGE;
+    for (first = hidden & ~(PAGE_SIZE - 1ULL); !read_try(first - PAGE_SIZE, &value);)
+        first -= PAGE_SIZE;
     expect(IA32_PEBS_BASE, hidden != 0, "no memory is hidden", hidden);
     expect_write(IA32_PEBS_BASE, 0, true, 0);
-    expect_write(IA32_PEBS_BASE, hidden & ~(PAGE - 1ULL), false, 0);
+    expect_write(IA32_PEBS_BASE, hidden & ~(PAGE_SIZE - 1ULL), false, 0);
     expect_write(IA32_PEBS_BASE, first, false, 0);
-    expect_write(IA32_PEBS_BASE, first - PAGE, true, first - PAGE);        /* one page, before it */
-    expect_write(IA32_PEBS_BASE, (first - PAGE) | 1, false, first - PAGE); /* two */
-    expect_write(IA32_PEBS_BASE, 0 | 31, false, first - PAGE);             /* all memory and more */
-    expect_write(IA32_PEBS_BASE, BIT(51), false, first - PAGE);
+    expect_write(IA32_PEBS_BASE, first - PAGE_SIZE, true,
+                 first - PAGE_SIZE); /* one page, before it */
+    expect_write(IA32_PEBS_BASE, (first - PAGE_SIZE) | 1, false, first - PAGE_SIZE); /* two */
+    expect_write(IA32_PEBS_BASE, 0 | 31, false, first - PAGE_SIZE); /* all memory and more */
+    expect_write(IA32_PEBS_BASE, BIT(51), false, first - PAGE_SIZE);
     expect_write(IA32_PEBS_BASE, own, true, own);
     expect(IA32_PEBS_BASE, rdmsr_try(IA32_PEBS_BASE, &value) && value == own, "it was not read",
            value);
@@ -176,7 +174,7 @@ void test_msr_special(const struct job *job)
     expect_write(IA32_MTRR_DEF_TYPE, 0, true, type);
     expect_write(IA32_MTRR_DEF_TYPE, type, true, type);
     expect_write(IA32_APIC_BASE, base, true, base);
-    expect_write(IA32_APIC_BASE, base ^ PAGE, false, base);
+    expect_write(IA32_APIC_BASE, base ^ PAGE_SIZE, false, base);
     expect_write(IA32_APIC_BASE, base ^ BIT(32), false, base);
     /* The bit stays, the others are written. */
     expect_write(IA32_MISC_ENABLE, enable ^ MISC_ENABLE_XD_DISABLE, true, enable);
@@ -302,7 +300,7 @@ void test_enumerations(const struct job *job)
 {
     bool none_false = true;
 
-    for (unsigned i = 0; i < sizeof(enumerations) / sizeof(enumerations[0]); i++) {
+    for (unsigned i = 0; i < LENGTH_OF(enumerations); i++) {
         bool shown = is_shown(&enumerations[i]), there = is_there(&enumerations[i]);
         log_printf("enumeration: name=%s shown=%d there=%d\n", enumerations[i].name, shown, there);
         none_false &= there || !shown;

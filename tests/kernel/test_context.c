@@ -8,12 +8,8 @@
 
 #include "console/log.h"
 #include "hypercall.h"
-#include "msr.h"
 #include "tests/hooks/hooks.h"
-#include "x86.h"
 
-#define LEAF_PMU 0x0a
-#define IA32_RTIT_CR3_MATCH 0x572
 #define WITHOUT_SWITCH 1
 #define WORK_BRANCHES 5500 /* none of the last 32 is near a PMI */
 #define WORK_PERIOD 1000
@@ -54,7 +50,6 @@ static const struct {
     {IA32_PMC_GP0_CTR + 1, 32, 0x4100c0, 0x4200c4, 3},
     {IA32_PMC_FX0_CTR, 32, 0x2fedcba98765, 0x76789abcdef0, 3},
 };
-#define REGISTERS (sizeof(registers) / sizeof(registers[0]))
 
 /* By the job's word. */
 static const struct other {
@@ -68,7 +63,6 @@ static const struct other {
     {'g', HYPERCALL_TEST_OTHER_GUEST, 0, REGION_OTHER_GUEST},
     {'b', HYPERCALL_TEST_OTHER_GUEST, WITHOUT_SWITCH, REGION_OTHER_GUEST_BARE},
 };
-#define USERS (sizeof(users) / sizeof(users[0]))
 
 static uint64_t checked, absent, fixed, kept, theirs;
 
@@ -148,14 +142,14 @@ void test_context(const struct job *job)
     const struct other *other = users;
     bool ran = true;
 
-    while (other < users + USERS - 1 && other->letter != job->word[0])
+    while (other < users + LENGTH_OF(users) - 1 && other->letter != job->word[0])
         other++;
     if (!hypervisor_offers(job, other->hypercall))
         return;
     checked = absent = fixed = kept = theirs = 0;
     wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
     wrmsr(IA32_PERF_GLOBAL_STATUS_RESET, rdmsr(IA32_PERF_GLOBAL_STATUS));
-    for (unsigned i = 0; i < REGISTERS; i++)
+    for (unsigned i = 0; i < LENGTH_OF(registers); i++)
         for (uint32_t n = 0; n < registers[i].count; n++)
             ran = check(other, registers[i].msr + n * (1 + registers[i].more),
                         registers[i].ours + n, registers[i].others + n) &&

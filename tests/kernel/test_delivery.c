@@ -6,8 +6,6 @@
  */
 #include "kernel.h"
 
-#include "x86.h"
-
 #define PAGE_MASK 0xfffULL
 #define INSIDE 0x800 /* what is pushed stays inside the page */
 #define NOT_CANONICAL 0x800000000000ULL
@@ -24,24 +22,16 @@ static uint64_t hidden_stack(const struct job *job)
 
 static void invalid_opcode(void)
 {
-    __asm__ volatile("lea 1f(%%rip), %%rax\n\t"
-                     "mov %%rax, %0\n\t"
-                     "ud2\n"
-                     "1:"
-                     : "=m"(fault_resume)
-                     :
-                     : "rax", "memory");
+    static const uint8_t ud2[] = {0x0f, 0x0b};
+
+    (void)call_try(ud2, 0);
 }
 
 static void breakpoint(void)
 {
-    __asm__ volatile("lea 1f(%%rip), %%rax\n\t"
-                     "mov %%rax, %0\n\t"
-                     "int3\n"
-                     "1:"
-                     : "=m"(fault_resume)
-                     :
-                     : "rax", "memory");
+    static const uint8_t int3[] = {0xcc};
+
+    (void)call_try(int3, 0);
 }
 
 static void general_protection(void)
@@ -66,7 +56,7 @@ void test_delivery(const struct job *job)
 
     if (stack == 0)
         return;
-    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (unsigned i = 0; i < LENGTH_OF(cases); i++) {
         uint64_t before = fault_count;
 
         cpu_exception_stack(cases[i].vector, stack);

@@ -12,8 +12,6 @@
 #include "console/log.h"
 #include "fuzz.h"
 #include "legacy.h"
-#include "msr.h"
-#include "x86.h"
 
 #define UD2 0x0f, 0x0b
 #define CPUID 0x0f, 0xa2
@@ -25,8 +23,6 @@
 #define EXPAND_DOWN (BIT(42) | 0x000f00000000ffffULL) /* from its limit, 4 KiB, on */
 #define EXECUTABLE BIT(43)
 #define ACCESSED BIT(40)
-#define DPL_3 (3ULL << 45)
-#define DESCRIPTOR_D BIT(54)
 #define TSS_16_BIT BIT(43)
 #define OF(mode) (1u << (mode))
 #define IN_ALL (OF(PROTECTED) | OF(REAL) | OF(PAE) | OF(V86) | OF(USER))
@@ -101,17 +97,13 @@ static void run_legacy(const struct legacy_case *c, enum legacy_mode mode)
 
 /* ---- in 64-bit mode ---- */
 
-#define IA32_LSTAR 0xc0000082u
 #define IA32_BNDCFGS 0xd90
-#define CR0_NW BIT(29)
 #define LDT 0x0000820000000067ULL
 #define OWN_SYSTEM 0x20 /* the selector of an LDT, or a TSS */
 #define CODE_RING_1 8   /* its place in the GDT is free */
 #define DPL_1 BIT(45)
 #define LAST_ENTRY (TABLE_ENTRIES - 1)
 #define LOWER_HALF_PML4 255
-#define SH_STK_EN BIT(0)
-#define CET_SS BIT(7)
 #define BITMAP_ABOVE_4_GIB BIT(40) /* of a legacy code page bitmap, which stays off */
 
 static uint64_t last_tables[3][TABLE_ENTRIES] __attribute__((aligned(4096)));
@@ -164,7 +156,7 @@ static void try_msrs(void)
                                        IA32_GS_BASE - 1};
     uint64_t before;
 
-    for (unsigned i = 0; i < sizeof(indices) / sizeof(indices[0]); i++) {
+    for (unsigned i = 0; i < LENGTH_OF(indices); i++) {
         uint64_t taken = 0;
         for (unsigned bit = 0; bit < 64 && rdmsr_try(indices[i], &before); bit++)
             if (wrmsr_try(indices[i], before ^ BIT(bit))) {
@@ -269,7 +261,7 @@ void test_entry(const struct job *job)
 
     wrmsr(IA32_LSTAR,
           rdmsr(IA32_LSTAR)); /* the emulator: from here on no MSR exists that does not */
-    for (unsigned i = 0; i < sizeof(legacy_cases) / sizeof(legacy_cases[0]); i++)
+    for (unsigned i = 0; i < LENGTH_OF(legacy_cases); i++)
         for (enum legacy_mode mode = 0; mode < LEGACY_MODES; mode++)
             if (legacy_cases[i].modes & OF(mode))
                 run_legacy(&legacy_cases[i], mode);

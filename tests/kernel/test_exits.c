@@ -7,25 +7,19 @@
 
 #include "console/log.h"
 #include "hypercall.h"
-#include "msr.h"
-#include "x86.h"
 
 #define ROUNDS 100
 #define LEAF_FEATURES 1
 #define LEAF_1_ECX_OSXSAVE (1u << 27)
-#define CR4_RESERVED BIT(15)
-#define LEAF_PMU 0x0a
 #define LEAF_PMU_COUNTERS(eax) ((eax) >> 8 & 0xff)
 #define LEAF_PMU_FIXED(edx) ((edx) & 0x1f)
 #define LEAF_PMU_WIDTH(eax) ((eax) >> 16 & 0xff)
 #define EVENT_INSTRUCTIONS 0xc0
-#define EVTSEL_USR BIT(16)
 #define EVTSEL_OS BIT(17)
 #define EVTSEL_EN BIT(22)
 #define EVTSEL_TRIED (EVENT_INSTRUCTIONS | EVTSEL_OS | EVTSEL_USR | EVTSEL_EN)
 #define STATUS_TRIED (FIXED_COUNTER_0 | 1)
 #define PATTERN 0x123456789abcULL
-#define FIXED_COUNTER_0 BIT(32)
 #define FIXED_OS 1
 #define LOOP_ROUNDS 100000
 #define MSR_MISC_FEATURES_ENABLES 0x140
@@ -65,14 +59,9 @@ void test_cpuid(const struct job *job)
 
 static void write_cr4_try(uint64_t value)
 {
-    __asm__ volatile("lea 1f(%%rip), %%rax\n\t"
-                     "mov %%rax, %0\n\t"
-                     "mov %1, %%cr4\n\t"
-                     "movq $0, %0\n"
-                     "1:"
-                     : "=m"(fault_resume)
-                     : "r"(value)
-                     : "rax", "memory");
+    static const uint8_t code[] = {0x0f, 0x22, 0xe7, 0xc3}; /* mov cr4, rdi; ret */
+
+    (void)call_try(code, value);
 }
 
 /* A value with a reserved bit is refused whole; without it, the bit that CPUID reports back works.
@@ -128,12 +117,10 @@ static bool keeps(uint32_t msr, uint64_t value)
     return false;
 }
 
-static bool pmu_there(const struct job *job)
+bool pmu_there(const struct job *job)
 {
-    struct cpuid_result pmu = cpuid(0, 0).eax >= LEAF_PMU ? cpuid(LEAF_PMU, 0)
-                                                          : (struct cpuid_result){0, 0, 0, 0};
-
-    if ((pmu.eax & 0xff) >= 2 && LEAF_PMU_FIXED(pmu.edx) > 0)
+    if (cpuid(0, 0).eax >= CPUID_LEAF_PMU && (cpuid(CPUID_LEAF_PMU, 0).eax & 0xff) >= 2 &&
+        LEAF_PMU_FIXED(cpuid(CPUID_LEAF_PMU, 0).edx) > 0)
         return true;
     tap_skip(job->name, "CPUID shows no architectural PMU of version 2");
     return false;
@@ -145,7 +132,7 @@ void test_msr(const struct job *job)
 
     if (!pmu_there(job))
         return;
-    struct cpuid_result pmu = cpuid(LEAF_PMU, 0);
+    struct cpuid_result pmu = cpuid(CPUID_LEAF_PMU, 0);
     unsigned counters = LEAF_PMU_COUNTERS(pmu.eax), fixed = LEAF_PMU_FIXED(pmu.edx);
     uint64_t mask = BITS(LEAF_PMU_WIDTH(pmu.eax) - 1, 0);
 

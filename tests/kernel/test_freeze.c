@@ -7,14 +7,8 @@
 #include "kernel.h"
 
 #include "console/log.h"
-#include "msr.h"
 #include "probe.h"
-#include "x86.h"
 
-#define FIXED_COUNTER_0 BIT(32)
-#define FIXED_0_OS_PMI 9
-#define LEAF_PMU 0x0a
-#define COUNTER_MASK BITS(47, 0)
 #define FROZEN (GLOBAL_STATUS_CTR_FRZ | GLOBAL_STATUS_LBR_FRZ)
 #define FREEZE (DEBUGCTL_LBR | DEBUGCTL_FREEZE_LBRS_ON_PMI | DEBUGCTL_FREEZE_PERFMON_ON_PMI)
 
@@ -41,7 +35,8 @@ static void handle_pmi(void)
 /* `freeze`: an overflow at every distance from an exit; the emulator decides on the skid. */
 void test_freeze(const struct job *job)
 {
-    uint64_t version = cpuid(0, 0).eax >= LEAF_PMU ? cpuid(LEAF_PMU, 0).eax & 0xff : 0, wrong = 0;
+    uint64_t version = cpuid(0, 0).eax >= CPUID_LEAF_PMU ? cpuid(CPUID_LEAF_PMU, 0).eax & 0xff : 0,
+             wrong = 0;
     const char *why;
     bool learnt = probe_learn(PROBE_CPUID, &why); /* natively nothing disturbs a register */
 

@@ -17,12 +17,6 @@
 
 static uint64_t wrong;
 
-static void linger(void)
-{
-    for (unsigned i = 0; i < LINGER; i++)
-        __asm__ volatile("pause");
-}
-
 static void expect(const char *what, uint64_t found, uint64_t wanted)
 {
     if (found == wanted)
@@ -50,7 +44,7 @@ void test_host_lost(const struct job *job)
         struct handled before = host_handled();
         uint64_t nmis = nmi.count;
         host_nmi_now();
-        linger();
+        linger(LINGER);
         expect("NMIs that the guest took", nmi.count - nmis, 1);
         for (unsigned e = 0; e < MANY_EXITS; e++)
             settle();
@@ -72,13 +66,13 @@ void test_host_burst(const struct job *job)
     uint64_t nmis = nmi.count;
     for (unsigned i = 0; i < ROUNDS; i++)
         host_nmi_now();
-    linger();
+    linger(LINGER);
     expect("the host's NMIs in the guest", nmi.count - nmis, 0);
     nmis = nmi.count;
     for (unsigned i = 0; i < ROUNDS; i++) {
         host_nmi_now();
         apic_self_nmi();
-        linger();
+        linger(LINGER);
     }
     struct handled after = host_handled();
     expect("the guest's own NMIs", nmi.count - nmis, ROUNDS);
@@ -103,12 +97,12 @@ void test_host_returned(const struct job *job)
             settle();
         nmi.action = give_back;
         apic_self_nmi();
-        linger();
+        linger(LINGER);
         expect("sources, for the guest's own NMI", given_back, 0);
         struct handled before = host_handled();
         nmi.action = give_back;
         host_nmi_now();
-        linger();
+        linger(LINGER);
         struct handled after = host_handled();
         expect("the hypercall gave something", (int64_t)given_back > 0, 1);
         found += given_back;
@@ -131,7 +125,7 @@ void test_host_sending(const struct job *job)
         struct handled before = host_handled();
         nmi.action = give_back;
         host_nmi_now();
-        linger();
+        linger(LINGER);
         struct handled after = host_handled();
         expect("sources, while it is being sent", given_back, 1);
         expect("returned", after.returned - before.returned, 1);
@@ -166,7 +160,7 @@ void test_host_root(const struct job *job)
         request_in_root();
         nmi.action = request_in_root;
         apic_self_nmi();
-        linger();
+        linger(LINGER);
     }
     struct handled after = host_handled();
     expect("NMIs in the guest", nmi.count - nmis, ROUNDS);
@@ -187,7 +181,7 @@ static void host_work(void)
     struct hypercall_registers r = hypercall_all(HYPERCALL_HOST_WORK, BRANCHES, PERIOD, 0);
     host_pmis += r.rax;
     host_branches += r.rbx - BRANCHES; /* the rest of the loop's frame: the same each time */
-    linger();
+    linger(LINGER);
     expect("NMIs inside the handler", nmi.count - before, 0);
 }
 
@@ -203,7 +197,7 @@ void test_host_unblock(const struct job *job)
         send_before = i % 2 != 0;
         nmi.action = host_work;
         apic_self_nmi();
-        linger();
+        linger(LINGER);
         expect("NMIs of the guest", nmi.count - before, 1 + send_before);
     }
     expect("PMIs of the host", host_pmis, ROUNDS * (BRANCHES / PERIOD));
@@ -222,7 +216,7 @@ void test_host_mask(const struct job *job)
     uint32_t lvtpc = apic_read_lvtpc();
     struct hypercall_registers r = hypercall_all(HYPERCALL_HOST_WORK, job->number[0],
                                                  job->number[1], 0);
-    linger();
+    linger(LINGER);
     expect("PMIs of the host", r.rax, wanted);
     expect("LVTPC", apic_read_lvtpc(), lvtpc);
     expect("NMIs in the guest", nmi.count - nmis, 0);

@@ -10,25 +10,14 @@
 
 #include "console/log.h"
 #include "hypercall.h"
-#include "msr.h"
-#include "x86.h"
 
 #define BRANCHES 20000
 #define PERIOD 1000
 #define LINGER 1000
-#define FIXED_0_OS_PMI 9
-#define FIXED_COUNTER_0 BIT(32)
-#define COUNTER_MASK BITS(47, 0)
 
 static uint64_t masked;
 
 static void look(void) { masked += (apic_read_lvtpc() & LVT_MASKED) != 0; }
-
-static void linger(void)
-{
-    for (unsigned i = 0; i < LINGER; i++)
-        __asm__ volatile("pause");
-}
 
 /* Executes `count` instructions, and one or two more. */
 static void spend(uint64_t count)
@@ -63,7 +52,7 @@ void test_host_mask_pmi(const struct job *job)
         wrmsr(IA32_PERF_GLOBAL_CTRL, FIXED_COUNTER_0);
         spend(before);
         uint64_t host = hypercall_all(HYPERCALL_HOST_WORK, BRANCHES, PERIOD, 0).rax;
-        linger();
+        linger(LINGER);
         wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
         nmi.action = NULL;
         wrong += nmi.count - nmis != 1 || masked != 1 || host != wanted;

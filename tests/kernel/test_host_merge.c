@@ -9,15 +9,8 @@
 
 #include "console/log.h"
 #include "hypercall.h"
-#include "msr.h"
 #include "probe.h"
-#include "x86.h"
 
-#define FIXED_COUNTER_0 BIT(32)
-#define FIXED_0_OS_PMI 9
-#define COUNTER_MASK BITS(47, 0)
-#define REASON_CPUID 10
-#define SETTLE_ROUNDS 3
 #define LINGER 64
 
 /* The last argument: which bit of GLOBAL_STATUS the emulator sets (knob `pmi_status`). */
@@ -56,20 +49,18 @@ void test_host_sweep_merge(const struct job *job)
     wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
     wrmsr(IA32_FIXED_CTR_CTRL, FIXED_0_OS_PMI);
     apic_write_lvtpc(LVT_NMI);
-    uint64_t done = (uint64_t)hypercall(HYPERCALL_STATISTICS, REASON_CPUID);
+    uint64_t done = exits_of(EXIT_REASON_CPUID);
     for (; done + 1 < first; done++)
         wrong += !probe_once(PROBE_CPUID, (unsigned)done);
     for (uint64_t position = 1; position <= positions; position++) {
-        for (unsigned i = 0; i < SETTLE_ROUNDS; i++)
-            settle();
+        settle_all();
         struct handled before = host_handled();
         uint64_t nmis = nmi.count;
         pmis = 0;
         wrmsr(IA32_FIXED_CTR0, -overflow & COUNTER_MASK);
         nmi.action = handle_pmi;
         bool right = probe_once_counted(FIXED_COUNTER_0, (unsigned)position);
-        for (unsigned i = 0; i < LINGER; i++)
-            __asm__ volatile("pause");
+        linger(LINGER);
         struct handled after = host_handled();
         uint64_t in_root = after.in_root - before.in_root;
         uint64_t recovered = after.recovered - before.recovered, seen = nmi.count - nmis;

@@ -13,12 +13,9 @@
 
 #define CLEAN_ROUNDS 8
 #define LOGGED_ROUNDS 16
-#define SETTLE_ROUNDS 3 /* exits until the hypervisor has forgotten the last NMI */
 #define LINGER 64       /* iterations: longer than it takes a pending NMI */
 #define NMI_STRIDE 4    /* NMI exits between two positions */
 #define VMCALL_STRIDE 4 /* counting them takes some, too */
-#define REASON_NMI 0
-#define REASON_TICK 52
 #define NOTES_MAX 8
 
 struct host_sweep {
@@ -31,20 +28,6 @@ static void wrong(struct host_sweep *s, uint64_t position, const char *what, uin
     if (s->wrong++ < NOTES_MAX)
         tap_note("position %lu: %s (%lu)", position, what, found);
 }
-
-static void linger(void)
-{
-    for (unsigned i = 0; i < LINGER; i++)
-        __asm__ volatile("pause");
-}
-
-static void settle_all(void)
-{
-    for (unsigned i = 0; i < SETTLE_ROUNDS; i++)
-        settle();
-}
-
-static uint64_t exits(unsigned reason) { return (uint64_t)hypercall(HYPERCALL_STATISTICS, reason); }
 
 /* The state before an exit in which a host NMI may come. */
 struct moment {
@@ -62,7 +45,7 @@ static struct moment now(void)
 /* What has happened since then; `own` of the guest's NMIs are its own. */
 static void judge(struct host_sweep *s, uint64_t position, struct moment before, uint64_t own)
 {
-    linger();
+    linger(LINGER);
     struct moment after = now();
     uint64_t in_root = after.handled.in_root - before.handled.in_root;
     uint64_t recovered = after.handled.recovered - before.handled.recovered;
@@ -92,12 +75,8 @@ static void end(const struct host_sweep *s, const struct job *job)
 
 static void send_and_wait(void)
 {
-    uint64_t before = nmi.count;
-
-    apic_self_nmi();
-    while (nmi.count == before)
-        __asm__ volatile("pause");
-    linger();
+    nmi_send_and_wait();
+    linger(LINGER);
 }
 
 static enum probe_kind kind;
@@ -128,11 +107,11 @@ static void exit_now(bool blocked)
 static bool go_to(uint64_t target)
 {
     unsigned reason = probe_exit_reason(kind);
-    uint64_t done = exits(reason);
+    uint64_t done = exits_of(reason);
 
     while (done + 1 < target) {
         if (kind == PROBE_VMCALL) {
-            done = exits(reason);
+            done = exits_of(reason);
             continue;
         }
         one_exit();
@@ -199,13 +178,13 @@ void test_host_sweep_nmi(const struct job *job)
 
     if (!host_nmi_setup(job))
         return;
-    uint64_t done = exits(REASON_NMI);
+    uint64_t done = exits_of(EXIT_REASON_EXCEPTION_OR_NMI);
     for (uint64_t position = 1; position <= positions; position++) {
         uint64_t target = first + (position - 1) * NMI_STRIDE;
         while (done + 1 < target) {
             uint64_t before = done;
             send_and_wait();
-            done = exits(REASON_NMI);
+            done = exits_of(EXIT_REASON_EXCEPTION_OR_NMI);
             if (done == before) {
                 tap_skip(job->name, "NMIs do not exit here");
                 return;
@@ -219,7 +198,7 @@ void test_host_sweep_nmi(const struct job *job)
         struct moment before = now();
         send_and_wait();
         judge(&s, position, before, 1);
-        done = exits(REASON_NMI);
+        done = exits_of(EXIT_REASON_EXCEPTION_OR_NMI);
     }
     end(&s, job);
 }
@@ -236,16 +215,15 @@ void test_host_sweep_tick(const struct job *job)
         return;
     for (uint64_t position = 0; position <= positions;) {
         struct moment before = now();
-        done = exits(REASON_TICK);
+        done = exits_of(EXIT_REASON_PREEMPTION_TIMER);
         bool clean = done + 1 < first;
         settle_all();
         if (clean)
             region_mark(REGION_HOST_CLEAN + PROBE_KINDS, true);
-        for (uint64_t i = 0; i < job->number[2]; i++)
-            __asm__ volatile("pause");
+        linger(job->number[2]);
         if (clean)
             region_mark(REGION_HOST_CLEAN + PROBE_KINDS, false);
-        uint64_t ticks = exits(REASON_TICK) - done;
+        uint64_t ticks = exits_of(EXIT_REASON_PREEMPTION_TIMER) - done;
         if (ticks != 1) {
             tap_note("%lu ticks in one round, wanted 1", ticks);
             tap_result(false, job->name, NULL);

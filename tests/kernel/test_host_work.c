@@ -16,8 +16,6 @@
 #define PERIOD 100
 #define PMIS (BRANCHES / PERIOD)
 #define STRIDE 8 /* VMCALLs from one position to the next */
-#define REASON_VMCALL 18
-#define SETTLE_ROUNDS 3
 #define LINGER 64
 #define NOTES_MAX 8
 
@@ -30,20 +28,18 @@ void test_host_work(const struct job *job)
     if (!host_nmi_setup(job) || !hypervisor_offers(job, HYPERCALL_HOST_WORK))
         return;
     for (uint64_t position = 1; position <= positions; position++) {
-        for (unsigned i = 0; i < SETTLE_ROUNDS; i++)
-            settle();
+        settle_all();
         struct handled before = host_handled();
         uint64_t nmis = nmi.count, done, target = first + (position - 1) * STRIDE;
         do
-            done = (uint64_t)hypercall(HYPERCALL_STATISTICS, REASON_VMCALL);
+            done = exits_of(EXIT_REASON_VMCALL);
         while (done + 1 < target);
         if (done + 1 != target) {
             tap_result(false, job->name, "too many VMCALLs have been made already");
             return;
         }
         struct hypercall_registers work = hypercall_all(HYPERCALL_HOST_WORK, BRANCHES, PERIOD, 0);
-        for (unsigned i = 0; i < LINGER; i++)
-            __asm__ volatile("pause");
+        linger(LINGER);
         settle();
         struct handled after = host_handled();
         uint64_t in_root = after.in_root - before.in_root;

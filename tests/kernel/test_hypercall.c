@@ -6,9 +6,7 @@
 #include "host.h"
 
 #include "hypercall.h"
-#include "msr.h"
 #include "tests/hooks/hooks.h"
-#include "x86.h"
 
 #define REGISTERS HYPERCALL_REGISTERS
 #define FILL 0x0123456789abcdefULL
@@ -26,7 +24,6 @@ enum { RAX, RBX, RCX, RDX };
 
 static const uint32_t pmu_msrs[] = {IA32_PERFEVTSEL0, IA32_PMC0, IA32_PERF_GLOBAL_CTRL,
                                     IA32_PERF_GLOBAL_STATUS, IA32_DEBUGCTL};
-#define PMU_MSRS (sizeof(pmu_msrs) / sizeof(pmu_msrs[0]))
 
 static bool good;
 
@@ -42,20 +39,20 @@ static void expect(uint64_t number, const char *what, uint64_t found, uint64_t w
 /* The call gives `error` and leaves every other register, LVTPC and the PMU as they were. */
 static void refused(uint64_t number, uint64_t rbx, uint64_t rcx, uint64_t rdx, int64_t error)
 {
-    uint64_t in[REGISTERS] = {number, rbx, rcx, rdx}, out[REGISTERS], msrs[PMU_MSRS];
+    uint64_t in[REGISTERS] = {number, rbx, rcx, rdx}, out[REGISTERS], msrs[LENGTH_OF(pmu_msrs)];
     uint32_t lvtpc = apic_read_lvtpc();
 
     for (unsigned i = RDX + 1; i < REGISTERS; i++)
         in[i] = FILL * (i + 1);
     for (unsigned i = 0; i < REGISTERS; i++)
         out[i] = in[i];
-    for (unsigned i = 0; i < PMU_MSRS; i++)
+    for (unsigned i = 0; i < LENGTH_OF(pmu_msrs); i++)
         msrs[i] = rdmsr(pmu_msrs[i]);
     hypercall_whole(out);
     expect(number, "result", out[RAX], (uint64_t)error);
     for (unsigned i = RAX + 1; i < REGISTERS; i++)
         expect(number, "a register", out[i], in[i]);
-    for (unsigned i = 0; i < PMU_MSRS; i++)
+    for (unsigned i = 0; i < LENGTH_OF(pmu_msrs); i++)
         expect(number, "an MSR of the PMU", rdmsr(pmu_msrs[i]), msrs[i]);
     expect(number, "LVTPC", apic_read_lvtpc(), lvtpc);
 }
@@ -76,7 +73,7 @@ void test_hypercall(const struct job *job)
         return;
     good = true;
     occupy(true);
-    for (unsigned i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+    for (unsigned i = 0; i < LENGTH_OF(numbers); i++)
         refused(numbers[i], FILL, ~FILL, FILL << 1, HYPERCALL_E_NUMBER);
     refused(HYPERCALL_STATISTICS, NO_REASON, ~FILL, FILL, HYPERCALL_E_ARGUMENT);
     refused(HYPERCALL_STATISTICS, ~0ULL - 1, ~FILL, FILL, HYPERCALL_E_ARGUMENT);

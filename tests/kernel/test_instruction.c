@@ -13,8 +13,6 @@
 
 #include "console/log.h"
 #include "interrupt.h"
-#include "msr.h"
-#include "x86.h"
 
 #define VECTOR_SENT 0x61
 #define VECTOR_DONE 0x62
@@ -22,7 +20,6 @@
 #define STUB_DONE 33
 #define EVENTS 12
 #define EVENTS_TEXT 256
-#define DR6_NONE 0xffff0ff0ULL
 #define DR7_NONE 0x400ULL
 #define DR7_ENABLE(n) (1ULL << 2 * (n))
 #define DR7_KIND(n, kind, bytes) ((uint64_t)((kind) | ((bytes) - 1) << 2) << (16 + 4 * (n)))
@@ -33,14 +30,7 @@
 #define FLAGS_SHOWN (RFLAGS_TF | RFLAGS_IF | RFLAGS_RF)
 #define DEBUGCTL_BTF_BIT 2
 #define CR2_PATTERN 0x123456789000ULL
-#define MSR_NOBODYS 0x40000000
 #define NOT_CANONICAL 0x8000000000000000ULL
-#define CR0_NW BIT(29)
-#define CR4_TSD BIT(2)
-#define CR4_RESERVED BIT(15)
-#define APIC_PAGE 0xfee00000u
-#define APIC_LVT_ERROR 0x370
-#define IA32_LSTAR 0xc0000082
 
 /* As instruction.asm has them. */
 static struct registers {
@@ -59,23 +49,14 @@ static size_t text_length;
 
 /* ---- what comes ---- */
 
-static uint64_t dr6(void)
-{
-    uint64_t value;
-    __asm__ volatile("mov %%dr6, %0" : "=r"(value));
-    return value;
-}
-
 static bool breakpoint_at(uint64_t rip, uint64_t met)
 {
-    uint64_t dr0, dr1;
-    __asm__ volatile("mov %%dr0, %0\n\tmov %%dr1, %1" : "=r"(dr0), "=r"(dr1));
-    return (met & 1 && dr0 == rip) || (met & 2 && dr1 == rip);
+    return (met & 1 && read_dr0() == rip) || (met & 2 && read_dr1() == rip);
 }
 
 void instruction_event(struct trap_frame *f)
 {
-    uint64_t met = dr6() ^ DR6_NONE, offset = f->rip - (uintptr_t)code;
+    uint64_t met = read_dr6() ^ DR6_NONE, offset = f->rip - (uintptr_t)code;
 
     if (f->vector == STUB_DONE) {
         f->rip = (uintptr_t)instruction_back;
@@ -92,7 +73,7 @@ void instruction_event(struct trap_frame *f)
     else
         f->rflags &= ~(uint64_t)RFLAGS_TF;
     if (f->vector == VECTOR_DB) {
-        __asm__ volatile("mov %0, %%dr6" : : "r"(DR6_NONE));
+        write_dr6(DR6_NONE);
         if (breakpoint_at(f->rip, met))
             f->rflags |= RFLAGS_RF; /* as its handler does that goes on */
     } else if (f->vector < EXCEPTIONS) {
@@ -101,24 +82,11 @@ void instruction_event(struct trap_frame *f)
     }
 }
 
-static struct gate {
-    uint16_t offset_low, selector;
-    uint8_t ist, type;
-    uint16_t offset_middle;
-    uint32_t offset_high, reserved;
-} __attribute__((packed)) idt[VECTORS];
+static struct gate idt[VECTORS];
 
 static void gate_set(unsigned vector, unsigned stub)
 {
-    uint64_t address = (uintptr_t)instruction_stubs + stub * STUB_BYTES;
-
-    idt[vector] = (struct gate){(uint16_t)address,
-                                CODE_SELECTOR,
-                                IST_EXCEPTION,
-                                GATE_INTERRUPT,
-                                (uint16_t)(address >> 16),
-                                (uint32_t)(address >> 32),
-                                0};
+    idt[vector] = cpu_gate_to(instruction_stubs + stub * STUB_BYTES, IST_EXCEPTION);
 }
 
 static void idt_make(struct table_register *before)
@@ -242,7 +210,6 @@ static const struct subject {
     {"apic-exchange", apic_error, 2, .code = {0x87, 0x03}, .needs = XAPIC, .data = true,
      .bytes = 4},
 };
-#define SUBJECTS (sizeof(subjects) / sizeof(subjects[0]))
 static const uint8_t nop_3[] = {0x0f, 0x1f, 0x00};
 
 /* ---- the ways ---- */
@@ -287,7 +254,6 @@ static const struct way {
     {"data-step", DATA_READ | STEP},
     {"data-write", DATA_WRITE},
 };
-#define WAYS (sizeof(ways) / sizeof(ways[0]))
 
 static bool possible(const struct subject *s, const struct way *w)
 {
@@ -357,13 +323,12 @@ static void run_one(const struct job *job, const struct subject *s, const struct
     in.rflags |= (w->what & STEP ? RFLAGS_TF : 0) | (w->what & RESUMED ? RFLAGS_RF : 0);
     if (w->what & STI) {
         interrupt_send(apic_id(), ICR_FIXED | VECTOR_SENT);
-        for (unsigned i = 0; i < INTERRUPT_WAIT / 100; i++)
-            __asm__ volatile("pause");
+        linger(INTERRUPT_WAIT / 100);
     }
     write_cr2(CR2_PATTERN);
     arm(s, w);
     instruction_run(&in);
-    __asm__ volatile("mov %0, %%dr7" : : "r"(DR7_NONE));
+    write_dr7(DR7_NONE);
     if (w->what & BRANCHES)
         wrmsr(IA32_DEBUGCTL, 0);
     uint64_t cr0_now = read_cr0(), cr4_now = read_cr4(), cr2 = read_cr2();
@@ -390,14 +355,13 @@ void test_instruction(const struct job *job)
     wrmsr(IA32_LSTAR, rdmsr(IA32_LSTAR)); /* from here on the emulator's unknown MSRs fault */
     apic_software_enable(true);
     idt_make(&before);
-    for (unsigned i = 0; i < SUBJECTS; i++) {
+    for (unsigned i = 0; i < LENGTH_OF(subjects); i++) {
         const struct subject *s = &subjects[i];
-        if (job->word[0] != '\0' && (strlen(job->word) != strlen(s->name) ||
-                                     memcmp(job->word, s->name, strlen(s->name)) != 0))
+        if (job->word[0] != '\0' && !text_equal(job->word, s->name))
             continue;
         if ((s->needs == ON_OTHERS && first) || (s->needs == XAPIC && apic_x2()))
             continue;
-        for (unsigned n = 0; n < WAYS; n++)
+        for (unsigned n = 0; n < LENGTH_OF(ways); n++)
             if (possible(s, &ways[n]))
                 run_one(job, s, &ways[n]);
     }

@@ -8,14 +8,12 @@
 #include "interrupt.h"
 
 #include "console/log.h"
-#include "x86.h"
 
 #define PERIODS 997
 #define NMI_EVERY 4         /* requests of the next processor */
 #define ANSWER_WAIT 5000000 /* iterations until the other processor is given up */
 #define EXTRA 2
 #define LINGER 64
-#define APIC_TPR 0x080
 
 enum way {
     CLOSED,      /* sent with IF = 0, then one of the openings */
@@ -293,8 +291,6 @@ static void begin(struct processor *self, struct interrupts *i)
         smp_pmi_begin();
 }
 
-static void nothing(struct processor *self) { (void)self; }
-
 /* The last PMI and NMI are waited for; what comes too often, comes here. */
 static void end(struct processor *self, struct interrupts *i)
 {
@@ -308,7 +304,7 @@ static void end(struct processor *self, struct interrupts *i)
     interrupt_check_empty(i);
     if (period != 0)
         smp_pmi_end();
-    smp_barrier(nothing);
+    smp_barrier(smp_nothing);
     apic_write(APIC_SVR, i->svr);
     self->on_nmi = NULL;
 }
@@ -319,7 +315,7 @@ static void rounds(struct processor *self)
     enum way last = self->number % 2 == 1 ? REMOTE_HLT : REMOTE_OPEN;
 
     begin(self, i);
-    smp_barrier(nothing);
+    smp_barrier(smp_nothing);
     while (i->taken < wanted && i->lost == 0) {
         if (period != 0 && !self->counting)
             arm(self);

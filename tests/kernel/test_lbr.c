@@ -8,8 +8,6 @@
 #include "host.h"
 
 #include "console/log.h"
-#include "msr.h"
-#include "x86.h"
 
 #define JUMPS "64"
 #define JUMP_BYTES 2
@@ -36,7 +34,7 @@ static unsigned past_the_highest(void)
                                       0xffffffff};
     unsigned found = 0;
 
-    for (unsigned i = 0; i < sizeof(leaves) / sizeof(leaves[0]); i++) {
+    for (unsigned i = 0; i < LENGTH_OF(leaves); i++) {
         struct cpuid_result leaf = cpuid(leaves[i], 0);
         found |= (unsigned)((leaf.eax | leaf.ebx | leaf.ecx | leaf.edx) != 0) << i;
     }
@@ -51,7 +49,7 @@ static void hidden(const struct job *job)
     struct cpuid_result leaf = cpuid(CPUID_LEAF_ARCH_LBR, 0);
     uint64_t value, seen = 0;
 
-    for (unsigned i = 0; i < sizeof(registers) / sizeof(registers[0]); i++)
+    for (unsigned i = 0; i < LENGTH_OF(registers); i++)
         seen += rdmsr_try(registers[i], &value) + wrmsr_try(registers[i], 0);
     bool shown = cpuid(CPUID_LEAF_EXTENDED, 0).edx & CPUID_7_EDX_ARCH_LBR ||
                  (leaf.eax | leaf.ebx | leaf.ecx) != 0;

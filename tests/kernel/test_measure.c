@@ -8,8 +8,6 @@
 
 #include "../../programs/measure/measure.h"
 #include "console/log.h"
-#include "msr.h"
-#include "x86.h"
 
 /* `measure`, `measure:EXPERIMENT`, `measure:EXPERIMENT:RUNS:OPERATIONS`. */
 void test_measure(const struct job *job)

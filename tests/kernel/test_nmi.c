@@ -6,13 +6,10 @@
  */
 #include "kernel.h"
 
-#include "msr.h"
-#include "x86.h"
-
 #define ROUNDS 100
 #define HALTS 10
-#define WAIT 1000 /* iterations; an NMI of one's own takes a few instructions */
-#define X2APIC_ICR 0x830
+#define WAIT 1000          /* iterations; an NMI of one's own takes a few instructions */
+#define LINGER (WAIT / 10) /* long enough for an NMI that should not come */
 
 static uint64_t seen_inside;
 static uint64_t faults_of_state;
@@ -20,13 +17,6 @@ static uint64_t faults_of_state;
 static void wait_for(uint64_t count)
 {
     for (unsigned i = 0; i < WAIT && nmi.count < count; i++)
-        __asm__ volatile("pause");
-}
-
-/* Long enough for an NMI that should not come. */
-static void linger(void)
-{
-    for (unsigned i = 0; i < WAIT / 10; i++)
         __asm__ volatile("pause");
 }
 
@@ -67,7 +57,7 @@ static void send_inside(void)
     uint64_t now = nmi.count;
 
     apic_self_nmi();
-    linger();
+    linger(LINGER);
     seen_inside += nmi.count - now;
 }
 
@@ -81,7 +71,7 @@ void test_blocked(const struct job *job)
         nmi.action = send_inside;
         apic_self_nmi();
         wait_for(before + 2 * i + 2);
-        linger();
+        linger(LINGER);
         faults_of_state += nmi.count != before + 2 * i + 2;
     }
     faults_of_state += seen_inside + nmi.nested;
@@ -120,10 +110,10 @@ static void fault_inside(void)
     cpu_nmi_entry(nmi_counted_entry);
     nmi_counted = 0;
     apic_self_nmi();
-    linger();
+    linger(LINGER);
     counted_before = nmi_counted;
     iret_that_faults();
-    linger();
+    linger(LINGER);
     counted_after = nmi_counted;
     cpu_nmi_entry(NULL);
     cpu_event_stacks(0, other, own[0], own[1]);
@@ -182,16 +172,17 @@ static struct send prepare(void)
 
 #define SEND_IN_SHADOW(before, after)                                                              \
     do {                                                                                           \
+        const uint16_t ss = DATA_SELECTOR;                                                         \
         struct send s = prepare();                                                                 \
         if (s.memory == NULL)                                                                      \
             __asm__ volatile(before "wrmsr\n\t" after                                              \
                              :                                                                     \
-                             : "c"(X2APIC_ICR), "a"(s.msr_low), "d"(s.msr_high)                    \
+                             : "c"(X2APIC_ICR), "a"(s.msr_low), "d"(s.msr_high), [ss] "r"(ss)      \
                              : "memory");                                                          \
         else                                                                                       \
             __asm__ volatile(before "mov %0, (%1)\n\t" after                                       \
                              :                                                                     \
-                             : "r"(s.memory_value), "r"(s.memory)                                  \
+                             : "r"(s.memory_value), "r"(s.memory), [ss] "r"(ss)                    \
                              : "memory");                                                          \
     } while (0)
 
@@ -202,7 +193,7 @@ void test_sti(const struct job *job)
 
     for (uint64_t i = 0; i < ROUNDS; i++) {
         SEND_IN_SHADOW("sti\n\t", "nop\n\tcli\n\t");
-        linger();
+        linger(LINGER);
         faults_of_state += nmi.count != before + i + 1;
     }
     report(job, nmi.count - before, ROUNDS);
@@ -213,19 +204,8 @@ void test_movss(const struct job *job)
     uint64_t before = nmi.count;
 
     for (uint64_t i = 0; i < ROUNDS; i++) {
-        uint16_t ss = DATA_SELECTOR;
-        struct send s = prepare();
-        if (s.memory == NULL)
-            __asm__ volatile("mov %3, %%ss\n\twrmsr\n\tnop"
-                             :
-                             : "c"(X2APIC_ICR), "a"(s.msr_low), "d"(s.msr_high), "r"(ss)
-                             : "memory");
-        else
-            __asm__ volatile("mov %2, %%ss\n\tmov %0, (%1)\n\tnop"
-                             :
-                             : "r"(s.memory_value), "r"(s.memory), "r"(ss)
-                             : "memory");
-        linger();
+        SEND_IN_SHADOW("mov %[ss], %%ss\n\t", "nop");
+        linger(LINGER);
         faults_of_state += nmi.count != before + i + 1;
     }
     report(job, nmi.count - before, ROUNDS);

@@ -10,7 +10,6 @@
 #include "host.h"
 
 #include "console/log.h"
-#include "x86.h"
 
 #define NO_SUCH_HYPERCALL (~0ull)
 

@@ -6,17 +6,10 @@
 #include "kernel.h"
 
 #include "console/log.h"
-#include "msr.h"
 #include "probe.h"
-#include "x86.h"
 
 #define ROUNDS 100
 #define CLEAN_ROUNDS 8
-#define FIXED_COUNTER_0 BIT(32) /* in GLOBAL_CTRL and GLOBAL_STATUS */
-#define FIXED_0_OS 1
-#define FIXED_0_PMI BIT(3)
-#define LEAF_PMU 0x0a
-#define COUNTER_MASK BITS(47, 0)
 #define PERIOD 100
 #define PMI_WAIT 1000 /* iterations: longer than the period and any skid */
 
@@ -30,14 +23,6 @@ static void handle_pmi(void)
     wrmsr(IA32_PERF_GLOBAL_STATUS_RESET, FIXED_COUNTER_0);
     unmasked_seen += !(apic_read_lvtpc() & LVT_MASKED);
     apic_write_lvtpc(LVT_NMI);
-}
-
-static bool pmu_there(const struct job *job)
-{
-    if (cpuid(0, 0).eax >= LEAF_PMU && (cpuid(LEAF_PMU, 0).eax & 0xff) >= 2)
-        return true;
-    tap_skip(job->name, "CPUID shows no architectural PMU of version 2");
-    return false;
 }
 
 /* Overflows at the n-th instruction behind the WRMSR that starts the counter, which counts that one

@@ -7,32 +7,20 @@
 
 #include <string.h>
 
-#include "boot_info.h"
 #include "console/log.h"
 #include "fuzz.h"
 #include "hypercall.h"
-#include "msr.h"
 #include "tests/hooks/hooks.h"
-#include "x86.h"
 
-#define IA32_RTIT_OUTPUT_MASK_PTRS 0x561
-#define RTIT_STATUS_TRIGGER_EN BIT(2)
-#define RTIT_CTL_OS BIT(2)
-#define RTIT_CTL_TOPA BIT(8)
-#define RTIT_CTL_BRANCH_EN BIT(13)
 #define TRACING (RTIT_CTL_TRACE_EN | RTIT_CTL_OS | RTIT_CTL_BRANCH_EN)
 #define OUTPUT_LOWEST 0x7fULL /* bits that MASK_PTRS has as 1 */
 #define OFFSET_SHIFT 32
-#define TOPA_END BIT(0)
-#define TOPA_INT BIT(2)
-#define STATUS_TOPA_PMI BIT(55)
 #define BUFFER_BYTES (4 * PAGE_SIZE)
 #define EXITS 40
 #define ROUNDS 200
 #define LEFT 64 /* bytes: more than what a trace begins with; and a round more for each round */
 #define BRANCHES 3000
 #define PACKET_TIP_PGE 0x11
-#define PACKET_TIP_PGD 0x01
 
 static uint8_t buffer[BUFFER_BYTES] __attribute__((aligned(BUFFER_BYTES)));
 static uint64_t table[4] __attribute__((aligned(PAGE_SIZE)));
@@ -256,7 +244,7 @@ static bool breakpoint_behind_start(void)
     bool passed;
 
     __asm__ volatile("lea 2f(%%rip), %0\n\tmov %0, %%dr0" : "=r"(behind));
-    __asm__ volatile("mov %0, %%dr7" : : "r"((uint64_t)DR7_RESET | 1));
+    write_dr7((uint64_t)DR7_RESET | 1);
     __asm__ volatile("movq $1f, fault_resume(%%rip)\n\t"
                      "movb $0, %0\n\twrmsr\n"
                      "2: movb $1, %0\n"
@@ -264,7 +252,7 @@ static bool breakpoint_behind_start(void)
                      : "=&q"(passed)
                      : "c"(IA32_RTIT_CTL), "a"(TRACING), "d"(0)
                      : "memory");
-    __asm__ volatile("mov %0, %%dr7" : : "r"((uint64_t)DR7_RESET));
+    write_dr7((uint64_t)DR7_RESET);
     return !passed && fault_vector == VECTOR_DB;
 }
 

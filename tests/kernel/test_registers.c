@@ -8,14 +8,10 @@
 #include "kernel.h"
 
 #include "console/log.h"
-#include "msr.h"
-#include "x86.h"
 
-#define LEAF_PMU 0x0a
 #define LEAF_PMU_EXTENSION 0x23
 #define EXTENSION_COUNTERS BIT(1) /* subleaf 1 is there */
 #define FIXED_COUNTERS BIT(30)    /* of RDPMC's ECX */
-#define CR4_PCE BIT(8)
 #define COUNTED 0x123456
 
 static const struct {
@@ -29,7 +25,7 @@ static const struct {
 /* SDM Vol. 2, "CPUID", leaves 0AH and 23H. */
 static uint64_t all_counters(void)
 {
-    struct cpuid_result leaf = cpuid(LEAF_PMU, 0);
+    struct cpuid_result leaf = cpuid(CPUID_LEAF_PMU, 0);
     uint64_t general = BIT(leaf.eax >> 8 & 0xff) - 1, fixed = leaf.ecx | (BIT(leaf.edx & 0x1f) - 1);
 
     if (cpuid(0, 0).eax >= LEAF_PMU_EXTENSION &&
@@ -64,7 +60,7 @@ void test_registers(const struct job *job)
     (void)rdmsr_try(IA32_PERF_GLOBAL_CTRL, &global);
     (void)rdmsr_try(IA32_PERF_GLOBAL_STATUS, &status);
     region_mark(REGION_REGISTERS, true);
-    for (unsigned i = 0; i < sizeof(blocks) / sizeof(blocks[0]); i++)
+    for (unsigned i = 0; i < LENGTH_OF(blocks); i++)
         for (uint32_t msr = blocks[i].first; msr <= blocks[i].last; msr++, tried++)
             there += rdmsr_try(msr, &value);
     region_mark(REGION_REGISTERS, false);
@@ -106,7 +102,7 @@ void test_pmu_user(const struct job *job)
     fuzz_base.cr4 |= CR4_PCE;
     write_cr4(fuzz_base.cr4);
     wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
-    for (unsigned i = 0; i < 2 * sizeof(counters) / sizeof(counters[0]); i++) {
+    for (unsigned i = 0; i < 2 * LENGTH_OF(counters); i++) {
         uint64_t disable = i % 2 ? counters[i / 2].disable : 0, value = COUNTED + i;
         bool done = wrmsr_try(counters[i / 2].control, disable);
         wrmsr(counters[i / 2].counter, value);

@@ -11,20 +11,12 @@
 #include <string.h>
 
 #include "console/log.h"
-#include "fuzz_hash.h"
 #include "sequence.h"
-#include "x86.h"
 
 #define ACTIONS_MAX 6
 #define WAIT 200             /* microseconds for what a processor is to do by itself */
 #define ALIVE_WAIT 10000000u /* iterations */
 #define CODE_PAGE 1          /* smp_page(), beside the one of the start code */
-
-static void spin(struct processor *self)
-{
-    for (;;)
-        self->alive++;
-}
 
 static void halt(struct processor *self)
 {
@@ -37,7 +29,7 @@ static void lasting(struct processor *self)
 {
     FOR_EACH_AROUND(a)
     a->begin_lasting();
-    spin(self);
+    smp_spin(self);
 }
 
 /* Real-mode code at the place where a SIPI begins: a loop at its first instruction or after it,
@@ -49,8 +41,7 @@ static void place_code(uint64_t random)
         {0xfb, 0xeb, 0xfd}, {0x0f, 0xa2, 0xeb, 0xfc}, {0xf3, 0x90, 0xeb, 0xfc},
     };
 
-    memcpy((void *)smp_page(CODE_PAGE), codes[random % (sizeof(codes) / sizeof(codes[0]))],
-           sizeof(codes[0]));
+    memcpy((void *)smp_page(CODE_PAGE), codes[random % LENGTH_OF(codes)], sizeof(codes[0]));
 }
 
 /* As an operating system waits after an INIT: a SIPI has to find the processor waiting. */
@@ -96,17 +87,17 @@ static uint64_t act(struct processor *p, uint64_t action, uint64_t random)
 
 static uint64_t run(uint64_t seed, uint64_t number, bool verbose)
 {
-    static const processor_work works[] = {spin, halt, lasting, NULL};
+    static const processor_work works[] = {smp_spin, halt, lasting, NULL};
     struct sequence draw = {.random = seed * HASH_PRIME ^ number};
     struct processor *p = &processors[1 + sequence_below(&draw, processor_count - 1)];
-    processor_work work = works[sequence_below(&draw, sizeof(works) / sizeof(works[0]))];
+    processor_work work = works[sequence_below(&draw, LENGTH_OF(works))];
     unsigned count = (unsigned)sequence_below(&draw, ACTIONS_MAX);
     uint64_t hash = HASH_BASIS;
     bool left = false; /* the work, by an INIT */
 
     if (verbose)
         log_printf("smp-sequence: number=%lu processor=%u spins=%d halts=%d lasts=%d\n", number,
-                   p->number, work == spin, work == halt, work == lasting);
+                   p->number, work == smp_spin, work == halt, work == lasting);
     if (sequence_chance(&draw, 50))
         hash = hash_word(hash, smp_fill_msrs(sequence_random(&draw), verbose));
     place_code(0); /* where a SIPI may come before any other code is there */
@@ -114,8 +105,8 @@ static uint64_t run(uint64_t seed, uint64_t number, bool verbose)
     if (work != NULL)
         smp_leave_with(p, work);
     /* What lasts takes its time to begin. */
-    for (unsigned i = 0; i < ALIVE_WAIT && (work == spin || work == lasting) && p->alive == alive;
-         i++)
+    for (unsigned i = 0;
+         i < ALIVE_WAIT && (work == smp_spin || work == lasting) && p->alive == alive; i++)
         __asm__ volatile("pause");
     smp_delay(WAIT);
     for (unsigned i = 0; i < count; i++) {

@@ -9,35 +9,21 @@
 
 #include <string.h>
 
-#include "boot_info.h"
 #include "console/log.h"
 #include "fuzz.h"
-#include "msr.h"
-#include "x86.h"
 
 #define DEEP 0x20 /* MWAIT's hint for C3 */
 #define ROUNDS 10
 #define IA32_FS_BASE 0xc0000100
 #define IA32_KERNEL_GS_BASE 0xc0000102
 #define IA32_TSC_AUX 0xc0000103
-#define APIC_TPR 0x080
-#define APIC_LVT_TIMER 0x320
-#define APIC_LVT_PMI 0x340
-#define APIC_LVT_LINT0 0x350
-#define APIC_LVT_ERROR 0x370
-#define APIC_TIMER_INITIAL 0x380
-#define APIC_TIMER_DIVIDE 0x3e0
 #define APIC_VECTOR_FIRST 0x20
 #define PATTERN 0x5aa5
 #define IA32_UMWAIT_CONTROL 0x0e1
 #define IA32_SYSENTER_CS 0x174
 #define IA32_THERM_INTERRUPT 0x19b
-#define IA32_RTIT_CR3_MATCH 0x572
 #define IA32_PKRS 0x6e1
-#define IA32_STAR 0xc0000081
-#define IA32_LSTAR 0xc0000082
 #define IA32_CSTAR 0xc0000083
-#define IA32_FMASK 0xc0000084
 #define CET_PATTERN 3                                  /* SH_STK_EN, WR_SHSTK_EN */
 #define TRACING (RTIT_CTL_TRACE_EN | BIT(2) | BIT(13)) /* OS, BranchEn */
 #define PATTERN_ADDRESS 0xffff800012345000ULL
@@ -63,13 +49,12 @@ static const uint16_t apic_offsets[] = {
     APIC_TIMER_INITIAL,
     APIC_TIMER_DIVIDE,
 };
-#define APIC_OFFSETS (sizeof(apic_offsets) / sizeof(apic_offsets[0]))
 
-static uint32_t apic_kept[KERNEL_PROCESSORS][APIC_OFFSETS];
+static uint32_t apic_kept[KERNEL_PROCESSORS][LENGTH_OF(apic_offsets)];
 
 void smp_keep_apic(const struct processor *self)
 {
-    for (unsigned i = 0; i < APIC_OFFSETS; i++)
+    for (unsigned i = 0; i < LENGTH_OF(apic_offsets); i++)
         apic_kept[self->number][i] = apic_read(apic_offsets[i]);
 }
 
@@ -162,13 +147,12 @@ static struct {
     {IA32_RTIT_CR3_MATCH, PAGE_SIZE, 0, false},
     {IA32_RTIT_CTL, TRACING, 0, false},
 };
-#define INIT_MSRS (sizeof(init_msrs) / sizeof(init_msrs[0]))
 
 static uint8_t trace_page[PAGE_SIZE] __attribute__((aligned(PAGE_SIZE)));
 
 static void spoil_msrs(struct processor *self)
 {
-    for (unsigned i = 0; i < INIT_MSRS; i++) {
+    for (unsigned i = 0; i < LENGTH_OF(init_msrs); i++) {
         init_msrs[i].there = smp_rdmsr_try(init_msrs[i].index, &init_msrs[i].after);
         if (init_msrs[i].there)
             wrmsr(init_msrs[i].index, init_msrs[i].spoilt);
@@ -180,7 +164,7 @@ static void spoil_msrs(struct processor *self)
 static void keep_msrs(struct processor *self)
 {
     (void)self;
-    for (unsigned i = INIT_MSRS; i-- > 0;)
+    for (unsigned i = LENGTH_OF(init_msrs); i-- > 0;)
         if (init_msrs[i].there) {
             init_msrs[i].after = rdmsr(init_msrs[i].index);
             wrmsr(init_msrs[i].index, 0);
@@ -194,7 +178,7 @@ void test_smp_init_msrs(const struct job *job)
     bool up = true;
 
     wrmsr(IA32_LSTAR, rdmsr(IA32_LSTAR)); /* from here on the emulator's unknown MSRs fault */
-    for (unsigned n = 0; n < INIT_MSRS; n++)
+    for (unsigned n = 0; n < LENGTH_OF(init_msrs); n++)
         if (init_msrs[n].index == IA32_RTIT_OUTPUT_BASE)
             init_msrs[n].spoilt = fuzz_physical(trace_page);
         else if (init_msrs[n].index == IA32_XSS)
@@ -207,7 +191,7 @@ void test_smp_init_msrs(const struct job *job)
             __asm__ volatile("pause");
         up = smp_restart(p, smp_page(0)) && up;
         smp_run_on(p, keep_msrs);
-        for (unsigned n = 0; n < INIT_MSRS; n++)
+        for (unsigned n = 0; n < LENGTH_OF(init_msrs); n++)
             if (init_msrs[n].there)
                 log_printf("init: cpu=%u msr=0x%x spoilt=0x%lx after=0x%lx\n", i,
                            init_msrs[n].index, init_msrs[n].spoilt, init_msrs[n].after);
@@ -235,7 +219,7 @@ static void say_state(const struct job *job, const struct processor *p, uint64_t
     for (unsigned i = 0; i < START_MSRS; i++)
         log_printf("state: name=%s cpu=%u msr_%x=0x%lx\n", job->name, p->number, s.msr[i].index,
                    s.msr[i].value);
-    for (unsigned i = 0; i < APIC_OFFSETS; i++)
+    for (unsigned i = 0; i < LENGTH_OF(apic_offsets); i++)
         log_printf("state: name=%s cpu=%u apic_%x=0x%x\n", job->name, p->number, apic_offsets[i],
                    apic_kept[p->number][i]);
 }
@@ -256,12 +240,6 @@ void test_smp_state(const struct job *job)
         say_state(job, &processors[i], page);
     }
     tap_result(up, job->name, up ? NULL : "not every processor came up again");
-}
-
-static void spin(struct processor *self)
-{
-    for (;;)
-        self->alive++;
 }
 
 static void halt(struct processor *self)
@@ -297,7 +275,7 @@ static void exit_on_and_on(struct processor *self)
 static void spin_in_handler(struct processor *self)
 {
     self->on_nmi = NULL;
-    spin(self);
+    smp_spin(self);
 }
 
 static void handle_forever(struct processor *self)
@@ -308,21 +286,19 @@ static void handle_forever(struct processor *self)
         __asm__ volatile("pause");
 }
 
-static void nothing(struct processor *self) { (void)self; }
-
 static processor_work work_named(const char *word)
 {
     static const struct {
         const char *name;
         processor_work work;
-    } works[] = {{"running", spin},
+    } works[] = {{"running", smp_spin},
                  {"halted", halt},
                  {"asleep", sleep_for_good},
                  {"exiting", exit_on_and_on},
                  {"handler", handle_forever}};
 
-    for (unsigned i = 0; i < sizeof(works) / sizeof(works[0]); i++)
-        if (strlen(works[i].name) == strlen(word) && memcmp(works[i].name, word, strlen(word)) == 0)
+    for (unsigned i = 0; i < LENGTH_OF(works); i++)
+        if (text_equal(works[i].name, word))
             return works[i].work;
     return NULL;
 }
@@ -363,7 +339,7 @@ void test_smp_init(const struct job *job)
                                   offsetof(struct start_state, cs)),
                    sizeof(cs));
             if (ran && up && cs == page >> 4) {
-                smp_run_on(p, nothing);
+                smp_run_on(p, smp_nothing);
                 continue;
             }
             wrong++;
@@ -391,7 +367,7 @@ void test_smp_init_loop(const struct job *job)
             bool loops = p->starts == p->starts_wanted - 1;
             bool up = smp_restart(p, smp_page(0));
             if (up)
-                smp_run_on(p, nothing);
+                smp_run_on(p, smp_nothing);
             wrong += !loops || !up;
         }
     }
@@ -413,7 +389,7 @@ void test_smp_parallel(const struct job *job)
         for (unsigned i = 1; i < processor_count; i++) {
             wrong += !smp_came_up(&processors[i]);
             if (wrong == 0)
-                smp_run_on(&processors[i], nothing);
+                smp_run_on(&processors[i], smp_nothing);
         }
     }
     tap_result(wrong == 0 && job->number[0] != 0, job->name, NULL);
@@ -423,13 +399,13 @@ void test_smp_parallel(const struct job *job)
  * and so many SIPIs, as firmware does it; each comes up, and once. */
 void test_smp_broadcast(const struct job *job)
 {
-    static const processor_work works[] = {halt, exit_on_and_on, spin, handle_forever};
+    static const processor_work works[] = {halt, exit_on_and_on, smp_spin, handle_forever};
     uint64_t wrong = 0, up = 0;
 
     for (uint64_t round = 0; round < job->number[1] && wrong == 0; round++) {
         uint64_t page = smp_page(round % 2);
         for (unsigned i = 1; i < processor_count; i++)
-            wrong += !let_run(&processors[i], works[round % (sizeof(works) / sizeof(works[0]))]);
+            wrong += !let_run(&processors[i], works[round % LENGTH_OF(works)]);
         for (unsigned i = 1; i < processor_count; i++)
             smp_prepare(&processors[i], page);
         smp_start_broadcast(page, (unsigned)job->number[0]);
@@ -438,7 +414,7 @@ void test_smp_broadcast(const struct job *job)
         smp_delay(LINGER);
         for (unsigned i = 1; i < processor_count; i++) {
             if (processors[i].starts == processors[i].starts_wanted) {
-                smp_run_on(&processors[i], nothing);
+                smp_run_on(&processors[i], smp_nothing);
                 continue;
             }
             wrong++;
@@ -459,7 +435,7 @@ void test_smp_sipi(const struct job *job)
     for (unsigned i = 1; i < processor_count; i++) {
         struct processor *p = &processors[i];
         uint64_t starts = p->starts;
-        bool ran = let_run(p, spin);
+        bool ran = let_run(p, smp_spin);
         smp_sipi(p, page);
         smp_delay(LINGER);
         uint64_t alive = p->alive;

@@ -11,11 +11,7 @@
 #include "host.h"
 #include "hypercall.h"
 #include "tests/hooks/hooks.h"
-#include "x86.h"
 
-#define LEAF_PMU 0x0a
-#define NO_HYPERCALL 0x7fffffff
-#define MSR_NOBODYS 0x40000000
 #define EXITS_APART 8  /* iterations between two exits */
 #define EXITS_BEFORE 3 /* one to so many, before each NMI is sent */
 #define WAIT 20000     /* iterations until an NMI or PMI counts as lost */
@@ -191,10 +187,8 @@ static void storm(const struct job *job, processor_work work, uint64_t pmis, uin
     rounds = job->number[0];
     period = job->number[1];
     hypercalls = under_pmuvisor();
-    if (pmis != 0 && (cpuid(0, 0).eax < LEAF_PMU || (cpuid(LEAF_PMU, 0).eax & 0xff) < 2)) {
-        tap_skip(job->name, "CPUID shows no architectural PMU of version 2");
+    if (pmis != 0 && !pmu_there(job))
         return;
-    }
     if (rounds == 0 || (pmis != 0 && period == 0) || processor_count < 2) {
         tap_result(false, job->name, "wanted a number of rounds, a period, and two processors");
         return;

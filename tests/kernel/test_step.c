@@ -6,11 +6,6 @@
  */
 #include "kernel.h"
 
-#include "msr.h"
-#include "x86.h"
-
-#define DR6_NONE 0xffff0ff0ULL
-#define DR6_BS BIT(14)
 #define NOTES 16
 
 extern const char step_debug[];
@@ -23,19 +18,12 @@ static struct note {
 } notes[NOTES];
 static unsigned noted;
 
-static uint64_t dr6(void)
-{
-    uint64_t value;
-    __asm__ volatile("mov %%dr6, %0" : "=r"(value));
-    return value;
-}
-
 void step_note(struct trap_frame *frame)
 {
     if (noted < NOTES)
-        notes[noted] = (struct note){frame->rip, dr6(), rdmsr(IA32_DEBUGCTL)};
+        notes[noted] = (struct note){frame->rip, read_dr6(), rdmsr(IA32_DEBUGCTL)};
     noted++;
-    __asm__ volatile("mov %0, %%dr6" : : "r"(DR6_NONE));
+    write_dr6(DR6_NONE);
     if (noted >= NOTES)
         frame->rflags &= ~(uint64_t)RFLAGS_TF;
     else
@@ -49,7 +37,7 @@ void test_smp_step(const struct job *job)
 
     noted = 0;
     cpu_gate_smp(VECTOR_DB, step_debug, 0);
-    __asm__ volatile("mov %0, %%dr6" : : "r"(DR6_NONE));
+    write_dr6(DR6_NONE);
     wrmsr(IA32_DEBUGCTL, DEBUGCTL_BTF);
     step_branches();
     wrmsr(IA32_DEBUGCTL, 0);

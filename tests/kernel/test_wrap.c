@@ -10,18 +10,16 @@
 
 #include "fuzz.h"
 #include "layout.h"
-#include "x86.h"
 
-#define PAGE 4096
 #define GDT_CODE_32 0x00cf9b000000ffffULL
 #define SELECTOR_32 8 /* its place in the GDT is free */
 #define PTE_FLAGS (PTE_P | PTE_RW)
 #define DIRECTORY_4TH_GIB 3
-#define OFFSET_LAST_2 (PAGE - 2)
+#define OFFSET_LAST_2 (PAGE_SIZE - 2)
 #define EIP_LAST_2 0xfffffffeU
 
 static uint64_t last_2m[TABLE_ENTRIES] __attribute__((aligned(4096)));
-static uint8_t last_page[PAGE] __attribute__((aligned(4096)));
+static uint8_t last_page[PAGE_SIZE] __attribute__((aligned(4096)));
 static uint64_t stack_before;
 
 /* Where EIP wraps to: back to 64-bit mode, and from there to the end of far_return(). */

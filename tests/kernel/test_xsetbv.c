@@ -9,7 +9,6 @@
 #include "kernel.h"
 
 #include "console/log.h"
-#include "x86.h"
 
 #define X87 BIT(0)
 #define SSE BIT(1)
@@ -46,19 +45,6 @@ static const struct xsetbv_case {
     {"locked", X87, 0, UD, LOCKED},
 };
 
-static uint64_t xcr0(void)
-{
-    uint32_t low, high;
-
-    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-    return (uint64_t)high << 32 | low;
-}
-
-static void xcr0_set(uint64_t value)
-{
-    __asm__ volatile("xsetbv" : : "c"(0), "a"((uint32_t)value), "d"((uint32_t)(value >> 32)));
-}
-
 /* Gives the exception's vector; DONE: there was none. */
 static uint64_t execute(const struct xsetbv_case *c)
 {
@@ -87,17 +73,17 @@ void test_xsetbv(const struct job *job)
     bool good = true;
 
     fuzz_setup();
-    uint64_t before = xcr0();
-    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    uint64_t before = read_xcr0();
+    for (unsigned i = 0; i < LENGTH_OF(cases); i++) {
         const struct xsetbv_case *c = &cases[i];
         uint64_t first = X87 | SSE, wanted = c->wanted == DONE && c->value & ~all ? GP : c->wanted;
-        xcr0_set(first);
-        uint64_t vector = execute(c), now = xcr0();
+        write_xcr0(first);
+        uint64_t vector = execute(c), now = read_xcr0();
         log_printf("xsetbv: name=%s case=%s vector=%lu error=%lu xcr0=0x%lx\n", job->name, c->name,
                    vector, vector == DONE ? 0 : fuzz_out.error, now);
         good &= vector == wanted && now == (wanted == DONE ? c->value : first);
     }
-    xcr0_set(before);
+    write_xcr0(before);
     fuzz_end();
     tap_result(good, job->name, NULL);
 }

@@ -5,8 +5,6 @@
  */
 #include "kernel.h"
 
-#include "x86.h"
-
 #define PIT_CHANNEL_0 0x40
 #define PIT_COMMAND 0x43
 #define PIT_ONE_SHOT 0x30 /* channel 0, both bytes, mode 0: interrupt on terminal count */

@@ -11,7 +11,6 @@ extern unexpected_fault
 extern nmi_handle
 extern apic_eoi
 
-%define PUSHES_ERROR_CODE(v) (v == 8 || (v >= 10 && v <= 14) || v == 17 || v == 21)
 ; On an expected fault's stack: vector, error code, then what the processor pushed.
 %define FRAME_VECTOR 0
 %define FRAME_RFLAGS 32
@@ -21,20 +20,7 @@ extern apic_eoi
 
 section .text
 
-%assign v 0
-%rep 32
-align 16
-exception_%+v:
-%if !PUSHES_ERROR_CODE(v)
-    push 0
-%endif
-    push v
-    jmp exception_common
-%assign v v+1
-%endrep
-
-global exception_stubs
-exception_stubs equ exception_0
+    STUBS exception, 0, 32, exception_common
 
 exception_common:
     cmp qword [fault_resume], 0
@@ -56,9 +42,7 @@ nmi_entry:
     mov rdi, rsp
     ; 5 words from the processor on a 16-byte boundary and 17 from here: aligned.
     call nmi_handle
-    POP_REGISTERS
-    add rsp, 16
-    iretq
+    END_EVENT
 
 ; One that may come inside the handler above, on another stack: it only counts.
 align 16

@@ -8,7 +8,6 @@
 #include "vmx/root/fault.h"
 
 bool __real_xsetbv_safe(uint32_t index, uint64_t value);
-bool __wrap_xsetbv_safe(uint32_t index, uint64_t value);
 
 bool __wrap_xsetbv_safe(uint32_t index, uint64_t value)
 {

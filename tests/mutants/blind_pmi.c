@@ -6,8 +6,6 @@
 #include "apic/apic.h"
 #include "pmu/pmu.h"
 
-bool __wrap_pmu_pmi_raised(const struct cpu *cpu);
-
 bool __wrap_pmu_pmi_raised(const struct cpu *cpu)
 {
     return cpu->boot->options.pmu && apic_lvtpc_read() & LVT_MASKED &&

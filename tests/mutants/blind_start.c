@@ -6,27 +6,16 @@
 #include "vmx/hypervisor.h"
 #include "vmx/start/start.h"
 
-bool __wrap_hypervisor_check_requirements(const struct boot_info *bi, struct settings *s,
-                                          struct refusal *r);
-bool __wrap_vmx_is_available(struct refusal *r);
-void __wrap_vmx_capability_read(struct vmx_capability *c);
 void __real_processor_enter_vmx(struct start *s, bool first);
-void __wrap_processor_enter_vmx(struct start *s, bool first);
 
 bool __wrap_hypervisor_check_requirements(const struct boot_info *bi, struct settings *s,
                                           struct refusal *r)
 {
-    (void)bi;
-    (void)r;
     *s = (struct settings){.processors = 1};
     return true;
 }
 
-bool __wrap_vmx_is_available(struct refusal *r)
-{
-    (void)r;
-    return true;
-}
+bool __wrap_vmx_is_available(struct refusal *r) { return true; }
 
 void __wrap_vmx_capability_read(struct vmx_capability *c)
 {

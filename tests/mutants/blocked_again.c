@@ -8,7 +8,6 @@
 #define NMI_UNBLOCKING BIT(12) /* of an EPT violation's exit qualification */
 
 const char *__real_inject_gp_or_df(struct cpu *cpu);
-const char *__wrap_inject_gp_or_df(struct cpu *cpu);
 
 const char *__wrap_inject_gp_or_df(struct cpu *cpu)
 {

@@ -9,9 +9,7 @@
 #define WRONG 0xbad
 
 void __real_exit_cpuid(struct cpu *cpu);
-void __wrap_exit_cpuid(struct cpu *cpu);
 void __real_exit_wrmsr(struct cpu *cpu);
-void __wrap_exit_wrmsr(struct cpu *cpu);
 
 void __wrap_exit_cpuid(struct cpu *cpu)
 {

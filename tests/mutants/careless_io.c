@@ -7,13 +7,6 @@
 #include "lib/acpi.h"
 #include "vmx/exit/exit.h"
 
-void __wrap_io_setup(struct cpu *cpu);
-void __wrap_acpi_read_sleep_states(uint64_t rsdp, struct acpi_facts *facts);
-
 void __wrap_io_setup(struct cpu *cpu) { log_printf("processor's state at 0x%lx\n", (uint64_t)cpu); }
 
-void __wrap_acpi_read_sleep_states(uint64_t rsdp, struct acpi_facts *facts)
-{
-    (void)rsdp;
-    (void)facts;
-}
+void __wrap_acpi_read_sleep_states(uint64_t rsdp, struct acpi_facts *facts) {}

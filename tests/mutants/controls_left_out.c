@@ -12,8 +12,6 @@
 
 bool __real_vmx_controls_choose(const struct vmx_capability *c, const struct options *o,
                                 struct vmx_controls *out, struct refusal *r);
-bool __wrap_vmx_controls_choose(const struct vmx_capability *c, const struct options *o,
-                                struct vmx_controls *out, struct refusal *r);
 
 static const struct {
     enum control_set set;

@@ -10,9 +10,7 @@
 #define FEATURES_ECX_VMX BIT(5)
 
 void __real_exit_cpuid(struct cpu *cpu);
-void __wrap_exit_cpuid(struct cpu *cpu);
 void __real_exit_vmcall(struct cpu *cpu);
-void __wrap_exit_vmcall(struct cpu *cpu);
 
 void __wrap_exit_cpuid(struct cpu *cpu)
 {

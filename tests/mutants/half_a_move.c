@@ -5,8 +5,6 @@
  */
 #include "vmx/exit/exit.h"
 
-void __wrap_exit_monitor_trap(struct cpu *cpu);
-
 void __wrap_exit_monitor_trap(struct cpu *cpu)
 {
     vmcs_set_primary_controls(PRIMARY_MONITOR_TRAP_FLAG, false);

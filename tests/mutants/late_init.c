@@ -9,9 +9,7 @@
 
 #define LONGER_THAN_SIPIS 100000
 
-void __wrap_apic_set_init_state(void);
 void __real_exit_init(struct cpu *cpu);
-void __wrap_exit_init(struct cpu *cpu);
 
 void __wrap_apic_set_init_state(void) {}
 

@@ -7,7 +7,6 @@
 #include "vmx/root/fault.h"
 
 void __real_exit_setup(struct cpu *cpu);
-void __wrap_exit_setup(struct cpu *cpu);
 
 static void unexpected(struct cpu *cpu)
 {

@@ -9,7 +9,6 @@
 #define FAULTS 2
 
 void __real_processor_set_up_exits(struct start *s);
-void __wrap_processor_set_up_exits(struct start *s);
 
 void __wrap_processor_set_up_exits(struct start *s)
 {

@@ -8,7 +8,6 @@
 #include "nmi/nmi.h"
 
 unsigned __real_nmi_claim(struct cpu *cpu, enum nmi_found found, uint64_t rip, bool in_root);
-unsigned __wrap_nmi_claim(struct cpu *cpu, enum nmi_found found, uint64_t rip, bool in_root);
 
 unsigned __wrap_nmi_claim(struct cpu *cpu, enum nmi_found found, uint64_t rip, bool in_root)
 {

@@ -6,7 +6,6 @@
 #include "vmx/exit/exit.h"
 
 void __real_deliver_event_again(struct cpu *cpu, uint32_t vectoring);
-void __wrap_deliver_event_again(struct cpu *cpu, uint32_t vectoring);
 
 void __wrap_deliver_event_again(struct cpu *cpu, uint32_t vectoring)
 {

@@ -6,6 +6,4 @@
  */
 #include "vmx/exit/exit.h"
 
-void __wrap_vmx_exit(struct cpu *cpu);
-
 void __wrap_vmx_exit(struct cpu *cpu) { dispatch_exit(cpu); }

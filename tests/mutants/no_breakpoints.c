@@ -5,11 +5,4 @@
  */
 #include "vmx/exit/outcome.h"
 
-void __wrap_pend_breakpoints(uint64_t address, unsigned bytes, uint64_t kinds);
-
-void __wrap_pend_breakpoints(uint64_t address, unsigned bytes, uint64_t kinds)
-{
-    (void)address;
-    (void)bytes;
-    (void)kinds;
-}
+void __wrap_pend_breakpoints(uint64_t address, unsigned bytes, uint64_t kinds) {}

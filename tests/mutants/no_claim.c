@@ -5,13 +5,7 @@
  */
 #include "nmi/nmi.h"
 
-unsigned __wrap_nmi_claim(struct cpu *cpu, enum nmi_found found, uint64_t rip, bool in_root);
-
 unsigned __wrap_nmi_claim(struct cpu *cpu, enum nmi_found found, uint64_t rip, bool in_root)
 {
-    (void)cpu;
-    (void)found;
-    (void)rip;
-    (void)in_root;
     return 0;
 }

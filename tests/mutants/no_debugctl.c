@@ -7,7 +7,6 @@
 #include "vmx/vmcs.h"
 
 void __real_exit_cpuid(struct cpu *cpu);
-void __wrap_exit_cpuid(struct cpu *cpu);
 
 void __wrap_exit_cpuid(struct cpu *cpu)
 {

@@ -6,8 +6,6 @@
  */
 #include "vmx/exit/exit.h"
 
-void __wrap_vmx_exit(struct cpu *cpu);
-
 void __wrap_vmx_exit(struct cpu *cpu)
 {
     cpu->blocking = vmcs_read_32(VMCS_GUEST_INTERRUPTIBILITY_STATE);

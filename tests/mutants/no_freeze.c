@@ -5,6 +5,4 @@
  */
 #include "pmu/pmu.h"
 
-void __wrap_pmu_freeze_as_guest(const struct cpu *cpu);
-
 void __wrap_pmu_freeze_as_guest(const struct cpu *cpu) { (void)cpu; }

@@ -6,15 +6,7 @@
 #include "vmx/exit/exit.h"
 #include "vmx/root/fault.h"
 
-void __wrap_msr_setup(struct cpu *cpu, const uint32_t *controls);
-void __wrap_exit_rdmsr(struct cpu *cpu);
-void __wrap_exit_wrmsr(struct cpu *cpu);
-
-void __wrap_msr_setup(struct cpu *cpu, const uint32_t *controls)
-{
-    (void)cpu;
-    (void)controls;
-}
+void __wrap_msr_setup(struct cpu *cpu, const uint32_t *controls) {}
 
 static void finish(const struct cpu *cpu, bool done)
 {

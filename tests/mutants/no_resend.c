@@ -5,6 +5,4 @@
  */
 #include "apic/apic.h"
 
-bool __wrap_apic_send_self_nmi(void);
-
 bool __wrap_apic_send_self_nmi(void) { return false; }

@@ -6,7 +6,6 @@
 #include "mm/mm.h"
 
 uint64_t __real_ept_build(const struct ept_request *q);
-uint64_t __wrap_ept_build(const struct ept_request *q);
 
 uint64_t __wrap_ept_build(const struct ept_request *q)
 {

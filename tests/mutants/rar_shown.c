@@ -8,7 +8,6 @@
 #include "vmx/root/fault.h"
 
 void __real_exit_rdmsr(struct cpu *cpu);
-void __wrap_exit_rdmsr(struct cpu *cpu);
 
 void __wrap_exit_rdmsr(struct cpu *cpu)
 {

@@ -8,7 +8,6 @@
 #include "x86.h"
 
 void __real_exit_cpuid(struct cpu *cpu);
-void __wrap_exit_cpuid(struct cpu *cpu);
 
 void __wrap_exit_cpuid(struct cpu *cpu)
 {

@@ -10,7 +10,6 @@
 #define SSPS 4
 
 void __real_exit_sipi(struct cpu *cpu);
-void __wrap_exit_sipi(struct cpu *cpu);
 
 void __wrap_exit_sipi(struct cpu *cpu)
 {

@@ -8,7 +8,6 @@
 static uint64_t cpuid_exits;
 
 void __real_exit_cpuid(struct cpu *cpu);
-void __wrap_exit_cpuid(struct cpu *cpu);
 
 void __wrap_exit_cpuid(struct cpu *cpu)
 {

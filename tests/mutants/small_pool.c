@@ -9,7 +9,6 @@
 #define MSR_POOL_PAGES 0xfff
 
 void __real_page_pool_init(struct range range);
-void __wrap_page_pool_init(struct range range);
 
 void __wrap_page_pool_init(struct range range)
 {

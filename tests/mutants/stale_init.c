@@ -7,7 +7,6 @@
 #include "vmx/exit/exit.h"
 
 void __real_exit_sipi(struct cpu *cpu);
-void __wrap_exit_sipi(struct cpu *cpu);
 
 void __wrap_exit_sipi(struct cpu *cpu)
 {

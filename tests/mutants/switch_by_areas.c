@@ -14,9 +14,7 @@
 #define LISTED_MAX (PAGE_SIZE / sizeof(struct msr_entry))
 
 void __real_pmu_setup(struct cpu *cpu);
-void __wrap_pmu_setup(struct cpu *cpu);
 void __real_vmx_exit(struct cpu *cpu);
-void __wrap_vmx_exit(struct cpu *cpu);
 
 /* The pages of the full switch, which nobody asks for here. */
 static struct msr_entry *guest_area(const struct cpu *cpu)

@@ -12,8 +12,6 @@
 #include "pmu/pmu.h"
 #include "vmx/exit/exit.h"
 
-void __wrap_vmx_exit_timed(struct cpu *cpu);
-
 void __wrap_vmx_exit_timed(struct cpu *cpu)
 {
     cpu->nmi.hold = true;

@@ -7,7 +7,6 @@
 #include "vmx/exit/exit.h"
 
 bool __real_apic_trap_access(struct cpu *cpu, uint64_t address, uint64_t qualification);
-bool __wrap_apic_trap_access(struct cpu *cpu, uint64_t address, uint64_t qualification);
 
 bool __wrap_apic_trap_access(struct cpu *cpu, uint64_t address, uint64_t qualification)
 {

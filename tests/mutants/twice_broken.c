@@ -6,7 +6,6 @@
 #include "vmx/exit/exit.h"
 
 void __real_exit_cr_access(struct cpu *cpu);
-void __wrap_exit_cr_access(struct cpu *cpu);
 
 void __wrap_exit_cr_access(struct cpu *cpu)
 {

@@ -4,10 +4,4 @@
  */
 #include "mm/mm.h"
 
-void __wrap_host_paging_unmap(uint64_t root, uint64_t address);
-
-void __wrap_host_paging_unmap(uint64_t root, uint64_t address)
-{
-    (void)root;
-    (void)address;
-}
+void __wrap_host_paging_unmap(uint64_t root, uint64_t address) {}

@@ -5,10 +5,4 @@
  */
 #include "pmu/pmu.h"
 
-bool __wrap_pebs_needs_switch(unsigned version);
-
-bool __wrap_pebs_needs_switch(unsigned version)
-{
-    (void)version;
-    return false;
-}
+bool __wrap_pebs_needs_switch(unsigned version) { return false; }

@@ -6,7 +6,6 @@
 #include "vmx/exit/exit.h"
 
 void __real_reexecute_instruction(void);
-void __wrap_reexecute_instruction(void);
 
 void __wrap_reexecute_instruction(void)
 {

@@ -7,12 +7,9 @@
 
 unsigned __real_pmu_list_msrs(const struct pmu_facts *facts, bool whole,
                               uint32_t list[PMU_CONTEXT_MAX]);
-unsigned __wrap_pmu_list_msrs(const struct pmu_facts *facts, bool whole,
-                              uint32_t list[PMU_CONTEXT_MAX]);
 
 unsigned __wrap_pmu_list_msrs(const struct pmu_facts *facts, bool whole,
                               uint32_t list[PMU_CONTEXT_MAX])
 {
-    (void)whole;
     return __real_pmu_list_msrs(facts, false, list);
 }

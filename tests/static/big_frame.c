@@ -8,7 +8,6 @@
 #define LARGER_THAN_THE_STACK 20000
 
 void __real_vmx_exit(struct cpu *cpu);
-void __wrap_vmx_exit(struct cpu *cpu);
 
 void __wrap_vmx_exit(struct cpu *cpu)
 {

@@ -7,12 +7,11 @@ default rel
 
 section .text
 
-; 8 for the call and 24 below it; what comes after a call that does not come back is nobody's.
+; 8 for the call and 24 below it. The call at the end does not return.
 global calls
 calls:
     call pushes
     call stops
-    sub rsp, 4096
 pushes:
     push rax
     push rbx
@@ -23,7 +22,7 @@ pushes:
 stops:
     ud2
 
-; 16 + 8 + 100 * 8: by a table, past a jump out of the function.
+; 16 + 8 + 100 * 8: by a table, through a jump out of the function.
 global indirect
 indirect:
     push rax
@@ -33,23 +32,17 @@ indirect:
     add rsp, 16
     ret
 first:
-    jmp second.inside
+    jmp second
 second:
-    push rax
-.inside:
     sub rsp, 800
     lea rsp, [rsp + 800]
     ret
 
-; 8 + 4096 + 8, by the deeper entry of a jump table.
-global jumps
-jumps:
+; 8 + 4096 + 8, on the deeper of two paths.
+global large
+large:
     push rax
-    lea rdx, [offsets]
-    movsxd rax, dword [rdx + rdi * 4]
-    add rax, rdx
-    jmp rax
-.shallow:
+    jz .deep
     pop rax
     ret
 .deep:
@@ -86,20 +79,10 @@ leaves_one:
     push rax
     ret
 
-; Nothing, and then what `indirect` has on another stack.
-global switches
-switches:
-    mov rsp, rdi
-    jmp indirect
-
 global elsewhere
 elsewhere:
     mov rsp, rax
     ret
-
-section .rodata
-offsets:
-    dd jumps.shallow - offsets, jumps.deep - offsets
 
 section .data
 table:

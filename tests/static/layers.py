@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# layers.py: who calls whom, from the objects' relocations, assembly included. Between folders no
-# call goes back up (rooms.py has their order); within a folder no loop of calls has more files than
-# LOOP_MAX says, and where it says nothing there is none. A call, or a jump, to a function counts;
-# so does a use of data. An address that is taken of a function (a hook, a table's row) counts as
-# well: who takes it is above it. The experiments are above the core and do not call each other, but
-# for what one says that it needs.
+# layers.py: which file uses what of which other file, by the objects' symbols, assembly included.
+# Between folders no use goes back up (rooms.py has their order); within a folder no loop of uses
+# has more files than LOOP_MAX says, and where it says nothing there is none. A call of a function
+# counts, and so do a use of data and an address that is taken (a hook, a table's row). The
+# experiments are above the core and do not use each other, but for what one says that it needs.
 # Usage: python3 -m tests.static.layers BUILD
 import argparse
 import collections
 import os
+import re
 import subprocess
 import sys
 
@@ -20,7 +20,6 @@ LOOP_MAX = {
     "vmx/root": 4,  # a fault ends the machine, whose end may fault
     "vmx/exit": 2,  # the table and the ways to its handlers
 }
-NO_USE = (".text", ".debug", ".eh_frame", ".note", ".comment")  # sections; code is read by itself
 
 
 def objects(build, folders, top):
@@ -46,52 +45,20 @@ def sources(folders):
     }
 
 
-def lines_of(*command):
-    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
-    return done.stdout.splitlines()
-
-
-def definitions(found):
-    """Of each global symbol the object that defines it."""
-    where = {}
-    for path in found:
-        for line in lines_of("nm", "--defined-only", "--extern-only", path):
-            where[line.split()[-1]] = path
-    return where
-
-
-def uses(path):
-    """(function, symbol) of each relocation in code: who uses what. Data that names functions, as a
-    table of handlers does, stands for a function called "table"."""
-    code = lines_of("objdump", "--disassemble", "--reloc", "--no-show-raw-insn", path)
-    function = "?"
-    for line in code:
-        if line.endswith(">:"):
-            function = line.split("<")[1][:-2]
-        elif "R_X86_64_" in line:
-            yield function, symbol_of(line.split()[2])
-    section = None
-    for line in lines_of("objdump", "--reloc", path):
-        if line.startswith("RELOCATION RECORDS FOR"):
-            section = line.split("[")[1][:-2]
-        elif "R_X86_64_" in line and not section.startswith(NO_USE):
-            yield "table", symbol_of(line.split()[2])
-
-
-def symbol_of(text):
-    return text.split("+0x")[0].split("-0x")[0]
-
-
 def graph(build, folders, top=TOP):
-    """{(folder, file): {(folder, file): {"function -> symbol"}}} over all objects."""
+    """{(folder, file): {(folder, file): {symbol}}} over all objects."""
     found = objects(build, folders, top)
-    where = definitions(found)
+    done = subprocess.run(
+        ["nm", "-A", "-g", *found], stdout=subprocess.PIPE, check=True, text=True
+    ).stdout
+    symbols = [
+        (path, kind, name) for path, kind, name in re.findall(r"^(.+?):.{17}(.) (\S+)$", done, re.M)
+    ]
+    where = {name: path for path, kind, name in symbols if kind not in "Uw"}
     edges = collections.defaultdict(lambda: collections.defaultdict(set))
-    for path, file in found.items():
-        for function, symbol in uses(path):
-            target = where.get(symbol)
-            if target is not None and target != path:
-                edges[file][found[target]].add(f"{function} -> {symbol}")
+    for path, kind, name in symbols:
+        if kind in "Uw" and name in where:
+            edges[found[path]][found[where[name]]].add(name)
     return found, edges
 
 

@@ -7,8 +7,6 @@
 #include "vmx/exit/exit.h"
 
 void __real_vmx_exit(struct cpu *cpu);
-void __wrap_vmx_exit(struct cpu *cpu);
-unsigned long deep(struct cpu *cpu, unsigned long left);
 
 unsigned long deep(struct cpu *cpu, unsigned long left)
 {

@@ -1,26 +1,23 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-# stack.py: the greatest stack depth of the hypervisor, from the linked image's machine code: every
-# path from every way in is followed, instruction by instruction, and what the code pushes is added
-# up. What cannot be followed (an unnamed indirect call, recursion without a bound, a stack pointer
-# that comes from elsewhere, code that no way in reaches) is an error, never a guess.
+# stack.py: the greatest stack depth of the hypervisor. The linked image tells who calls whom. The
+# compiler tells the frame of each function (-fstack-usage: NAME.su beside NAME.o). The frames of
+# assembly come from its pushes. An unnamed indirect call, recursion without a bound, a frame of
+# unknown size and a function that nobody calls are errors.
 # Usage: stack.py --map MAP --source DIR ELF
 import argparse
-import itertools
+import collections
 import os
 import re
-import struct
 import subprocess
 import sys
 
 PAGE = 4096
 WORD = 8
 
-# Ways in: function (as a pattern) and the bytes that are on the stack before its first
-# instruction. The processor pushes SS, RSP, RFLAGS, CS, RIP and for some exceptions an error code
-# (SDM Vol. 3, "64-Bit Mode Stack Frame"), and aligns the stack before. Stacks of STACK_PAGES, but
-# for the firmware's, of which the UEFI specification promises 128 KiB ("x64 Platforms", "Detailed
-# Calling Conventions"): what firmware itself needs of that in a call is not known here.
+# Ways in: a function (as a pattern) and the bytes on the stack before its first instruction. The
+# processor pushes SS, RSP, RFLAGS, CS, RIP and for some exceptions an error code (SDM Vol. 3,
+# "64-Bit Mode Stack Frame"), and aligns the stack before.
 WAYS_IN = {
     "boot": [("_start", WORD)],
     "root": [
@@ -28,6 +25,7 @@ WAYS_IN = {
         ("vmx_exit_entry_timed", 0),
         ("vmx_exit_entry_guarded", 0),
         ("run_started_processor", WORD),
+        ("start_guest", WORD),
     ],
     "fault": [("exception_[0-9]+", 7 * WORD)],
     "NMI": [("nmi_entry", 6 * WORD)],
@@ -37,21 +35,19 @@ WAYS_IN = {
 # is reported, others in the report, REPORTS_MAX in all (vmx/root/fault.c); one that only stops; and
 # one in a safe access, which is passed over.
 EXCEPTIONS_BESIDE = 2
+# return_blocked (nmi/nmi.asm) puts three words on the stack to which it returns.
+PUT_BY_NMI_RETURN = 3 * WORD
+# UEFI promises 128 KiB ("x64 Platforms", "Detailed Calling Conventions"). Nobody knows the depth of
+# the firmware's own calls.
 FIRMWARE_STACK = 128 * 1024
 
-# Object files that load the stack pointer, and the stack that goes on there. "interrupted" is any
-# of them: what a handler puts on the stack that it came from is added to each.
-SWITCHES = {
-    "vmx/start/machine.o": "root",
-    "vmx/root/fault.asm.o": "interrupted",
-    "nmi/nmi.asm.o": "interrupted",
-}
+# Object files that load the stack pointer. A stack that was not in use has a way in above.
+SWITCHES = {"vmx/start/machine.o", "vmx/root/fault.asm.o", "nmi/nmi.asm.o"}
 
-# Where an indirect call or jump of an object file goes: to the functions whose address is taken
-# (in its tables or its code) in these object files, or to this function. FIRMWARE: out of the
-# image.
+# Targets of the indirect calls and jumps of an object file: a function, or all functions whose
+# address these object files take. FIRMWARE: outside the image.
 FIRMWARE = "firmware"
-# What experiments register (include/experiment.h); nothing where none is linked.
+# What experiments register (include/experiment.h). Nothing if no experiment is linked.
 REGISTERED = "(experiments/.*/experiment|tests/hooks/hooks).o"
 INDIRECT = {
     "boot/files.o": [FIRMWARE],
@@ -77,201 +73,141 @@ INDIRECT = {
     "vmx/start/tsc.o": ["vmx/start/tsc.o"],  # CPUID, clocks
 }
 
-# What comes before an object file's path from the top: the folder of the build.
-FROM_TOP = re.compile(r"^.*?/(?=(?:boot|vmx|experiments|guest|nmi|pmu|apic|mm|console|lib|tests)/)")
-
-# Functions that call themselves, and how many of them can be active at once.
+# Functions that call themselves, and how many calls can be active at once.
 RECURSION = {
     "ept_fill_table": 4,  # one per level of the EPT
-    "get_variable_type": 41,  # each takes one of the address bits 51 to 12 away; none is left
+    "get_variable_type": 41,  # each call removes one of the address bits 51 to 12
     "overflow_stack": 1,  # of the test build: runs into the guard page, which is its purpose
 }
 
-# Address, mnemonic without its prefixes, operands.
+# The folder of the build, before an object file's path from the top.
+FROM_TOP = re.compile(r"^.*?/(?=(?:boot|vmx|experiments|guest|nmi|pmu|apic|mm|console|lib|tests)/)")
+# An instruction without its prefixes: address, mnemonic, operands, RIP-relative address.
 PREFIXES = r"(?:(?:rep\w*|lock|notrack|bnd|data16|addr32|rex\S*|[c-gs]s) +)*"
-LINE = re.compile(rf"^ *([0-9a-f]+):\t{PREFIXES}(\S+) *(.*?)(?: +#.*)?$")
-TARGET = re.compile(r"^(?:0x)?([0-9a-f]+) <")
-RIP_ADDRESS = re.compile(r"# (?:0x)?([0-9a-f]+)(?: <|$)")
-IMMEDIATE = re.compile(r"^rsp,(-?)0x([0-9a-f]+)$")
-DROPPED = ["add", "rsp,0x8"]
-ALIGN_TO_16 = ["and", "rsp,0xfffffffffffffff0"]
-# The folder whose code keeps the stack aligned to 16, for firmware (Makefile, STACK_ALIGNED_TO_16).
-KEEPS_16 = "boot/"
-PADDING = ("nop", "xchg ax,ax", "int3")
-VISITS = 64  # of one instruction with ever more on the stack: a loop that pushes
+LINE = re.compile(rf"^ *([0-9a-f]+):\t{PREFIXES}(\S+) *(.*?)(?: +# (?:0x)?([0-9a-f]+)(?: <.*|$))?$")
+TARGET = re.compile(r"(?:0x)?([0-9a-f]+) <")
+AMOUNT = re.compile(r"rsp,(?:\[rsp\+)?0x([0-9a-f]+)\]?")
+ALIGN_TO_16 = ("and", "rsp,0xfffffffffffffff0")
+# The folder whose code needs a stack that is aligned to 16, for firmware (Makefile,
+# STACK_ALIGNED_TO_16).
+NEEDS_16 = "boot/"
 
 
 class Unclear(Exception):
     """What the analysis cannot follow, or what it must not accept."""
 
 
+def run(*command):
+    env = {**os.environ, "LC_ALL": "C"}
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=env).stdout
+
+
 class Image:
-    """The linked image: instructions, symbols, which object file is where, addresses taken."""
+    """The functions of the linked image, each by its first address."""
 
     def __init__(self, elf, link_map):
-        self.code = {}  # address: (mnemonic, operands, next address, RIP-relative operand)
-        self.symbols = {}  # address: name, of what lies in .text
-        self.objects = []  # (start, end, object file)
-        self.taken = {}  # object file: functions whose address it takes
-        with open(elf, "rb") as file:
-            self.bytes = file.read()
-        self.read_sections(elf)
-        self.read_symbols(elf)
-        self.read_map(link_map)
-        self.read_code(elf)
-        self.read_relocations(elf)
-        self.starts = sorted(self.symbols)
-
-    @staticmethod
-    def tool(*command):
-        return subprocess.run(
-            command,
-            stdout=subprocess.PIPE,
-            text=True,
-            check=True,
-            env={**os.environ, "LC_ALL": "C"},
-        ).stdout
-
-    def read_sections(self, elf):
-        self.sections = {}
-        for line in self.tool("readelf", "-SW", elf).splitlines():
-            match = re.match(r" *\[ *\d+\] (\.\S+) +\S+ +([0-9a-f]+) ([0-9a-f]+) ([0-9a-f]+)", line)
-            if match:
-                self.sections[match[1]] = tuple(int(match[n], 16) for n in (2, 3, 4))
-
-    def inside(self, section, address):
-        start, _, size = self.sections[section]
-        return start <= address < start + size
-
-    def read_symbols(self, elf):
-        for line in self.tool("readelf", "-sW", elf).splitlines():
-            fields = line.split()
-            if len(fields) != 8 or fields[3] not in ("FUNC", "NOTYPE") or fields[6] == "ABS":
-                continue
-            address = int(fields[1], 16)
-            # A function's name before a mere label's.
-            if (
-                self.inside(".text", address)
-                and not fields[7].startswith("image_")
-                and (fields[3] == "FUNC" or address not in self.symbols)
-            ):
-                self.symbols[address] = fields[7]
-
-    def read_map(self, link_map):
-        # "/DISCARD/" and debugging parts have addresses that mean nothing: only what is loaded.
+        self.objects = []  # (start, end, path)
+        self.names = {}
+        self.code = {}  # function: [(address, mnemonic, operands)]
+        self.function = {}  # address of an instruction: its function
+        self.locked = set()  # addresses of instructions with the prefix LOCK
+        self.taken = collections.defaultdict(set)  # object file: functions whose address it takes
         with open(link_map, encoding="utf-8") as file:
             text = re.sub(r"(\n \.\S+)\n +", r"\1 ", file.read())
-        part = re.compile(r"\n \.(?:text|rodata|data)\S* +0x([0-9a-f]+) +0x([0-9a-f]+) (\S+)")
-        for match in part.finditer(text):
+        part = r"\n \.(?:text|rodata|data)\S* +0x([0-9a-f]+) +0x([0-9a-f]+) (\S+)"
+        for match in re.finditer(part, text):
             start, size = int(match[1], 16), int(match[2], 16)
-            if size != 0 and start != 0:
+            if size and start:
                 self.objects.append((start, start + size, match[3]))
+        self.read_code(elf)
+        relocations = run("readelf", "-rW", elf)
+        for at, to in re.findall(r"(\w{16}) +\w+ R_X86_64_RELATIVE +(\w+)", relocations):
+            self.take(int(at, 16), int(to, 16))
+        self.frames = {}  # (object file, name): bytes as the compiler counts them
+        self.by_clang = set()
+        for file in {path for _, _, path in self.objects}:
+            self.read_frames(file)
+
+    def path(self, address):
+        return next((path for start, end, path in self.objects if start <= address < end), "?")
 
     def object_of(self, address):
-        """The object file's path from the project's top: "vmx/exit/exit.o"; of one from
-        elsewhere its last folder and name."""
-        for start, end, name in self.objects:
-            if start <= address < end:
-                last = "/".join(name.split("/")[-2:])
-                return FROM_TOP.sub("", name) if FROM_TOP.match(name) else last
-        return "?"
+        """The object file's path from the top, or its last folder and name if it has no top."""
+        path = self.path(address)
+        last = "/".join(path.split("/")[-2:])
+        return FROM_TOP.sub("", path) if FROM_TOP.match(path) else last
 
     def take(self, where, address):
-        if address in self.symbols:
-            self.taken.setdefault(self.object_of(where), set()).add(address)
+        if address in self.code:
+            self.taken[self.object_of(where)].add(address)
 
     def read_code(self, elf):
-        last = None
-        for line in self.tool(
-            "objdump", "-d", "--no-show-raw-insn", "-M", "intel", "-j", ".text", elf
+        uses = []
+        for line in run(
+            "objdump", "-d", "--no-show-raw-insn", "-Mintel", "-j.text", elf
         ).splitlines():
-            match = LINE.match(line)
-            if not match:
-                continue
-            address, rip = int(match[1], 16), RIP_ADDRESS.search(line)
-            if last is not None:
-                self.code[last][2] = address
-            target = int(rip[1], 16) if rip else None
-            self.code[address] = [match[2], match[3], None, target]
-            if match[2] in ("lea", "mov") and target is not None:
-                self.take(address, target)
-            last = address
+            label, match = re.match(r"([0-9a-f]+) <(.+)>:", line), LINE.match(line)
+            # A dot in a name of NASM: a label inside a function.
+            if label and not ("." in label[2] and self.path(int(label[1], 16)).endswith(".asm.o")):
+                start = int(label[1], 16)
+                self.names[start], self.code[start] = label[2], []
+            elif match:
+                address = int(match[1], 16)
+                self.code[start].append((address, match[2], match[3]))
+                self.function[address] = start
+                if "\tlock " in line:
+                    self.locked.add(address)
+                if match[4] and match[2] in ("lea", "mov"):
+                    uses.append((address, int(match[4], 16)))
+        for use in uses:
+            self.take(*use)
 
-    def read_relocations(self, elf):
-        for line in self.tool("readelf", "-rW", elf).splitlines():
-            match = re.match(r"([0-9a-f]{16}) +\S+ R_X86_64_RELATIVE +([0-9a-f]+)", line)
-            if match:
-                self.take(int(match[1], 16), int(match[2], 16))
+    def read_frames(self, path):
+        try:
+            with open(path.removesuffix(".o") + ".su", encoding="utf-8") as file:
+                rows = [line.rstrip("\n").split("\t") for line in file]
+        except FileNotFoundError:
+            return
+        if "clang version" in run("readelf", "-p.comment", path):
+            self.by_clang.add(path)
+        for place, size, kind in rows:
+            if kind == "dynamic":
+                raise Unclear(f"found a frame of unknown size at {place}, wanted a known size")
+            key = path, place.split(":")[-1]
+            self.frames[key] = max(self.frames.get(key, 0), int(size))
+
+    def frame(self, start):
+        """The frame of a function below its return address, or None without the compiler's
+        number. gcc counts the return address. clang counts no arguments: here, each push may be
+        one. Neither counts what `and rsp` takes to align the stack."""
+        path, name = self.path(start), self.names[start]
+        # The compilers leave out a clone's number.
+        frame = self.frames.get((path, name), self.frames.get((path, re.sub(r"\.\d+$", "", name))))
+        if frame is None:
+            return None
+        pushes = sum(line[1] == "push" for line in self.code[start])
+        return frame + WORD * (self.aligns(start) + (pushes if path in self.by_clang else -1))
+
+    def aligns(self, start):
+        return any(line[1:] == ALIGN_TO_16 for line in self.code[start])
 
     def indirect_targets(self, name):
         """What an entry in INDIRECT stands for."""
         if name == REGISTERED:
-            return set().union(
-                *(taken for file, taken in self.taken.items() if re.fullmatch(REGISTERED, file))
-            )
-        return self.taken.get(name) or {at for at, symbol in self.symbols.items() if symbol == name}
-
-    def name(self, address):
-        """The function that an address lies in."""
-        low, high = 0, len(self.starts)
-        while low < high:
-            middle = (low + high) // 2
-            if self.starts[middle] <= address:
-                low = middle + 1
-            else:
-                high = middle
-        # A local label of NASM's or of its macros, a part that the compiler split off: the
-        # function's name does.
-        while low and self.symbols[self.starts[low - 1]].startswith("."):
-            low -= 1
-        return self.symbols[self.starts[low - 1]].split(".")[0] if low else "?"
-
-    def jump_table(self, address):
-        """Targets of "jmp reg": offsets in .rodata, relative to a table that the function names."""
-        name, (start, offset, size) = self.name(address), self.sections[".rodata"]
-        targets = set()
-        for at, (mnemonic, _, _, table) in self.code.items():
-            if (
-                mnemonic != "lea"
-                or table is None
-                or self.name(at) != name
-                or not self.inside(".rodata", table)
-            ):
-                continue
-            while table < start + size:
-                (entry,) = struct.unpack_from("<i", self.bytes, offset + table - start)
-                # Each entry is relative to the table's start.
-                target = entry + self.code[at][3]
-                if target not in self.code or self.name(target) != name:
-                    break
-                targets.add(target)
-                table += 4
-        return targets
+            files = [file for file in self.taken if re.fullmatch(REGISTERED, file)]
+            return set().union(*(self.taken[file] for file in files))
+        return self.taken.get(name) or {at for at, symbol in self.names.items() if symbol == name}
 
 
 class Analysis:
     def __init__(self, image):
         self.image = image
-        self.known = {}  # entry: (depth, path, returns)
-        self.within = {}  # the same of one level of a recursion
-        self.active = []  # entries whose depth is being found
-        self.visited = set()
-        self.switched = {}  # stack: {(address, bytes on it)}
-        self.jumps = set()  # functions with a jump table
-        self.cut = 0  # how often the bound of a recursion was met
+        self.known = {}  # function: (depth, path)
+        self.active = []  # functions whose depth is being found
 
     def fail(self, address, text):
-        place = f"0x{address:x} ({self.image.object_of(address)})"
-        raise Unclear(f"{self.image.name(address)} at {place}: {text}")
-
-    def aligns(self, entry):
-        """Whether the function at `entry` aligns the stack to 16 itself."""
-        code, name, at = self.image.code, self.image.name(entry), entry
-        while at in code and self.image.name(at) == name:
-            if code[at][:2] == ALIGN_TO_16:
-                return True
-            at = code[at][2]
-        return False
+        name = self.image.names[self.image.function[address]]
+        raise Unclear(f"{name} at 0x{address:x} ({self.image.object_of(address)}): {text}")
 
     def indirect(self, address):
         """Where an indirect call or jump goes; nothing for firmware."""
@@ -292,210 +228,165 @@ class Analysis:
                     f"some; correct INDIRECT of {__file__}",
                 )
             targets |= found
-        for target in targets if not place.startswith(KEEPS_16) else ():
-            if self.image.object_of(target).startswith(KEEPS_16) and not self.aligns(target):
+        for target in targets if not place.startswith(NEEDS_16) else ():
+            in_boot = self.image.object_of(target).startswith(NEEDS_16)
+            if in_boot and not self.image.aligns(target):
                 self.fail(
                     address,
-                    f"found a call of {self.image.name(target)} with a stack aligned to 8, wanted "
+                    f"found a call of {self.image.names[target]} with a stack aligned to 8, wanted "
                     "one aligned to 16 for firmware; give the function force_align_arg_pointer",
                 )
         return targets
 
-    def enter(self, target, address):
-        """Depth, path and "comes back" of a function; None where a recursion ends."""
-        if target not in self.image.code:
-            self.fail(address, f"found a call to 0x{target:x}, wanted one into .text")
-        if target in self.active:
-            cycle = self.active[self.active.index(target) :]
-            bound, name = max(
-                (RECURSION.get(self.image.name(entry), 0), self.image.name(entry))
-                for entry in cycle
-            )
-            if bound == 0:
-                names = " > ".join(self.image.name(entry) for entry in cycle + [target])
-                self.fail(
-                    address,
-                    f"found recursion without a bound: {names}; rewrite it or name "
-                    f"its bound in RECURSION of {__file__}",
-                )
-            if sum(self.image.name(entry) == name for entry in self.active) >= bound:
-                self.cut += 1
-                return None
-        elif target in self.known:
-            return self.known[target]
-        names = [self.image.name(entry) for entry in self.active]
-        level = (target, *(names.count(name) for name in RECURSION))
-        if level in self.within:
-            self.cut += 1
-            return self.within[level]
-        cuts = self.cut
-        self.active.append(target)
-        result = self.follow(target, called=True)
-        self.active.pop()
-        # Inside a recursion the result holds for this level only.
-        if (
-            self.cut == cuts
-            or target not in self.active
-            and not any(self.image.name(entry) in RECURSION for entry in self.active)
-        ):
-            self.known[target] = result
-        else:
-            self.within[level] = result
-        return result
+    def targets(self, address, mnemonic, operands, before):
+        """Where a branch goes: addresses, none for firmware."""
+        direct = TARGET.match(operands)
+        if direct:
+            return {int(direct[1], 16)}
+        # The compiler adds the entry of a jump table to the table's address.
+        if mnemonic == "jmp" and before[1] == "add" and before[2].startswith(f"{operands},"):
+            return set()
+        return self.indirect(address)
 
-    def follow(self, entry, called=False):
-        """All that one entry reaches without a call: the greatest depth, and by which path."""
-        image, best, returns = self.image, (0, []), False
-        at_most, visits, todo = {}, {}, [(entry, 0)]
-        frame = None  # the depth where RBP points, once a function has a frame
+    def compiled(self, start, frame):
+        """(bytes on the stack, target) of each way out of a function of C, and its frame."""
+        before, ways = (0, "", ""), []
+        for line in self.image.code[start]:
+            address, mnemonic, operands = line
+            if mnemonic == "call" or mnemonic.startswith("j"):
+                for target in self.targets(*line, before) or [None]:
+                    if mnemonic == "call":
+                        ways.append((frame + WORD, target))
+                    elif self.image.function.get(target) != start:
+                        ways.append((0, target))
+            elif mnemonic == "mov" and re.match("rsp,(?!rbp)", operands):
+                self.check_switch(*line)
+            before = line
+        return ways, frame
+
+    def check_switch(self, address, mnemonic, operands):
+        if self.image.object_of(address) not in SWITCHES:
+            self.fail(
+                address,
+                f"found '{mnemonic} {operands}', which cannot be followed; wanted a frame of known "
+                f"size, or the file in SWITCHES of {__file__}",
+            )
+
+    def assembled(self, start):
+        """The same of a function of assembly, in which each path is followed."""
+        code, ways = self.image.code[start], []
+        after = dict(zip((line[0] for line in code), (line[0] for line in code[1:])))
+        after[code[-1][0]] = next((at for at in self.image.function if at > code[-1][0]), None)
+        instructions = {line[0]: line[1:] for line in code}
+        depths, todo = {}, [(start, 0)]
         while todo:
             address, depth = todo.pop()
-            if at_most.get(address, -1 << 60) >= depth:
+            if address not in instructions:
+                ways.append((depth, address))
                 continue
-            if address not in image.code:
-                self.fail(entry, f"found a path to 0x{address:x}, which is no instruction")
-            at_most[address] = depth
-            visits[address] = visits.get(address, 0) + 1
-            if visits[address] > VISITS:
-                self.fail(address, "found a loop that puts ever more on the stack")
-            self.visited.add(address)
-            mnemonic, operands, after, rip = image.code[address]
-            direct = TARGET.match(operands)
-            name = image.name(address)
-            here = [] if name == image.name(entry) else [name]
-
-            if (
-                mnemonic == "call"
-                and direct
-                and image.code.get(int(direct[1], 16), [])[:2] == DROPPED
-            ):
-                # For the return stack buffer's sake: its target drops the return address.
-                best = max(best, (depth + WORD, here))
-                todo.append((int(direct[1], 16), depth + WORD))
+            if address in depths:
+                if depths[address] != depth:
+                    self.fail(address, f"found {depths[address]} bytes on the stack and {depth}")
                 continue
-            if mnemonic == "call":
-                targets = {int(direct[1], 16)} if direct else self.indirect(address)
-                goes_on = not targets  # firmware comes back
-                if not targets:
-                    best = max(best, (depth + WORD, here))
-                for target in targets:
-                    inner = self.enter(target, address)
-                    goes_on |= inner is None or inner[2]
-                    if inner is not None and depth + WORD + inner[0] > best[0]:
-                        best = (depth + WORD + inner[0], here + inner[1])
-                if goes_on:
-                    todo.append((after, depth))
-                continue
-            if mnemonic == "jmp":
-                if direct:
-                    todo.append((int(direct[1], 16), depth))
-                    continue
-                table = image.jump_table(address)
-                if table:
-                    self.jumps.add(name)
-                for target in table or self.indirect(address):
-                    todo.append((target, depth))
-                continue
-            if mnemonic == "ud2":
-                continue
-            if mnemonic in ("ret", "iret", "iretq"):
-                if mnemonic == "ret" and depth != 0 and called:
+            depths[address] = depth
+            mnemonic, operands = instructions[address]
+            if mnemonic in ("ret", "iretq", "ud2"):
+                if mnemonic == "ret" and depth:
                     self.fail(address, f"found {depth} bytes on the stack at a return, wanted none")
-                returns = True
                 continue
-            if direct and (mnemonic.startswith("j") or mnemonic.startswith("loop")):
-                todo.append((int(direct[1], 16), depth))
-                todo.append((after, depth))
-                continue
+            if mnemonic.startswith(("j", "loop", "call")):
+                targets = self.targets(address, mnemonic, operands, (0, "", ""))
+                inside = targets & instructions.keys() - {start}
+                if mnemonic != "call":
+                    todo += [(target, depth) for target in targets]
+                elif inside:
+                    # MITIGATE_EXIT: the label drops the return address.
+                    todo += [(target, depth + WORD) for target in inside]
+                else:
+                    ways += [(depth + WORD, target) for target in targets or [None]]
+                goes_on = after[address] in instructions and not inside
+                if mnemonic == "jmp" or mnemonic == "call" and not goes_on:
+                    continue
+            change = self.effect(mnemonic, operands)
+            if change is None:
+                self.check_switch(address, mnemonic, operands)
+            else:
+                todo.append((after[address], depth + change))
+        return ways, max(depths.values())
 
-            if mnemonic == "lea" and rip in image.symbols and image.name(rip) == name:
-                todo.append((rip, depth))  # a label of NASM's: some other instruction goes there
-            if (mnemonic, operands) == ("mov", "rbp,rsp"):
-                frame = depth
-            changed = self.effect(address, mnemonic, operands, depth, frame)
-            if changed is None:
-                stack = SWITCHES.get(image.object_of(address))
-                if stack is None:
-                    self.fail(
-                        address,
-                        f"found '{mnemonic} {operands}', which cannot be followed; "
-                        "wanted a frame of known size, or the file in SWITCHES of "
-                        f"{__file__}",
-                    )
-                below = re.match(r"rsp,\[\w+-0x([0-9a-f]+)\]", operands)
-                self.switched.setdefault(stack, set()).add(
-                    (after, int(below[1], 16) if below else 0)
-                )
-                continue
-            depth = changed
-            if depth > best[0]:
-                best = (depth, here)
-            todo.append((after, depth))
-        return best[0], [image.name(entry)] + best[1], returns
-
-    def effect(self, address, mnemonic, operands, depth, frame):
-        """The depth after an instruction that is no branch; None: the stack pointer is loaded."""
+    @staticmethod
+    def effect(mnemonic, operands):
+        """What an instruction puts on the stack; None if it loads the stack pointer."""
         if mnemonic.startswith("push"):
-            return depth + WORD
-        if mnemonic.startswith("pop") and mnemonic != "popcnt":
-            return None if operands == "rsp" else depth - WORD
-        if mnemonic in ("retf", "retfq"):
-            # Loads CS and goes on at the next instruction, see vmx/root/descriptors.c.
-            return depth - 2 * WORD
-        if mnemonic == "leave" and frame is not None:
-            return frame - WORD
-        if mnemonic in ("leave", "enter") or (mnemonic == "xchg" and "rsp" in operands):
-            return None
+            return WORD
+        if mnemonic in ("pop", "popf", "popfq", "retf", "retfq"):
+            # A far return goes on at the next instruction, see vmx/root/descriptors.c.
+            return -2 * WORD if mnemonic.startswith("ret") else -WORD
         if not operands.startswith(("rsp", "esp", "sp")) or mnemonic in ("cmp", "test"):
-            return depth
-        amount = IMMEDIATE.match(operands)
-        number = (-1 if amount[1] else 1) * int(amount[2], 16) if amount else 0
-        if number >= 1 << 63:
-            number -= 1 << 64
-        if mnemonic in ("sub", "add") and amount:
-            return depth + (number if mnemonic == "sub" else -number)
-        if mnemonic == "and" and amount and -PAGE <= number < 0:
-            return depth - number - WORD
-        moved = re.match(r"rsp,\[rsp([+-])0x([0-9a-f]+)\]", operands)
-        if mnemonic == "lea" and moved:
-            return depth + (-1 if moved[1] == "+" else 1) * int(moved[2], 16)
-        if frame is not None and (mnemonic, operands) == ("mov", "rsp,rbp"):
-            return frame
-        in_frame = re.match(r"rsp,\[rbp-0x([0-9a-f]+)\]", operands)
-        if mnemonic == "lea" and in_frame and frame is not None:
-            return frame + int(in_frame[1], 16)
-        if mnemonic == "lea" and operands == "rsp,[r10-0x8]":
-            return 0  # gcc keeps the address of the arguments in R10 where it aligns the stack
-        return None
+            return 0
+        if (mnemonic, operands) == ALIGN_TO_16:
+            return WORD
+        amount = AMOUNT.fullmatch(operands)
+        number = int(amount[1], 16) if amount else 0
+        return {"sub": number, "add": -number, "lea": -number}.get(mnemonic) if amount else None
+
+    def depth(self, start):
+        """The greatest depth below a function's return address, and its path."""
+        names = self.image.names
+        if start in self.active:
+            cycle = self.active[self.active.index(start) :] + [start]
+            self.fail(
+                self.active[-1],
+                f"found recursion without a bound: {' > '.join(names[entry] for entry in cycle)}; "
+                f"rewrite it or name its bound in RECURSION of {__file__}",
+            )
+        if start in self.known:
+            return self.known[start]
+        self.active.append(start)
+        frame = self.image.frame(start)
+        ways, own = self.assembled(start) if frame is None else self.compiled(start, frame)
+        times = RECURSION.get(names[start], 1)
+        best = (own, [])
+        for on_stack, target in ways:
+            entry = self.image.function.get(target)
+            if target is not None and entry is None:
+                self.fail(start, f"found a way to 0x{target:x}, wanted one into .text")
+            if target is None:
+                best = max(best, (on_stack, []))
+            elif entry != start or names[start] not in RECURSION:
+                deeper, path = self.depth(entry)
+                best = max(best, (on_stack + deeper, path))
+        self.active.pop()
+        name = names[start] if times == 1 else f"{names[start]} x{times}"
+        self.known[start] = (best[0] + (times - 1) * (own + WORD), [name] + best[1])
+        return self.known[start]
 
 
-# An experiment's stack.txt: what it adds to the tables above, a line each; "FILE.o" is of its
-# folder where it has no slash.
-#   way_in STACK FUNCTION BYTES     switch FILE.o STACK     recursion FUNCTION NUMBER
+# An experiment's stack.txt adds to the tables above. FILE.o without a slash lies in its folder.
+#   way_in STACK FUNCTION BYTES     switch FILE.o     recursion FUNCTION NUMBER
 #   row TARGET ...                  may lie over the table of handlers
 #   over TARGET ...                 may lie over these rows, and calls one of them
 #   indirect FILE.o TARGET ...      as INDIRECT; the target "rows" is what that table may have,
 #                                   but for what lies over it
-def with_experiments(image):
+def add_experiments(image):
     table = "vmx/exit/exit.o"
     rows, over, found = set(INDIRECT.get(table, [])), set(), []
     folders = {os.path.dirname(FROM_TOP.sub("", file)) for _, _, file in image.objects}
     for folder in sorted(name for name in folders if name.startswith("experiments/")):
-
-        def placed(word, folder=folder):
-            return f"{folder}/{word}" if word.endswith(".o") and "/" not in word else word
-
         try:
             with open(os.path.join(folder, "stack.txt"), encoding="utf-8") as file:
                 lines = [line.split() for line in file if line.strip() and line[0] != "#"]
         except FileNotFoundError:
             continue
         for kind, *words in lines:
-            words = [placed(word) for word in words]
+            words = [
+                f"{folder}/{word}" if word.endswith(".o") and "/" not in word else word
+                for word in words
+            ]
             if kind == "way_in":
                 WAYS_IN[words[0]].append((words[1], int(words[2])))
             elif kind == "switch":
-                SWITCHES[words[0]] = words[1]
+                SWITCHES.update(words)
             elif kind == "recursion":
                 RECURSION[words[0]] = int(words[1])
             elif kind == "row":
@@ -516,86 +407,43 @@ def with_experiments(image):
         INDIRECT[file] = sorted(targets - {"rows"} | (rows if "rows" in targets else set()))
 
 
-def ways_in(image, patterns):
+def greatest(analysis, patterns):
+    """The greatest depth of a stack, and its path."""
+    depths = []
     for pattern, pushed in patterns:
-        found = [address for address, name in image.symbols.items() if re.fullmatch(pattern, name)]
+        found = [at for at, name in analysis.image.names.items() if re.fullmatch(pattern, name)]
         if not found:
             raise Unclear(
                 f"found no function {pattern}, wanted this way in; correct WAYS_IN of "
                 f"{__file__}"
             )
-        for address in found:
-            yield address, pushed
+        for start in found:
+            depth, path = analysis.depth(start)
+            depths.append((depth + pushed, path))
+    return max(depths)
 
 
-def greatest(analysis, entries):
-    deepest = (0, ["nothing"])
-    for address, pushed in entries:
-        depth, path, _ = analysis.follow(address)
-        deepest = max(deepest, (depth + pushed, path))
-    return deepest
-
-
-def reached_everything(analysis):
-    """What can be called indirectly has a known caller: else a way in or a target is missing."""
+def check_all_reached(analysis):
+    """Each function whose address is taken has a known caller. Else a way in or a target is
+    missing."""
     image = analysis.image
     named = set().union(
         *(image.indirect_targets(name) for names in INDIRECT.values() for name in names)
     )
-    for address in sorted(set().union(*image.taken.values()) - analysis.visited - named):
+    for address in sorted(set().union(*image.taken.values()) - analysis.known.keys() - named):
         analysis.fail(
             address,
             "found that its address is taken and no way to it, wanted one; "
             f"correct WAYS_IN or INDIRECT of {__file__}",
         )
-    for address, (mnemonic, operands, _, _) in image.code.items():
-        if (
-            image.name(address) in analysis.jumps
-            and address not in analysis.visited
-            and not f"{mnemonic} {operands}".startswith(PADDING)
-        ):
-            analysis.fail(address, "found code that no entry of a jump table reaches, wanted all")
-
-
-def shown(path):
-    """The path's names, those that repeat once with a number."""
-    runs = [(name, len(list(group))) for name, group in itertools.groupby(path)]
-    return " > ".join(name if count == 1 else f"{name} x{count}" for name, count in runs)
 
 
 def constant(folders, name):
     """The number that the sources define by this name."""
-    found = set()
-    files = [
-        os.path.join(place, file)
-        for folder in folders
-        for place, _, names in os.walk(folder)
-        for file in names
-        if file.endswith((".c", ".h"))
-    ]
-    for file in files:
-        with open(file, encoding="utf-8") as source:
-            found |= set(re.findall(rf"#define {name} (\d+)", source.read()))
+    found = re.findall(rf"#define {name} (\d+)", run("grep", "-rhw", name, *folders))
     if len(found) != 1:
         raise Unclear(f"found {len(found)} definitions of {name} in {folders}, wanted one")
-    return int(found.pop())
-
-
-def all_depths(analysis):
-    """Of each stack the greatest depth and its path."""
-    depths = {
-        stack: greatest(analysis, list(ways_in(analysis.image, patterns)))
-        for stack, patterns in WAYS_IN.items()
-    }
-    depths["interrupted"] = (0, [])
-    done = set()
-    while True:
-        todo = {(stack, way) for stack, ways in analysis.switched.items() for way in ways} - done
-        if not todo:
-            return depths
-        for stack, way in todo:
-            depths[stack] = max(depths[stack], greatest(analysis, [way]))
-        done |= todo
+    return int(found[0])
 
 
 def main():
@@ -609,26 +457,25 @@ def main():
     )
     arguments = parser.parse_args()
     folders = arguments.source or ["vmx", "include"]
-    sys.setrecursionlimit(10000)
     try:
         limit = constant(folders, "STACK_PAGES") * PAGE
         exceptions = constant(folders, "REPORTS_MAX") + EXCEPTIONS_BESIDE
         image = Image(arguments.elf, arguments.map)
-        with_experiments(image)
+        add_experiments(image)
         analysis = Analysis(image)
-        depths = all_depths(analysis)
-        reached_everything(analysis)
+        depths = {stack: greatest(analysis, patterns) for stack, patterns in WAYS_IN.items()}
+        check_all_reached(analysis)
     except (Unclear, OSError, subprocess.CalledProcessError) as trouble:
         print(f"stack.py: {trouble}", file=sys.stderr)
         return 1
     failed = False
     # What NMIs and exceptions put on any stack, at its deepest place.
-    more = depths.pop("interrupted")[0] + exceptions * depths.get("fault", (0, []))[0]
+    more = PUT_BY_NMI_RETURN + exceptions * depths.get("fault", (0, []))[0]
     for stack, (depth, path) in depths.items():
         size = FIRMWARE_STACK if stack == "boot" else limit
         print(
             f"  STACK {stack} stack: {depth + more} of {size} bytes ({depth}, and {more} of "
-            f"exceptions and NMIs on top), deepest: {shown(path)}"
+            f"exceptions and NMIs on top), deepest: {' > '.join(path)}"
         )
         if depth + more > size:
             print(

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 
 from testbed.machine import TOP, made, path
+from tests.commands import run
 from tests.static import rooms
 
 BUILD = os.path.join("build", "alone")
@@ -13,14 +14,8 @@ BUILD = os.path.join("build", "alone")
 
 def make(*words):
     environment = {key: value for key, value in os.environ.items() if not key.startswith("MAKE")}
-    return subprocess.run(
-        ["make", "-s", f"--jobs={os.cpu_count()}", f"BUILD={BUILD}", *words],
-        cwd=TOP,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    words = ["make", "-s", f"--jobs={os.cpu_count()}", f"BUILD={BUILD}", *words]
+    return run(*words, cwd=TOP, env=environment)
 
 
 def linked():
@@ -38,22 +33,11 @@ def test_each_alone():
     made("build/pmuvisor-lab.efi")
     shutil.rmtree(path(BUILD), ignore_errors=True)
     os.makedirs(path(BUILD))
-    subprocess.run(
-        [
-            "cp",
-            "-a",
-            "--parents",
-            *rooms.rooms(),
-            *order,
-            "flags",
-            "offsets.inc",
-            os.path.abspath(path(BUILD)),
-        ],
-        cwd=path("build"),
-        check=True,
-    )
+    copied = [*rooms.rooms(), *order, "flags", "offsets.inc"]
+    command = ["cp", "-a", "--parents", *copied, os.path.abspath(path(BUILD))]
+    subprocess.run(command, cwd=path("build"), check=True)
     for folder in order:
         name = folder.split("/")[1]
-        done = make(f"EXPERIMENTS={name}", "lab")
-        assert done.returncode == 0, f"{name}: {done.stderr[-600:]}"
+        status, text = make(f"EXPERIMENTS={name}", "lab")
+        assert status == 0, f"{name}: {text[-600:]}"
         assert folder in linked() and len(linked()) < len(order), linked()

@@ -8,11 +8,11 @@ import glob
 import os
 import re
 import shlex
-import subprocess
 
 import pytest
 
-from testbed.machine import BACKSTOP_SECONDS, TOP, path
+from testbed.machine import TOP, path
+from tests.commands import run
 from tests.static.rooms import rooms
 
 HYPERVISOR = rooms()
@@ -50,20 +50,6 @@ def sources(folders):
         for name in sorted(glob.glob(f"{folder}/*.c", root_dir=TOP))
         if name not in NOT_C
     ]
-
-
-def run(*command):
-    done = subprocess.run(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        timeout=BACKSTOP_SECONDS,
-        cwd=TOP,
-        check=False,
-    )
-    return done.returncode, done.stdout
 
 
 def cppcheck(files, kinds="warning,performance,portability"):

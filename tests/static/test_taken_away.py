@@ -3,11 +3,11 @@
 # it builds, passes its unit tests and static tests, and boots a guest.
 import os
 import shutil
-import subprocess
 
 from testbed.boots import bed
-from testbed.machine import BACKSTOP_SECONDS, TOP, Skip, made, path, tree_files
+from testbed.machine import TOP, Skip, made, path, tree_files
 from testbed.store import digest, digest_any
+from tests.commands import run
 
 TAKEN = ("experiments", "metal")
 COMPILERS = ("gcc-12", "gcc-14")
@@ -39,29 +39,19 @@ def make_copy(lab):
     return lab.once("taken-away", make)
 
 
-def run(copy, *command):
+def call(copy, *command):
     environment = {
         key: value
         for key, value in os.environ.items()
         if not key.startswith(("MAKE", "MFLAGS", "PYTEST"))
     }
-    done = subprocess.run(
-        command,
-        cwd=copy,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env=environment,
-        errors="replace",
-        timeout=BACKSTOP_SECONDS,
-        check=False,
-    )
-    assert done.returncode == 0, f"{' '.join(command)}: {done.stdout[-2000:]}"
-    return done.stdout
+    status, text = run(*command, cwd=copy, env=environment)
+    assert status == 0, f"{' '.join(command)}: {text[-2000:]}"
+    return text
 
 
 def make(copy, *words):
-    return run(copy, "make", "--no-print-directory", f"--jobs={os.cpu_count()}", *words)
+    return call(copy, "make", "--no-print-directory", f"--jobs={os.cpu_count()}", *words)
 
 
 def is_another(compiler):
@@ -89,7 +79,7 @@ def whole(lab):
         copy = make_copy(lab)
         builds(copy)
         make(copy, "unit")
-        run(copy, "/usr/bin/python3", "-B", "-m", "pytest", *STATIC)
+        call(copy, "/usr/bin/python3", "-B", "-m", "pytest", *STATIC)
         return "builds, unit tests, static tests"
 
     names = [os.path.join(TOP, name) for name in tree() if not name.endswith(".md")]

@@ -6,8 +6,6 @@
 #include "vmx/cpu.h"
 #include "vmx/exit/exit.h"
 
-void __wrap_vmx_exit(struct cpu *cpu);
-
 void __wrap_vmx_exit(struct cpu *cpu)
 {
     cpu->handlers[0](cpu);

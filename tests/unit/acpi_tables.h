@@ -5,9 +5,11 @@
  */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
+#define SETUP setup
+#define TEARDOWN teardown
+
+#include "unit.h"
+
 #include <sys/mman.h>
 
 #include "boot/acpi.h"
@@ -15,7 +17,6 @@
 
 #define DOORBELL 0x12345000ULL
 #define AREA_SIZE 4096
-#define CASE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 static struct tables {
     struct acpi_rsdp rsdp;
@@ -130,11 +131,24 @@ static inline const struct guest_processors *keep(uint32_t apic_id)
     return &one;
 }
 
+static inline struct acpi_facts read_facts(void)
+{
+    struct acpi_facts f;
+
+    acpi_facts_read(rsdp(), &f);
+    return f;
+}
+
+static inline struct acpi_facts sealed_facts(void)
+{
+    seal_all();
+    return read_facts();
+}
+
 /* What the facts are, however they are found. */
 static inline void check_facts(uint32_t processors)
 {
-    struct acpi_facts f;
-    acpi_facts_read(rsdp(), &f);
+    struct acpi_facts f = read_facts();
     assert_int_equal(f.rsdp, rsdp());
     assert_int_equal(f.processors, processors);
     assert_int_equal(f.pm1a_control, 0xb004);

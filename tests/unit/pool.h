@@ -9,9 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "boot_info.h"
 #include "mm/mm.h"
 
-#define POOL_ALIGNMENT (2ULL << 20)
+#define MIB (1ULL << 20)
+#define GIB (1ULL << 30)
 
 /* Old contents in it, as on a real machine. The caller frees (void *)(uintptr_t)base. */
 static inline struct range pool_new(uint64_t pages)

@@ -3,37 +3,23 @@
  * Unit tests of the ACPI walk and of the guest's edited tables, on tables made here.
  */
 #define _GNU_SOURCE /* MAP_32BIT: an RSDT holds 32-bit addresses */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "acpi_tables.h"
 #include "console/log.h"
 
 /* ---- facts ---- */
 
-static void test_facts(void **state)
-{
-    (void)state;
-    check_facts(3);
-}
+TEST(test_facts) { check_facts(3); }
 
-static void test_facts_by_rsdt(void **state)
+TEST(test_facts_by_rsdt)
 {
-    (void)state;
     t->rsdp.revision = 0;
     t->rsdp.xsdt = 0;
     seal_all();
     check_facts(3);
 }
 
-static void test_nothing_found(void **state)
+TEST(test_nothing_found)
 {
-    (void)state;
     struct acpi_facts f;
     acpi_facts_read(0, &f);
     assert_int_equal(f.processors, 0);
@@ -41,18 +27,14 @@ static void test_nothing_found(void **state)
     assert_false(f.reset_supported);
 
     t->rsdp.signature[0]++;
-    acpi_facts_read(rsdp(), &f);
-    assert_int_equal(f.pm1a_control, 0);
+    assert_int_equal(read_facts().pm1a_control, 0);
     assert_int_equal(guest_acpi_size(rsdp()), 0);
 }
 
-static void test_no_reset_register(void **state)
+TEST(test_no_reset_register)
 {
-    (void)state;
-    struct acpi_facts f;
     t->facp.fadt.flags = 0;
-    seal_all();
-    acpi_facts_read(rsdp(), &f);
+    struct acpi_facts f = sealed_facts();
     assert_false(f.reset_supported);
     assert_int_equal(f.pm1a_control, 0xb004);
 
@@ -60,56 +42,43 @@ static void test_no_reset_register(void **state)
     t->facp.fadt.flags = ACPI_FADT_RESET_REG_SUP;
     seal_all();
     fill_header(&t->facp.fadt.header, "FACP", 116);
-    acpi_facts_read(rsdp(), &f);
+    f = read_facts();
     assert_false(f.reset_supported);
     assert_int_equal(f.pm1a_control, 0xb004);
 }
 
-static void test_wide_pm1(void **state)
+TEST(test_wide_pm1)
 {
-    (void)state;
-    struct acpi_facts f;
     t->facp.wide.x_pm1a_control = (struct acpi_generic_address){
         .space_id = ACPI_SPACE_IO, .bit_width = 16, .address = 0x1804};
     /* Not a port: the narrow field stays. */
     t->facp.wide.x_pm1b_control = (struct acpi_generic_address){
         .space_id = ACPI_SPACE_MEMORY, .bit_width = 16, .address = 0x1904};
-    seal_all();
-    acpi_facts_read(rsdp(), &f);
+    struct acpi_facts f = sealed_facts();
     assert_int_equal(f.pm1a_control, 0x1804);
     assert_int_equal(f.pm1b_control, 0xc004);
     assert_int_equal(f.pm_timer, 0xb008);
 
     t->facp.wide.x_pm_timer = (struct acpi_generic_address){
         .space_id = ACPI_SPACE_IO, .bit_width = 32, .address = 0x1808};
-    seal_all();
-    acpi_facts_read(rsdp(), &f);
-    assert_int_equal(f.pm_timer, 0x1808);
+    assert_int_equal(sealed_facts().pm_timer, 0x1808);
     t->facp.fadt.pm_timer_length = 0; /* as firmware says that it has none */
-    seal_all();
-    acpi_facts_read(rsdp(), &f);
-    assert_int_equal(f.pm_timer, 0);
+    assert_int_equal(sealed_facts().pm_timer, 0);
 
     t->facp.fadt.pm1a_control = 0;
-    seal_all();
-    acpi_facts_read(rsdp(), &f);
-    assert_int_equal(f.pm1a_control, 0x1804);
+    assert_int_equal(sealed_facts().pm1a_control, 0x1804);
 
     /* The table ends inside the last of the wide fields. */
     fill_header(&t->facp.fadt.header, "FACP", sizeof(struct acpi_fadt_wide) - 1);
-    acpi_facts_read(rsdp(), &f);
-    assert_int_equal(f.pm1a_control, 0);
+    assert_int_equal(read_facts().pm1a_control, 0);
 }
 
 /* In either kind of entry, once each, without those that may come later. */
-static void test_processor_ids(void **state)
+TEST(test_processor_ids)
 {
-    (void)state;
-    struct acpi_facts f;
     t->madt.x2apic[1] = (struct acpi_madt_local_x2apic){
         {ACPI_MADT_LOCAL_X2APIC, 16}, 0, 2, ACPI_MADT_ENABLED, 1};
-    seal_all();
-    acpi_facts_read(rsdp(), &f);
+    struct acpi_facts f = sealed_facts();
     assert_int_equal(f.processors, 3);
     assert_int_equal(f.apic_id[0], 0);
     assert_int_equal(f.apic_id[1], 2);
@@ -117,8 +86,7 @@ static void test_processor_ids(void **state)
 
     t->madt.apic[0].apic_id = ACPI_NO_APIC_ID; /* "enabled" all the same */
     t->madt.x2apic[1].x2apic_id = ACPI_NO_X2APIC_ID;
-    seal_all();
-    acpi_facts_read(rsdp(), &f);
+    f = sealed_facts();
     assert_int_equal(f.processors, 2);
     assert_int_equal(f.apic_id[0], 2);
     assert_int_equal(f.apic_id[1], 0x100);
@@ -127,26 +95,20 @@ static void test_processor_ids(void **state)
 /* Of type 7, whose ID has two bytes. */
 static const uint8_t sapic[16] = {7, 16, 9, 0x12, 0x34, 0, 0, 0, ACPI_MADT_ENABLED};
 
-static void test_sapic_is_a_processor(void **state)
+TEST(test_sapic_is_a_processor)
 {
-    (void)state;
-    struct acpi_facts f;
     memcpy(&t->madt.x2apic[1], sapic, sizeof(sapic));
-    seal_all();
-    acpi_facts_read(rsdp(), &f);
+    struct acpi_facts f = sealed_facts();
     assert_int_equal(f.processors, 4);
     assert_int_equal(f.apic_id[3], 0x1234);
     memset((uint8_t *)&t->madt.x2apic[1] + 3, 0xff, 2);
-    seal_all();
-    acpi_facts_read(rsdp(), &f);
-    assert_int_equal(f.processors, 3);
+    assert_int_equal(sealed_facts().processors, 3);
 }
 
 /* ---- firmware's console ---- */
 
-static void test_serial(void **state)
+TEST(test_serial)
 {
-    (void)state;
     static struct {
         struct acpi_header header;
         uint8_t type, reserved[3];
@@ -170,7 +132,7 @@ static void test_serial(void **state)
     assert_int_equal(line.divisor, 1);
     assert_null(line.unused);
     t->xsdt.entries[0] = (uintptr_t)&spcr;
-    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (unsigned i = 0; i < COUNT(cases); i++) {
         spcr.type = cases[i].type;
         spcr.base = (struct acpi_generic_address){
             .space_id = cases[i].space, .bit_width = 8, .address = cases[i].address};
@@ -235,15 +197,10 @@ static void check_edit(uint32_t apic_id, const uint32_t wanted_flags[5])
     assert_int_equal(fadt->header.length, sizeof(t->facp));
 }
 
-static void test_edit_keeps_one(void **state)
-{
-    (void)state;
-    check_edit(2, (const uint32_t[]){0, ACPI_MADT_ENABLED, 0, 0, 0});
-}
+TEST(test_edit_keeps_one) { check_edit(2, (const uint32_t[]){0, ACPI_MADT_ENABLED, 0, 0, 0}); }
 
-static void test_edit_keeps_one_x2apic(void **state)
+TEST(test_edit_keeps_one_x2apic)
 {
-    (void)state;
     check_edit(0x100, (const uint32_t[]){0, 0, 0, ACPI_MADT_ENABLED, 0});
 }
 
@@ -255,30 +212,27 @@ static const uint8_t *edited_entry(uint32_t keeps, unsigned back)
     return (const uint8_t *)&copy->x2apic[1 - back];
 }
 
-static void test_edit_sapic(void **state)
+TEST(test_edit_sapic)
 {
     uint8_t none[sizeof(sapic)] = {7, 16, 9, 0xff, 0xff};
 
-    (void)state;
     memcpy(&t->madt.x2apic[1], sapic, sizeof(sapic));
     seal_all();
     assert_memory_equal(edited_entry(2, 0), none, sizeof(none));
 }
 
-static void test_edit_keeps_sapic(void **state)
+TEST(test_edit_keeps_sapic)
 {
-    (void)state;
     memcpy(&t->madt.x2apic[1], sapic, sizeof(sapic));
     seal_all();
     assert_memory_equal(edited_entry(0x1234, 0), sapic, sizeof(sapic));
 }
 
 /* The mailbox of type 10H, by which firmware wakes processors that it no longer has. */
-static void test_edit_wakeup(void **state)
+TEST(test_edit_wakeup)
 {
     static const uint8_t wakeup[16] = {0x10, 16, 0, 0, 0, 0, 0, 0, 0, 0, 1};
 
-    (void)state;
     memcpy(&t->madt.x2apic[0], wakeup, sizeof(wakeup));
     seal_all();
     const uint8_t *entry = edited_entry(2, 1);
@@ -286,18 +240,16 @@ static void test_edit_wakeup(void **state)
     assert_int_equal(entry[1], sizeof(wakeup));
 }
 
-static void test_edit_unknown_processor(void **state)
+TEST(test_edit_unknown_processor)
 {
-    (void)state;
     struct guest_acpi_result done = guest_acpi_edit(rsdp(), keep(77), DOORBELL, area, AREA_SIZE);
     assert_false(done.processors_limited);
     assert_true(done.reset_watched);
     assert_ptr_equal(acpi_find_table(rsdp(), "APIC", 0), &t->madt);
 }
 
-static void test_edit_too_little_room(void **state)
+TEST(test_edit_too_little_room)
 {
-    (void)state;
     struct tables before = *t;
     uint64_t needed = guest_acpi_size(rsdp());
     assert_true(needed >= sizeof(t->madt) + sizeof(t->facp));
@@ -306,9 +258,8 @@ static void test_edit_too_little_room(void **state)
     assert_memory_equal(&before, t, sizeof(*t));
 }
 
-static void test_edit_without_reset(void **state)
+TEST(test_edit_without_reset)
 {
-    (void)state;
     t->facp.fadt.flags = 0;
     seal_all();
     struct guest_acpi_result done = guest_acpi_edit(rsdp(), keep(0), DOORBELL, area, AREA_SIZE);
@@ -333,72 +284,33 @@ static void set_dsdt(const void *bytes, size_t size)
     seal_all();
 }
 
-static void test_s5_is_read(void **state)
+TEST(test_s5_is_read)
 {
-    struct acpi_facts f;
-
-    (void)state;
-    acpi_facts_read(rsdp(), &f);
-    assert_int_equal(f.s5_type[0], SLP_TYP_UNKNOWN);
+    assert_int_equal(read_facts().s5_type[0], SLP_TYP_UNKNOWN);
     set_dsdt(aml, sizeof(aml));
-    acpi_facts_read(rsdp(), &f);
+    struct acpi_facts f = read_facts();
     assert_int_equal(f.s5_type[0], 7);
     assert_int_equal(f.s5_type[1], 1);
     assert_memory_equal(t->dsdt.aml, aml, sizeof(aml));
 }
 
-static void test_s5_is_cut_off(void **state)
+TEST(test_s5_is_cut_off)
 {
-    struct acpi_facts f;
-
-    (void)state;
     for (size_t size = 1; size < 12; size++) {
         set_dsdt(aml, 0);
         memcpy(t->dsdt.aml + sizeof(t->dsdt.aml) - size, aml + 15, size);
         seal_all();
-        acpi_facts_read(rsdp(), &f);
-        assert_int_equal(f.s5_type[0], SLP_TYP_UNKNOWN);
+        assert_int_equal(read_facts().s5_type[0], SLP_TYP_UNKNOWN);
     }
 }
 
-static void test_other_sleep_is_hidden(void **state)
+TEST(test_other_sleep_is_hidden)
 {
-    struct acpi_facts f;
-
-    (void)state;
     set_dsdt(aml, sizeof(aml));
     acpi_read_sleep_states(rsdp(), NULL);
     assert_int_equal(acpi_checksum(&t->dsdt, sizeof(t->dsdt)), 0);
     assert_int_equal(t->dsdt.aml[2], 'X');
     t->dsdt.aml[2] = '_';
     assert_memory_equal(t->dsdt.aml, aml, sizeof(aml));
-    seal_all();
-    acpi_facts_read(rsdp(), &f);
-    assert_int_equal(f.s5_type[0], 7);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        CASE(test_facts),
-        CASE(test_s5_is_read),
-        CASE(test_s5_is_cut_off),
-        CASE(test_other_sleep_is_hidden),
-        CASE(test_serial),
-        CASE(test_facts_by_rsdt),
-        CASE(test_nothing_found),
-        CASE(test_no_reset_register),
-        CASE(test_wide_pm1),
-        CASE(test_processor_ids),
-        CASE(test_sapic_is_a_processor),
-        CASE(test_edit_sapic),
-        CASE(test_edit_keeps_sapic),
-        CASE(test_edit_wakeup),
-        CASE(test_edit_keeps_one),
-        CASE(test_edit_keeps_one_x2apic),
-        CASE(test_edit_unknown_processor),
-        CASE(test_edit_too_little_room),
-        CASE(test_edit_without_reset),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    assert_int_equal(sealed_facts().s5_type[0], 7);
 }

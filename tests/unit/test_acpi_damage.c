@@ -3,45 +3,36 @@
  * Unit tests of damaged ACPI tables: what Linux takes is taken, what it would find is not missed.
  */
 #define _GNU_SOURCE /* MAP_32BIT: an RSDT holds 32-bit addresses */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-
-#include <cmocka.h>
-
 #include "acpi_tables.h"
 #include "console/log.h"
 
 static char said[4096];
 
-static void catch (const char *text, size_t length) { strncat(said, text, length); }
-
-static void test_damaged_lengths(void **state)
+static void keep_text(const char *text, size_t length) { strncat(said, text, length); }
+static void listen(void)
 {
-    (void)state;
-    struct acpi_facts f;
+    said[0] = '\0';
+    log_set_sink(LOG_SCREEN, keep_text);
+}
+
+TEST(test_damaged_lengths)
+{
     static const uint32_t lengths[] = {0, 1, 35, 36, ACPI_TABLE_MAX + 1, 0xffffffff};
-    for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+    for (size_t i = 0; i < COUNT(lengths); i++) {
         t->madt.header.length = lengths[i];
-        acpi_facts_read(rsdp(), &f);
-        assert_int_equal(f.processors, 0);
+        assert_int_equal(read_facts().processors, 0);
     }
     seal_all();
     t->xsdt.entries[2] = 0;
-    seal_all();
-    acpi_facts_read(rsdp(), &f);
+    struct acpi_facts f = sealed_facts();
     assert_int_equal(f.processors, 0);
     assert_int_equal(f.pm1a_control, 0xb004);
 }
 
 /* Linux takes a table with a wrong checksum, and starts the processors in it. */
-static void test_wrong_checksums(void **state)
+TEST(test_wrong_checksums)
 {
-    (void)state;
-    struct acpi_facts f;
-    said[0] = '\0';
+    listen();
     t->facp.fadt.dsdt = (uint32_t)(uintptr_t)&t->dsdt;
     seal_all();
     acpi_warn_of_damage(rsdp());
@@ -52,11 +43,10 @@ static void test_wrong_checksums(void **state)
     t->rsdp.length = 0; /* Linux does not look at it either */
     struct acpi_header *const tables[] = {&t->xsdt.header, &t->rsdt.header, &t->facp.fadt.header,
                                           &t->madt.header, &t->dsdt.header};
-    for (unsigned i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
+    for (unsigned i = 0; i < COUNT(tables); i++)
         tables[i]->oem_revision++;
     check_facts(3);
-    acpi_facts_read(rsdp(), &f);
-    assert_int_equal(f.processors, 3);
+    assert_int_equal(read_facts().processors, 3);
     acpi_warn_of_damage(rsdp());
     static const char *const names[] = {"XSDT", "FACP", "APIC", "DSDT"};
     char *at = said;
@@ -75,20 +65,18 @@ static void test_wrong_checksums(void **state)
     assert_ptr_not_equal(madt, &t->madt);
     assert_int_equal(acpi_checksum(madt, madt->length), 0);
     assert_int_equal(acpi_checksum(&t->xsdt, sizeof(t->xsdt)), 0);
-    said[0] = '\0';
+    listen();
     t->madt.header.length = 35;
     t->xsdt.entries[2] = (uintptr_t)&t->madt;
     acpi_warn_of_damage(rsdp());
-    assert_non_null(strstr(said, "ACPI table APIC: found 35 bytes, wanted 36 to 16777216"));
+    assert_contains(said, "ACPI table APIC: found 35 bytes, wanted 36 to 16777216");
 }
 
 /* Real tables have 3 MiB. */
-static void test_long_tables(void **state)
+TEST(test_long_tables)
 {
-    (void)state;
     static const uint8_t s5[] = {0x08, '_', 'S', '5', '_', 0x12, 0x06, 4, 0x0a, 5, 0x0a, 5, 0, 0};
     const uint32_t length = 3 << 20;
-    struct acpi_facts f;
     struct acpi_header *dsdt = mmap(NULL, length, PROT_READ | PROT_WRITE,
                                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
     assert_ptr_not_equal(dsdt, MAP_FAILED);
@@ -96,42 +84,31 @@ static void test_long_tables(void **state)
     fill_header(dsdt, "DSDT", length);
     t->facp.fadt.dsdt = (uint32_t)(uintptr_t)dsdt;
     seal_all();
-    said[0] = '\0';
-    acpi_facts_read(rsdp(), &f);
+    listen();
+    struct acpi_facts f = read_facts();
     acpi_warn_of_damage(rsdp());
     assert_int_equal(f.s5_type[0], 5);
     assert_string_equal(said, "");
     assert_int_equal(munmap(dsdt, length), 0);
 }
 
-static void test_damaged_entries(void **state)
+TEST(test_damaged_entries)
 {
-    (void)state;
-    struct acpi_facts f;
     t->madt.io_apic.length = 0; /* would never end */
-    seal_all();
-    acpi_facts_read(rsdp(), &f);
-    assert_int_equal(f.processors, 2);
+    assert_int_equal(sealed_facts().processors, 2);
     t->madt.io_apic.length = 255; /* past the table's end */
-    seal_all();
-    acpi_facts_read(rsdp(), &f);
-    assert_int_equal(f.processors, 2);
+    assert_int_equal(sealed_facts().processors, 2);
     t->madt.io_apic.length = 12;
     t->madt.x2apic[1].entry.length = 17; /* one byte past it */
-    seal_all();
-    acpi_facts_read(rsdp(), &f);
-    assert_int_equal(f.processors, 3);
+    assert_int_equal(sealed_facts().processors, 3);
     t->madt.apic[1].entry.length = 4; /* too short for a local APIC: not read as one */
     t->madt.apic[1].flags = ACPI_MADT_ENABLED;
-    seal_all();
-    acpi_facts_read(rsdp(), &f);
-    assert_true(f.processors >= 1);
+    assert_true(sealed_facts().processors >= 1);
 }
 
 /* Linux goes on where an entry's length leads past the end, and would start what is in it. */
-static void test_edit_ends_at_damage(void **state)
+TEST(test_edit_ends_at_damage)
 {
-    (void)state;
     t->madt.x2apic[1] = (struct acpi_madt_local_x2apic){
         {ACPI_MADT_LOCAL_X2APIC, 17}, 0, 0x101, ACPI_MADT_ENABLED, 10};
     seal_all();
@@ -139,15 +116,4 @@ static void test_edit_ends_at_damage(void **state)
     const struct acpi_header *madt = acpi_find_table(rsdp(), "APIC", 0);
     assert_int_equal(madt->length, sizeof(t->madt) - sizeof(t->madt.x2apic[1]));
     assert_int_equal(acpi_checksum(madt, madt->length), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        CASE(test_damaged_lengths), CASE(test_damaged_entries),     CASE(test_wrong_checksums),
-        CASE(test_long_tables),     CASE(test_edit_ends_at_damage),
-    };
-
-    log_set_sink(LOG_SCREEN, catch);
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

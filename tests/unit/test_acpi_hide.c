@@ -2,15 +2,12 @@
  *
  * Taking a table out of the ACPI lists, on tables made here.
  */
+#define SETUP start
+#define TEARDOWN stop
 #define _GNU_SOURCE /* MAP_32BIT: an RSDT holds 32-bit addresses */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-#include <sys/mman.h>
+#include "unit.h"
 
-#include <cmocka.h>
+#include <sys/mman.h>
 
 #include "guest/acpi_edit.h"
 #include "lib/acpi.h"
@@ -72,42 +69,6 @@ static void assert_lists(uint64_t rsdp, const unsigned *wanted, uint32_t count)
     }
 }
 
-static void one_of_four(void **state)
-{
-    static const char *const signatures[] = {"FACP", "DMAR", "APIC", "SSDT"};
-
-    (void)state;
-    uint64_t rsdp = lists(signatures);
-    assert_true(guest_acpi_hide(rsdp, "DMAR"));
-    assert_lists(rsdp, (const unsigned[]){0, 2, 3}, 3);
-    assert_null(acpi_find_table(rsdp, "DMAR", 0));
-    assert_true(guest_acpi_hide(rsdp, "DMAR"));
-    assert_lists(rsdp, (const unsigned[]){0, 2, 3}, 3);
-}
-
-static void all_of_that_name(void **state)
-{
-    static const char *const signatures[] = {"DMAR", "APIC", "DMAR", "DMAR"};
-
-    (void)state;
-    uint64_t rsdp = lists(signatures);
-    assert_true(guest_acpi_hide(rsdp, "DMAR"));
-    assert_lists(rsdp, (const unsigned[]){1}, 1);
-}
-
-static void only_one_list(void **state)
-{
-    static const char *const signatures[] = {"FACP", "APIC", "SSDT", "DMAR"};
-
-    (void)state;
-    uint64_t rsdp = lists(signatures);
-    t->xsdt.header.checksum++;
-    assert_true(guest_acpi_hide(rsdp, "DMAR"));
-    assert_null(acpi_find_table(rsdp, "DMAR", 0));
-    t->rsdt.header.checksum++;
-    assert_true(guest_acpi_hide(rsdp, "DMAR")); /* there is none to be seen */
-}
-
 static int start(void **state)
 {
     (void)state;
@@ -122,13 +83,35 @@ static int stop(void **state)
     return munmap(t, sizeof(*t));
 }
 
-int main(void)
+TEST(one_of_four)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_of_four),
-        cmocka_unit_test(all_of_that_name),
-        cmocka_unit_test(only_one_list),
-    };
+    static const char *const signatures[] = {"FACP", "DMAR", "APIC", "SSDT"};
 
-    return cmocka_run_group_tests(tests, start, stop);
+    uint64_t rsdp = lists(signatures);
+    assert_true(guest_acpi_hide(rsdp, "DMAR"));
+    assert_lists(rsdp, (const unsigned[]){0, 2, 3}, 3);
+    assert_null(acpi_find_table(rsdp, "DMAR", 0));
+    assert_true(guest_acpi_hide(rsdp, "DMAR"));
+    assert_lists(rsdp, (const unsigned[]){0, 2, 3}, 3);
+}
+
+TEST(all_of_that_name)
+{
+    static const char *const signatures[] = {"DMAR", "APIC", "DMAR", "DMAR"};
+
+    uint64_t rsdp = lists(signatures);
+    assert_true(guest_acpi_hide(rsdp, "DMAR"));
+    assert_lists(rsdp, (const unsigned[]){1}, 1);
+}
+
+TEST(only_one_list)
+{
+    static const char *const signatures[] = {"FACP", "APIC", "SSDT", "DMAR"};
+
+    uint64_t rsdp = lists(signatures);
+    t->xsdt.header.checksum++;
+    assert_true(guest_acpi_hide(rsdp, "DMAR"));
+    assert_null(acpi_find_table(rsdp, "DMAR", 0));
+    t->rsdt.header.checksum++;
+    assert_true(guest_acpi_hide(rsdp, "DMAR")); /* there is none to be seen */
 }

@@ -4,19 +4,11 @@
  * by the constants of include/vmx.h, so that a wrong constant is found as well.
  * SDM Vol. 3, Appendix "VMX Capability Reporting Facility"; "VM-Execution Control Fields".
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "unit.h"
 
 #include "lib/refusal.h"
 #include "vmx/capability.h"
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define BIT_OF(n) (UINT32_C(1) << (n))
 
 /* A control: where it is, and the word by which a refusal has to name it. */
@@ -68,9 +60,6 @@ static const struct control for_pt[] = {
 #define MISC_PT (UINT64_C(1) << 14)
 #define MISC_WAIT_FOR_SIPI (UINT64_C(1) << 8)
 
-/* Needed as well, but off at the start: it is on for single steps. */
-static const struct control monitor_trap = {SET_PRIMARY, 27, "\"monitor trap flag\""};
-
 /* One that loads the guest's state at entry, and one that takes it away at exit. */
 static const struct pair {
     unsigned entry, exit;
@@ -84,6 +73,9 @@ static const struct pair {
 #define EXIT_LOAD_GLOBAL_CTRL_BIT 12
 #define EXIT_SAVE_GLOBAL_CTRL_BIT 30
 
+/* Off at the start; the monitor trap flag has to be there for single steps. */
+#define MONITOR_TRAP_BIT 27
+
 static const struct control unwanted[] = {
     {SET_PIN, 0, "\"external-interrupt exiting\""},
     {SET_PIN, 3, "\"NMI exiting\""},
@@ -95,14 +87,11 @@ static const struct control unwanted[] = {
     {SET_PRIMARY, 23, "\"MOV-DR exiting\""},
 };
 
-static const struct {
-    unsigned bit;
-    const char *name;
-} ept_needed[] = {
-    {6, "4-level walk"},
-    {14, "write-back"},
-    {16, "2 MiB"},
-    {26, "INVEPT"},
+static const struct control ept_needed[] = {
+    {0, 6, "4-level walk"},
+    {0, 14, "write-back"},
+    {0, 16, "2 MiB"},
+    {0, 26, "INVEPT"},
 };
 
 #define BASIC_WRITE_BACK (UINT64_C(6) << 50) /* IA32_VMX_BASIC bits 53:50 */
@@ -174,8 +163,7 @@ static void assert_refused(const struct vmx_capability *c, const char *name, uns
     if (vmx_controls_choose(c, &o, &controls, &r))
         fail_msg("%s: not refused", name);
     assert_int_equal(r.kind, REFUSE_UNSUPPORTED);
-    if (strstr(r.line, name) == NULL)
-        fail_msg("%s is not named: %s", name, r.line);
+    assert_contains(r.line, name);
     assert_null(strchr(r.line, '\n'));
     snprintf(number, sizeof(number), "bit %u ", bit);
     if (name[0] == '"' && strstr(r.line, number) == NULL)
@@ -184,9 +172,8 @@ static void assert_refused(const struct vmx_capability *c, const char *name, uns
 
 /* ---- the tests ---- */
 
-static void test_adjust_truth_table(void **state)
+TEST(test_adjust_truth_table)
 {
-    (void)state;
     for (unsigned n = 0; n < 32; n++) {
         uint64_t must = BIT_OF(n), may = (uint64_t)BIT_OF(n) << 32;
         uint32_t others = ~BIT_OF(n);
@@ -203,9 +190,8 @@ static void test_adjust_truth_table(void **state)
     }
 }
 
-static void test_allows_each_bit_of_each_set(void **state)
+TEST(test_allows_each_bit_of_each_set)
 {
-    (void)state;
     for (unsigned set = 0; set < SET_COUNT; set++) {
         for (unsigned n = 0; n < 32; n++) {
             struct vmx_capability c = {.basic = 0};
@@ -219,13 +205,12 @@ static void test_allows_each_bit_of_each_set(void **state)
 }
 
 /* All that is wanted is on, and not a bit besides it: what nobody handles may not exit. */
-static void test_full_machine(void **state)
+TEST(test_full_machine)
 {
     struct vmx_capability c = full_machine();
     struct vmx_controls controls;
     uint32_t expected[SET_COUNT];
 
-    (void)state;
     memcpy(expected, forced, sizeof(expected));
     for (unsigned i = 0; i < COUNT(needed); i++)
         expected[needed[i].set] |= BIT_OF(needed[i].bit);
@@ -245,20 +230,19 @@ static void test_full_machine(void **state)
 }
 
 /* Nothing but what is needed: that is enough. */
-static void test_poorest_machine(void **state)
+TEST(test_poorest_machine)
 {
     struct vmx_capability c = {
         .basic = BASIC_WRITE_BACK, .misc = MISC_WAIT_FOR_SIPI, .execute_disable = true};
     struct vmx_controls controls;
     uint32_t expected[SET_COUNT];
 
-    (void)state;
     memcpy(expected, forced, sizeof(expected));
     for (unsigned i = 0; i < COUNT(needed); i++)
         expected[needed[i].set] |= BIT_OF(needed[i].bit);
     for (unsigned set = 0; set < SET_COUNT; set++)
         c.allowed[set] = (uint64_t)expected[set] << 32 | forced[set];
-    c.allowed[monitor_trap.set] |= (uint64_t)BIT_OF(monitor_trap.bit) << 32;
+    c.allowed[SET_PRIMARY] |= (uint64_t)BIT_OF(MONITOR_TRAP_BIT) << 32;
     for (unsigned i = 0; i < COUNT(ept_needed); i++)
         c.ept_vpid |= UINT64_C(1) << ept_needed[i].bit;
 
@@ -267,47 +251,28 @@ static void test_poorest_machine(void **state)
         assert_int_equal(controls.value[set], expected[set]);
 }
 
-static void test_each_needed_control(void **state)
+TEST(test_each_needed_control)
 {
-    (void)state;
     for (unsigned i = 0; i < COUNT(needed); i++) {
         struct vmx_capability c = full_machine();
         take_away(&c, needed[i].set, needed[i].bit);
         assert_refused(&c, needed[i].name, needed[i].bit);
     }
-}
-
-static void test_monitor_trap_flag(void **state)
-{
-    struct vmx_capability c = full_machine();
-
-    (void)state;
-    take_away(&c, monitor_trap.set, monitor_trap.bit);
-    assert_refused(&c, monitor_trap.name, monitor_trap.bit);
-}
-
-static void test_wait_for_sipi(void **state)
-{
-    struct vmx_capability c = full_machine();
-
-    (void)state;
-    c.misc = ~MISC_WAIT_FOR_SIPI;
-    assert_refused(&c, "wait-for-SIPI activity state", 0);
-}
-
-static void test_each_ept_capability(void **state)
-{
-    (void)state;
     for (unsigned i = 0; i < COUNT(ept_needed); i++) {
         struct vmx_capability c = full_machine();
         c.ept_vpid &= ~(UINT64_C(1) << ept_needed[i].bit);
         assert_refused(&c, ept_needed[i].name, ept_needed[i].bit);
     }
+    struct vmx_capability c = full_machine();
+    take_away(&c, SET_PRIMARY, MONITOR_TRAP_BIT);
+    assert_refused(&c, "\"monitor trap flag\"", MONITOR_TRAP_BIT);
+    c = full_machine();
+    c.misc = ~MISC_WAIT_FOR_SIPI;
+    assert_refused(&c, "wait-for-SIPI activity state", 0);
 }
 
-static void test_each_control_that_must_be_off(void **state)
+TEST(test_each_control_that_must_be_off)
 {
-    (void)state;
     for (unsigned i = 0; i < COUNT(unwanted); i++) {
         struct vmx_capability c = full_machine();
         c.allowed[unwanted[i].set] |= BIT_OF(unwanted[i].bit);
@@ -316,18 +281,16 @@ static void test_each_control_that_must_be_off(void **state)
 }
 
 /* Processors without the "true" MSRs force CR3 exiting. */
-static void test_old_capability_msrs(void **state)
+TEST(test_old_capability_msrs)
 {
     struct vmx_capability c = full_machine();
 
-    (void)state;
     c.allowed[SET_PRIMARY] |= 0x0401e172;
     assert_refused(&c, "\"CR3-load exiting\"", 15);
 }
 
-static void test_each_optional_control(void **state)
+TEST(test_each_optional_control)
 {
-    (void)state;
     for (unsigned i = 0; i < COUNT(alone); i++) {
         struct vmx_capability c = full_machine();
         struct vmx_controls all, less;
@@ -359,11 +322,10 @@ static unsigned pt_controls(const struct vmx_capability *c, bool pt)
 }
 
 /* One less, and root mode would be in a trace, or a trace past the EPT. */
-static void test_pt_whole_or_not(void **state)
+TEST(test_pt_whole_or_not)
 {
     struct vmx_capability c = full_machine();
 
-    (void)state;
     assert_int_equal(pt_controls(&c, true), COUNT(for_pt));
     assert_int_equal(pt_controls(&c, false), 0);
     c.misc &= ~MISC_PT;
@@ -375,9 +337,8 @@ static void test_pt_whole_or_not(void **state)
     }
 }
 
-static void test_pairs_only_together(void **state)
+TEST(test_pairs_only_together)
 {
-    (void)state;
     for (unsigned i = 0; i < COUNT(pairs); i++) {
         for (unsigned half = 0; half < 2; half++) {
             struct vmx_capability c = full_machine();
@@ -397,12 +358,11 @@ static void test_pairs_only_together(void **state)
 }
 
 /* Saving GLOBAL_CTRL is newer than loading it, and of no use without that. */
-static void test_save_global_ctrl(void **state)
+TEST(test_save_global_ctrl)
 {
     struct vmx_capability c = full_machine();
     struct vmx_controls controls;
 
-    (void)state;
     take_away(&c, SET_EXIT, EXIT_SAVE_GLOBAL_CTRL_BIT);
     choose(&c, true, &controls);
     assert_false(is_on(&controls, SET_EXIT, EXIT_SAVE_GLOBAL_CTRL_BIT));
@@ -420,7 +380,7 @@ static void test_save_global_ctrl(void **state)
     assert_false(is_on(&controls, SET_EXIT, EXIT_SAVE_GLOBAL_CTRL_BIT));
 }
 
-static void test_global_ctrl_erratum(void **state)
+TEST(test_global_ctrl_erratum)
 {
     /* CPUID.1:EAX: Nehalem and Westmere by model, then others that differ in one part. */
     static const uint32_t broken[] = {0x106a5, 0x106e5, 0x206e6, 0x20655, 0x206c2};
@@ -428,7 +388,6 @@ static void test_global_ctrl_erratum(void **state)
     struct vmx_capability c = full_machine();
     struct vmx_controls controls;
 
-    (void)state;
     for (unsigned i = 0; i < COUNT(broken); i++)
         assert_true(has_global_ctrl_erratum(broken[i]));
     for (unsigned i = 0; i < COUNT(sound); i++)
@@ -442,7 +401,7 @@ static void test_global_ctrl_erratum(void **state)
 }
 
 /* Any other control that is forced: refused, unless it is reserved or wanted anyway. */
-static void test_each_forced_control(void **state)
+TEST(test_each_forced_control)
 {
     static const uint32_t default1[SET_COUNT] = {
         [SET_PIN] = 0x16,     [SET_PRIMARY] = 0x04006172, [SET_SECONDARY] = 0,
@@ -452,7 +411,6 @@ static void test_each_forced_control(void **state)
     struct vmx_controls all;
     unsigned refused = 0;
 
-    (void)state;
     choose(&c, true, &all);
     for (unsigned set = 0; set < SET_COUNT; set++) {
         for (unsigned bit = 0; bit < 32; bit++) {
@@ -472,14 +430,13 @@ static void test_each_forced_control(void **state)
 }
 
 /* RDPMC exiting is on with pmu=off and with policy=intercept. */
-static void test_forced_rdpmc_exiting(void **state)
+TEST(test_forced_rdpmc_exiting)
 {
     struct vmx_capability c = full_machine();
     struct options o = options_with(true);
     struct vmx_controls controls;
     struct refusal r = {.line = ""};
 
-    (void)state;
     c.allowed[SET_PRIMARY] |= BIT_OF(11);
     assert_false(vmx_controls_choose(&c, &o, &controls, &r));
     o.pmu = false;
@@ -490,11 +447,10 @@ static void test_forced_rdpmc_exiting(void **state)
     assert_true(vmx_controls_choose(&c, &o, &controls, &r));
 }
 
-static void test_memory_type_and_execute_disable(void **state)
+TEST(test_memory_type_and_execute_disable)
 {
     struct vmx_capability c = full_machine();
 
-    (void)state;
     c.basic = 0; /* uncacheable */
     assert_refused(&c, "write-back memory for VMX's structures is missing", 0);
     c = full_machine();
@@ -502,12 +458,11 @@ static void test_memory_type_and_execute_disable(void **state)
     assert_refused(&c, "Execute Disable", 0);
 }
 
-static void test_pmu_off(void **state)
+TEST(test_pmu_off)
 {
     struct vmx_capability c = full_machine();
     struct vmx_controls on, off;
 
-    (void)state;
     choose(&c, true, &on);
     choose(&c, false, &off);
     on.value[SET_ENTRY] &= ~BIT_OF(ENTRY_LOAD_GLOBAL_CTRL_BIT);
@@ -517,30 +472,4 @@ static void test_pmu_off(void **state)
         on.value[for_pt[i].set] &= ~BIT_OF(for_pt[i].bit);
     for (unsigned set = 0; set < SET_COUNT; set++)
         assert_int_equal(off.value[set], on.value[set]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_adjust_truth_table),
-        cmocka_unit_test(test_allows_each_bit_of_each_set),
-        cmocka_unit_test(test_full_machine),
-        cmocka_unit_test(test_poorest_machine),
-        cmocka_unit_test(test_each_needed_control),
-        cmocka_unit_test(test_monitor_trap_flag),
-        cmocka_unit_test(test_wait_for_sipi),
-        cmocka_unit_test(test_each_ept_capability),
-        cmocka_unit_test(test_each_control_that_must_be_off),
-        cmocka_unit_test(test_old_capability_msrs),
-        cmocka_unit_test(test_each_optional_control),
-        cmocka_unit_test(test_pt_whole_or_not),
-        cmocka_unit_test(test_pairs_only_together),
-        cmocka_unit_test(test_save_global_ctrl),
-        cmocka_unit_test(test_pmu_off),
-        cmocka_unit_test(test_global_ctrl_erratum),
-        cmocka_unit_test(test_each_forced_control),
-        cmocka_unit_test(test_forced_rdpmc_exiting),
-        cmocka_unit_test(test_memory_type_and_execute_disable),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,14 +3,7 @@
  * The reader of the ACPI table DMAR: units, regions, and lengths that lie. Each table is in a block
  * of its own size, so that the address sanitizer sees a read past its end.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "unit.h"
 
 #include "mm/dmar.h"
 #include "random.h"
@@ -85,11 +78,10 @@ static void assert_range(struct range r, uint64_t base, uint64_t size)
     assert_int_equal(r.size, size);
 }
 
-static void units_and_regions(void **state)
+TEST(units_and_regions)
 {
     struct dmar d;
 
-    (void)state;
     begin();
     add_unit(0xfed90000, 0, 8);
     add_region(0x7b800000, 0x7fffffff, 6);
@@ -108,11 +100,10 @@ static void units_and_regions(void **state)
     assert_range(d.reserved[1], 0x1000, 1);
 }
 
-static void no_unit(void **state)
+TEST(no_unit)
 {
     struct dmar d;
 
-    (void)state;
     begin();
     assert_false(read_table(&d));
     add_region(0x1000, 0x1fff, 0);
@@ -122,13 +113,12 @@ static void no_unit(void **state)
     assert_int_equal(d.unit_count, 1);
 }
 
-static void bad_registers(void **state)
+TEST(bad_registers)
 {
     static const uint64_t bad[] = {0, 0xfed90001, 0xfed90800};
     struct dmar d;
 
-    (void)state;
-    for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+    for (unsigned i = 0; i < COUNT(bad); i++) {
         begin();
         add_unit(0xfed90000, 0, 0);
         add_unit(bad[i], 0, 0);
@@ -136,11 +126,10 @@ static void bad_registers(void **state)
     }
 }
 
-static void region_that_ends_before_it_begins(void **state)
+TEST(region_that_ends_before_it_begins)
 {
     struct dmar d;
 
-    (void)state;
     begin();
     add_unit(0xfed90000, 0, 0);
     add_region(0x2000, 0x1fff, 0);
@@ -148,7 +137,7 @@ static void region_that_ends_before_it_begins(void **state)
 }
 
 /* A length of a structure: too short for its header, for its type, and past the table's end. */
-static void lengths_of_structures(void **state)
+TEST(lengths_of_structures)
 {
     static const struct {
         uint16_t type, said;
@@ -166,8 +155,7 @@ static void lengths_of_structures(void **state)
                {0xffff, 0xffff}};
     struct dmar d;
 
-    (void)state;
-    for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+    for (unsigned i = 0; i < COUNT(bad); i++) {
         begin();
         add_unit(0xfed90000, 0, 0);
         uint32_t at = add(bad[i].type, bad[i].said, RMRR_LENGTH);
@@ -183,11 +171,10 @@ static void lengths_of_structures(void **state)
 }
 
 /* The table ends anywhere: the header's length is right, what follows is cut off. */
-static void tables_that_end_early(void **state)
+TEST(tables_that_end_early)
 {
     struct dmar d;
 
-    (void)state;
     begin();
     add_unit(0xfed90000, 0, 6);
     uint32_t first = used;
@@ -199,11 +186,10 @@ static void tables_that_end_early(void **state)
                          bytes == first || bytes == second || bytes == used);
 }
 
-static void more_than_there_is_room_for(void **state)
+TEST(more_than_there_is_room_for)
 {
     struct dmar d;
 
-    (void)state;
     begin();
     for (unsigned i = 0; i < DMAR_UNITS_MAX; i++)
         add_unit(0xfed00000 + i * 0x1000, 0, 0);
@@ -222,11 +208,10 @@ static void more_than_there_is_room_for(void **state)
 }
 
 /* Whatever the bytes are, nothing outside the table is read, and counts stay in their arrays. */
-static void random_tables(void **state)
+TEST(random_tables)
 {
     struct dmar d;
 
-    (void)state;
     random_seed(1);
     for (unsigned round = 0; round < 200000; round++) {
         begin();
@@ -243,20 +228,4 @@ static void random_tables(void **state)
         assert_true(d.unit_count <= DMAR_UNITS_MAX && d.reserved_count <= DMAR_RESERVED_MAX);
         assert_true(!done || d.unit_count > 0);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(units_and_regions),
-        cmocka_unit_test(no_unit),
-        cmocka_unit_test(bad_registers),
-        cmocka_unit_test(region_that_ends_before_it_begins),
-        cmocka_unit_test(lengths_of_structures),
-        cmocka_unit_test(tables_that_end_early),
-        cmocka_unit_test(more_than_there_is_room_for),
-        cmocka_unit_test(random_tables),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,14 +3,7 @@
  * Unit tests of the guest's memory map: fixed cases, and random maps against a model that looks at
  * every page alone.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "unit.h"
 
 #include "guest/e820.h"
 
@@ -49,9 +42,8 @@ static void expect(const struct boot_e820_entry *e, uint64_t addr, uint64_t size
     assert_int_equal(e->type, type);
 }
 
-static void test_types_and_merging(void **state)
+TEST(test_types_and_merging)
 {
-    (void)state;
     struct wide_descriptor d[] = {
         {.type = CONVENTIONAL, .base = 0x100000, .pages = 0x10},
         {.type = BOOT_DATA, .base = 0x110000, .pages = 0x10},
@@ -66,7 +58,7 @@ static void test_types_and_merging(void **state)
         {.type = CONVENTIONAL, .base = 0x137000, .pages = 1, .attribute = SPECIFIC_PURPOSE},
         {.type = LOADER_DATA, .base = 0x139000, .pages = 1}, /* after a hole */
     };
-    struct efi_map map = map_of(d, sizeof(d) / sizeof(d[0]));
+    struct efi_map map = map_of(d, COUNT(d));
     struct boot_e820_entry out[MANY];
 
     assert_int_equal(e820_build(&map, NULL, 0, out, MANY), 9);
@@ -81,9 +73,8 @@ static void test_types_and_merging(void **state)
     expect(&out[8], 0x139000, 0x1000, E820_RAM);
 }
 
-static void test_unsorted(void **state)
+TEST(test_unsorted)
 {
-    (void)state;
     struct wide_descriptor d[] = {
         {.type = CONVENTIONAL, .base = 0x100000000, .pages = 0x1000},
         {.type = CONVENTIONAL, .base = 0, .pages = 0xa0},
@@ -96,9 +87,8 @@ static void test_unsorted(void **state)
     expect(&out[1], 0x100000000, 0x1000000, E820_RAM);
 }
 
-static void test_overlays_split(void **state)
+TEST(test_overlays_split)
 {
-    (void)state;
     struct wide_descriptor d[] = {{.type = CONVENTIONAL, .base = 0x100000, .pages = 0x100}};
     const struct e820_overlay overlays[] = {
         {{0x140000, 0x2000}, E820_RESERVED}, /* in the middle */
@@ -117,9 +107,8 @@ static void test_overlays_split(void **state)
     expect(&out[4], 0x1ff000, 0x3000, E820_RESERVED);
 }
 
-static void test_contradiction_is_not_ram(void **state)
+TEST(test_contradiction_is_not_ram)
 {
-    (void)state;
     struct wide_descriptor d[] = {
         {.type = CONVENTIONAL, .base = 0x100000, .pages = 0x10},
         {.type = RUNTIME_DATA, .base = 0x104000, .pages = 2},
@@ -134,9 +123,8 @@ static void test_contradiction_is_not_ram(void **state)
     expect(&out[2], 0x106000, 0xf000, E820_RAM);
 }
 
-static void test_overflow(void **state)
+TEST(test_overflow)
 {
-    (void)state;
     struct wide_descriptor d[10];
     struct efi_map map = map_of(d, 10);
 
@@ -150,9 +138,8 @@ static void test_overflow(void **state)
     }
 }
 
-static void test_end_of_addresses(void **state)
+TEST(test_end_of_addresses)
 {
-    (void)state;
     struct wide_descriptor d[] = {
         {.type = MMIO, .base = 0xfffffffffffff000, .pages = 1},
         {.type = CONVENTIONAL, .base = 0x1000, .pages = UINT64_MAX},
@@ -202,9 +189,8 @@ static uint32_t wanted_type(const struct wide_descriptor *d, size_t count,
     return type;
 }
 
-static void test_random(void **state)
+TEST(test_random)
 {
-    (void)state;
     static const uint32_t efi_types[] = {LOADER_CODE,  LOADER_DATA, BOOT_DATA, RUNTIME_DATA,
                                          CONVENTIONAL, ACPI_NVS,    MMIO};
     for (int round = 0; round < 3000; round++) {
@@ -241,9 +227,8 @@ static void test_random(void **state)
     }
 }
 
-static void test_hide_in_efi_map(void **state)
+TEST(test_hide_in_efi_map)
 {
-    (void)state;
     struct wide_descriptor d[] = {
         {.type = LOADER_CODE, .base = 0x100000, .pages = 0x10},
         {.type = CONVENTIONAL, .base = 0x110000, .pages = 0x10},
@@ -258,19 +243,4 @@ static void test_hide_in_efi_map(void **state)
     assert_int_equal(d[1].type, 0);
     assert_int_equal(d[2].type, RUNTIME_DATA); /* never usable: stays what it is */
     assert_int_equal(d[3].type, CONVENTIONAL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_types_and_merging),
-        cmocka_unit_test(test_unsorted),
-        cmocka_unit_test(test_overlays_split),
-        cmocka_unit_test(test_contradiction_is_not_ram),
-        cmocka_unit_test(test_overflow),
-        cmocka_unit_test(test_end_of_addresses),
-        cmocka_unit_test(test_random),
-        cmocka_unit_test(test_hide_in_efi_map),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

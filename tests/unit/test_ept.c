@@ -3,19 +3,14 @@
  * The EPT builder: page sizes, types, reach and hidden ranges one by one, then random machines
  * whose maps are compared with the naive MTRR model, hidden pages and their neighbours included.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#define SETUP start
+#define TEARDOWN stop
+#include "unit.h"
 
 #include "mm/mm.h"
 #include "mtrr_model.h"
 #include "pool.h"
 
-#define MIB (1ULL << 20)
-#define GIB (1ULL << 30)
 #define SIZE_2M (2 * MIB)
 #define POOL_PAGES 8192
 
@@ -68,6 +63,15 @@ static struct ept_request request(const struct mtrr_state *m)
                                 .top = 4 * GIB};
 }
 
+static struct ept_request request_hiding(const struct mtrr_state *m, const struct range *hidden)
+{
+    struct ept_request q = request(m);
+
+    q.hidden = hidden;
+    q.hidden_count = 1;
+    return q;
+}
+
 static void assert_mapped(uint64_t root, uint64_t address, uint64_t page, enum memory_type type)
 {
     uint64_t bytes = 0;
@@ -88,13 +92,12 @@ static void assert_unmapped(uint64_t root, uint64_t address)
         fail_msg("%#lx is mapped", address);
 }
 
-static void test_flat_machine(void **state)
+TEST(test_flat_machine)
 {
     struct mtrr_state m = flat(MEMORY_WB, 39);
     struct ept_request q = request(&m);
     uint64_t used, root = build(&q, &used);
 
-    (void)state;
     assert_int_not_equal(root, 0);
     assert_int_equal(root % PAGE_SIZE, 0);
     assert_int_equal(used, 4); /* PML4, one PDPT, a PD and a PT for the first 2 MiB */
@@ -109,12 +112,11 @@ static void test_flat_machine(void **state)
     assert_unmapped(root, UINT64_MAX);
 }
 
-static void test_reach(void **state)
+TEST(test_reach)
 {
     struct mtrr_state m = flat(MEMORY_WB, 39);
     struct ept_request q = request(&m);
 
-    (void)state;
     assert_int_equal(ept_get_address_limit(&q), 1ULL << 39);
     q.address_bits = 52;
     assert_int_equal(ept_get_address_limit(&q), 1ULL << 48); /* four levels */
@@ -135,26 +137,24 @@ static void test_reach(void **state)
     assert_int_equal(ept_get_address_limit(&q), 5 * GIB);
 }
 
-static void test_all_of_48_bits(void **state)
+TEST(test_all_of_48_bits)
 {
     struct mtrr_state m = flat(MEMORY_WB, 52);
     struct ept_request q = request(&m);
     uint64_t used, root = build(&q, &used);
 
-    (void)state;
     assert_int_not_equal(root, 0);
     assert_int_equal(used, 1 + 512 + 2);
     assert_mapped(root, (1ULL << 48) - 1, GIB, MEMORY_WB);
     assert_unmapped(root, 1ULL << 48);
 }
 
-static void test_without_1g_pages(void **state)
+TEST(test_without_1g_pages)
 {
     struct mtrr_state m = flat(MEMORY_WB, 46);
     struct ept_request q = request(&m);
     uint64_t used, root;
 
-    (void)state;
     q.page_1g = false;
     root = build(&q, &used);
     assert_int_not_equal(root, 0);
@@ -163,13 +163,12 @@ static void test_without_1g_pages(void **state)
     assert_unmapped(root, 512 * GIB);
 }
 
-static void test_types_that_differ_inside_large_pages(void **state)
+TEST(test_types_that_differ_inside_large_pages)
 {
     struct mtrr_state m = flat(MEMORY_WB, 39);
     struct ept_request q = request(&m);
     uint64_t used, root;
 
-    (void)state;
     /* One UC page at 5 GiB + 4 MiB, and WC memory of 1 GiB. */
     m.variable_count = 2;
     m.variable[0].base = (5 * GIB + 4 * MIB) | MEMORY_UC;
@@ -187,7 +186,7 @@ static void test_types_that_differ_inside_large_pages(void **state)
     assert_mapped(root, 8 * GIB, GIB, MEMORY_WB);
 }
 
-static void test_hidden_ranges(void **state)
+TEST(test_hidden_ranges)
 {
     struct mtrr_state m = flat(MEMORY_WB, 39);
     struct ept_request q = request(&m);
@@ -200,9 +199,8 @@ static void test_hidden_ranges(void **state)
     };
     uint64_t used, root;
 
-    (void)state;
     q.hidden = hidden;
-    q.hidden_count = sizeof(hidden) / sizeof(hidden[0]);
+    q.hidden_count = COUNT(hidden);
     root = build(&q, &used);
     assert_int_not_equal(root, 0);
 
@@ -229,16 +227,13 @@ static void test_hidden_ranges(void **state)
 }
 
 /* Of the pool, which is hidden, the rings of the trace: read, and nothing else. */
-static void test_readable_range(void **state)
+TEST(test_readable_range)
 {
     struct mtrr_state m = flat(MEMORY_WB, 39);
-    struct ept_request q = request(&m);
     const struct range hidden = {GIB, 8 * MIB};
+    struct ept_request q = request_hiding(&m, &hidden);
     uint64_t used, root, bytes;
 
-    (void)state;
-    q.hidden = &hidden;
-    q.hidden_count = 1;
     q.readable = (struct range){GIB + 3 * PAGE_SIZE, 4 * MIB + PAGE_SIZE};
     root = build(&q, &used);
     assert_int_not_equal(root, 0);
@@ -257,16 +252,13 @@ static void test_readable_range(void **state)
     assert_mapped(root, GIB + 8 * MIB, SIZE_2M, MEMORY_WB);
 }
 
-static void test_hidden_range_at_the_very_end(void **state)
+TEST(test_hidden_range_at_the_very_end)
 {
     struct mtrr_state m = flat(MEMORY_WB, 36);
-    struct ept_request q = request(&m);
     const struct range hidden = {(1ULL << 36) - PAGE_SIZE, UINT64_MAX}; /* wraps around */
+    struct ept_request q = request_hiding(&m, &hidden);
     uint64_t used, root;
 
-    (void)state;
-    q.hidden = &hidden;
-    q.hidden_count = 1;
     root = build(&q, &used);
     assert_mapped(root, (1ULL << 36) - PAGE_SIZE - 1, PAGE_SIZE, MEMORY_WB);
     assert_unmapped(root, (1ULL << 36) - 1);
@@ -281,9 +273,8 @@ static void build_flat_map(void)
     assert_int_not_equal(ept_build(&q), 0);
 }
 
-static void test_out_of_pages(void **state)
+TEST(test_out_of_pages)
 {
-    (void)state;
     for (uint64_t pages = 0; pages < 4; pages++) {
         page_pool_init((struct range){pool.base, (1 + pages) * PAGE_SIZE});
         assert_uses_up_pool(build_flat_map);
@@ -293,17 +284,14 @@ static void test_out_of_pages(void **state)
 }
 
 /* A processor without large EPT pages: each GiB costs 512 tables, in the bound as well. */
-static void test_only_small_pages(void **state)
+TEST(test_only_small_pages)
 {
     struct mtrr_state m = flat(MEMORY_WB, 32);
     const struct range hidden = {GIB + PAGE_SIZE, GIB};
-    struct ept_request q = request(&m);
+    struct ept_request q = request_hiding(&m, &hidden);
     uint64_t used, root;
 
-    (void)state;
     q.page_1g = q.page_2m = false;
-    q.hidden = &hidden;
-    q.hidden_count = 1;
     root = build(&q, &used);
     assert_int_not_equal(root, 0);
     assert_true(used <= ept_pages_needed(&q));
@@ -387,9 +375,8 @@ static void random_machine(struct machine *x)
         x->hidden[1].base = x->hidden[0].base + x->hidden[0].size;
 }
 
-static void test_random_machines(void **state)
+TEST(test_random_machines)
 {
-    (void)state;
     random_seed(3);
     for (unsigned number = 0; number < 300; number++) {
         struct machine x;
@@ -430,9 +417,8 @@ static void test_random_machines(void **state)
 
 /* The bound holds for every place of the hidden ranges, since only their count is read; without
  * any it is exact. */
-static void test_bound_does_not_depend_on_place(void **state)
+TEST(test_bound_does_not_depend_on_place)
 {
-    (void)state;
     random_seed(4);
     for (unsigned number = 0; number < 200; number++) {
         struct machine x;
@@ -451,37 +437,13 @@ static void test_bound_does_not_depend_on_place(void **state)
 }
 
 /* The worst a hidden range can do: each end inside a 1 GiB page of its own. */
-static void test_bound_is_reached(void **state)
+TEST(test_bound_is_reached)
 {
     struct mtrr_state m = flat(MEMORY_WB, 39);
     const struct range hidden = {3 * GIB - 3 * PAGE_SIZE, GIB};
-    struct ept_request q = request(&m);
+    struct ept_request q = request_hiding(&m, &hidden);
     uint64_t used;
 
-    (void)state;
-    q.hidden = &hidden;
-    q.hidden_count = 1;
     assert_int_not_equal(build(&q, &used), 0);
     assert_int_equal(used, ept_pages_needed(&q));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_flat_machine, start, stop),
-        cmocka_unit_test_setup_teardown(test_reach, start, stop),
-        cmocka_unit_test_setup_teardown(test_all_of_48_bits, start, stop),
-        cmocka_unit_test_setup_teardown(test_without_1g_pages, start, stop),
-        cmocka_unit_test_setup_teardown(test_types_that_differ_inside_large_pages, start, stop),
-        cmocka_unit_test_setup_teardown(test_hidden_ranges, start, stop),
-        cmocka_unit_test_setup_teardown(test_readable_range, start, stop),
-        cmocka_unit_test_setup_teardown(test_hidden_range_at_the_very_end, start, stop),
-        cmocka_unit_test_setup_teardown(test_out_of_pages, start, stop),
-        cmocka_unit_test_setup_teardown(test_only_small_pages, start, stop),
-        cmocka_unit_test_setup_teardown(test_random_machines, start, stop),
-        cmocka_unit_test_setup_teardown(test_bound_does_not_depend_on_place, start, stop),
-        cmocka_unit_test_setup_teardown(test_bound_is_reached, start, stop),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

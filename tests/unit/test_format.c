@@ -2,15 +2,7 @@
  *
  * Unit tests of text formatting, refusals and the log ring. The host's own snprintf is the oracle.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "unit.h"
 
 #include "console/log.h"
 #include "lib/refusal.h"
@@ -24,9 +16,8 @@
         assert_int_equal(length, wanted);                                                          \
     } while (0)
 
-static void test_like_the_hosts(void **state)
+TEST(test_like_the_hosts)
 {
-    (void)state;
     SAME("plain");
     SAME("%d %d %d %d", 0, 7, -7, INT32_MIN);
     SAME("%u %x", UINT32_MAX, UINT32_MAX);
@@ -39,18 +30,16 @@ static void test_like_the_hosts(void **state)
     SAME("%d0%%|%%", 9);
 }
 
-static void test_no_string(void **state)
+TEST(test_no_string)
 {
-    (void)state;
     char out[16];
     const char *volatile none = NULL;
     format_text(out, sizeof(out), "%s", none);
     assert_string_equal(out, "(null)");
 }
 
-static void test_cut(void **state)
+TEST(test_cut)
 {
-    (void)state;
     for (size_t size = 0; size <= 24; size++) {
         char *out = malloc(size + (size == 0));
         size_t length = format_text(out, size, "%-10s%010d", "left", 12345);
@@ -64,17 +53,15 @@ static void test_cut(void **state)
     }
 }
 
-static void test_huge_width(void **state)
+TEST(test_huge_width)
 {
-    (void)state;
     char out[8];
     assert_int_equal(format_text(out, sizeof(out), "%999999999d", 1), 7);
     assert_string_equal(out, "       ");
 }
 
-static void test_refuse(void **state)
+TEST(test_refuse)
 {
-    (void)state;
     struct refusal r;
     char text[400];
     memset(text, 'x', sizeof(text) - 1);
@@ -96,9 +83,8 @@ static void sink(const char *text, size_t length)
     seen_length += length;
 }
 
-static void test_log_sink(void **state)
+TEST(test_log_sink)
 {
-    (void)state;
     log_set_sink(LOG_SCREEN, sink);
     log_printf("one %d\n", 1);
     log_set_sink(LOG_SCREEN, NULL);
@@ -107,9 +93,8 @@ static void test_log_sink(void **state)
     assert_memory_equal(seen, "one 1\n", 6);
 }
 
-static void test_log_ring(void **state)
+TEST(test_log_ring)
 {
-    (void)state;
     uint64_t position = 0;
     char part[32];
 
@@ -145,11 +130,10 @@ static void catch (const char *text, size_t length)
     caught[caught_length] = '\0';
 }
 
-static void test_log_tail(void **state)
+TEST(test_log_tail)
 {
     enum { LINES = 256, LINE = 8, TAIL = 1024 };
 
-    (void)state;
     for (int i = 0; i < LINES; i++)
         log_printf("%07d\n", i);
     log_set_sink(LOG_SCREEN, catch);
@@ -164,21 +148,6 @@ static void test_log_tail(void **state)
         snprintf(line, sizeof(line), "%07d\n", i);
         assert_memory_equal(at, line, LINE);
     }
-    assert_non_null(strstr(at, "end of the log"));
+    assert_contains(at, "end of the log");
     assert_null(strstr(at, "0000"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_like_the_hosts),
-        cmocka_unit_test(test_no_string),
-        cmocka_unit_test(test_cut),
-        cmocka_unit_test(test_huge_width),
-        cmocka_unit_test(test_refuse),
-        cmocka_unit_test(test_log_sink),
-        cmocka_unit_test(test_log_ring),
-        cmocka_unit_test(test_log_tail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

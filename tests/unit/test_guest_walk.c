@@ -3,13 +3,7 @@
  * The walk of the guest's page tables, of 4 and of 5 levels: they are built here by the SDM's
  * formats, and the walk has to find what was mapped, and nothing where nothing was.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "unit.h"
 
 #include "mm/guest_walk.h"
 #include "random.h"
@@ -101,9 +95,8 @@ static uint64_t random_linear(unsigned levels)
 
 static uint64_t random_physical(uint64_t span) { return random_u64() % (1ULL << 52) & ~(span - 1); }
 
-static void test_pages_of_every_size(void **state)
+TEST(test_pages_of_every_size)
 {
-    (void)state;
     random_seed(5);
     for (unsigned n = 0; n < 12000; n++) {
         unsigned levels = LEVELS_MIN + n % 2, level = 1 + (unsigned)random_below(3);
@@ -125,11 +118,10 @@ static void test_pages_of_every_size(void **state)
 }
 
 /* Many pages in the same tables, against a list. */
-static void test_neighbours(void **state)
+TEST(test_neighbours)
 {
     enum { COUNT = 40 };
 
-    (void)state;
     random_seed(6);
     for (unsigned levels = LEVELS_MIN; levels <= LEVELS_MAX; levels++) {
         uint64_t cr3 = start(), base = random_linear(levels) & ~(span_of(2) - 1);
@@ -147,11 +139,10 @@ static void test_neighbours(void **state)
 }
 
 /* An entry that is not present, or whose table cannot be read, at each level. */
-static void test_broken_at_each_level(void **state)
+TEST(test_broken_at_each_level)
 {
     const uint64_t linear = 0x123456789a;
 
-    (void)state;
     for (unsigned levels = LEVELS_MIN; levels <= LEVELS_MAX; levels++) {
         for (unsigned level = 1; level <= levels; level++) {
             uint64_t cr3 = start(), table = cr3, found = 0;
@@ -169,11 +160,10 @@ static void test_broken_at_each_level(void **state)
     }
 }
 
-static void test_root_outside_of_memory(void **state)
+TEST(test_root_outside_of_memory)
 {
     uint64_t found;
 
-    (void)state;
     start();
     for (unsigned levels = LEVELS_MIN; levels <= LEVELS_MAX; levels++) {
         assert_false(walk(0xf0000000, levels, 0x1000, &found));
@@ -182,9 +172,8 @@ static void test_root_outside_of_memory(void **state)
 }
 
 /* PS where it is reserved: the processor raises #PF, so there is no page. */
-static void test_reserved_page_size(void **state)
+TEST(test_reserved_page_size)
 {
-    (void)state;
     for (unsigned levels = LEVELS_MIN; levels <= LEVELS_MAX; levels++)
         for (unsigned level = 4; level <= levels; level++) {
             uint64_t cr3 = start(), found;
@@ -194,9 +183,8 @@ static void test_reserved_page_size(void **state)
         }
 }
 
-static void test_not_canonical(void **state)
+TEST(test_not_canonical)
 {
-    (void)state;
     for (unsigned levels = LEVELS_MIN; levels <= LEVELS_MAX; levels++) {
         uint64_t half = 1ULL << (11 + levels * 9), cr3 = start(), found;
 
@@ -209,15 +197,4 @@ static void test_not_canonical(void **state)
         assert_false(walk(cr3, levels, half, &found));
         assert_false(walk(cr3, levels, -half - 1, &found));
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pages_of_every_size),  cmocka_unit_test(test_neighbours),
-        cmocka_unit_test(test_broken_at_each_level), cmocka_unit_test(test_root_outside_of_memory),
-        cmocka_unit_test(test_reserved_page_size),   cmocka_unit_test(test_not_canonical),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,12 +2,9 @@
  *
  * The hypervisor's page tables: what a walk over them finds, W^X, guard pages, edges.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#define SETUP start
+#define TEARDOWN stop
+#include "unit.h"
 
 #include "mm/mm.h"
 #include "pool.h"
@@ -24,8 +21,6 @@
 #define ADDRESS 0x000ffffffffff000ULL
 
 #define PAGES 512
-#define MIB (1ULL << 20)
-#define GIB (1ULL << 30)
 
 static struct range pool;
 static uint64_t root;
@@ -74,17 +69,15 @@ static void assert_page(uint64_t address, enum host_access access)
     assert_false(leaf & US);
 }
 
-static void test_empty_table_maps_nothing(void **state)
+TEST(test_empty_table_maps_nothing)
 {
-    (void)state;
     assert_int_equal(root % PAGE_SIZE, 0);
     assert_int_equal(walk(0), 0);
     assert_int_equal(walk((uintptr_t)&pool), 0);
 }
 
-static void test_each_access(void **state)
+TEST(test_each_access)
 {
-    (void)state;
     for (int access = HOST_READ_ONLY; access <= HOST_DEVICE; access++) {
         uint64_t base = GIB * (1 + (uint64_t)access) - PAGE_SIZE; /* crosses into another table */
 
@@ -96,9 +89,8 @@ static void test_each_access(void **state)
     }
 }
 
-static void test_map_replaces(void **state)
+TEST(test_map_replaces)
 {
-    (void)state;
     assert_true(host_paging_map(root, (struct range){MIB, 8 * PAGE_SIZE}, HOST_READ_WRITE));
     assert_true(
         host_paging_map(root, (struct range){MIB + PAGE_SIZE, PAGE_SIZE}, HOST_READ_EXECUTE));
@@ -107,9 +99,8 @@ static void test_map_replaces(void **state)
     assert_page(MIB + 2 * PAGE_SIZE, HOST_READ_WRITE);
 }
 
-static void test_unmap(void **state)
+TEST(test_unmap)
 {
-    (void)state;
     assert_true(host_paging_map(root, (struct range){MIB, 3 * PAGE_SIZE}, HOST_READ_WRITE));
     host_paging_unmap(root, MIB + PAGE_SIZE);
     assert_page(MIB, HOST_READ_WRITE);
@@ -123,9 +114,8 @@ static void test_unmap(void **state)
     assert_int_equal(page_pool_free(), before);
 }
 
-static void test_parts_of_pages_are_widened(void **state)
+TEST(test_parts_of_pages_are_widened)
 {
-    (void)state;
     assert_true(host_paging_map(root, (struct range){MIB + 0xfff, 2}, HOST_READ_ONLY));
     assert_page(MIB, HOST_READ_ONLY);
     assert_page(MIB + PAGE_SIZE, HOST_READ_ONLY);
@@ -134,11 +124,10 @@ static void test_parts_of_pages_are_widened(void **state)
     assert_int_equal(walk(2 * MIB), 0);
 }
 
-static void test_not_canonical(void **state)
+TEST(test_not_canonical)
 {
     const uint64_t end = 1ULL << 47;
 
-    (void)state;
     assert_true(host_paging_map(root, (struct range){end - PAGE_SIZE, PAGE_SIZE}, HOST_DEVICE));
     assert_page(end - PAGE_SIZE, HOST_DEVICE);
     assert_false(
@@ -153,20 +142,18 @@ static void map_first_page(void)
 }
 static void make_root(void) { (void)host_paging_new(); }
 
-static void test_out_of_pages(void **state)
+TEST(test_out_of_pages)
 {
-    (void)state;
     assert_non_null(page_alloc(page_pool_free() - 2)); /* one too few for a walk of three */
     assert_uses_up_pool(map_first_page);
     assert_uses_up_pool(make_root);
 }
 
-static void test_window(void **state)
+TEST(test_window)
 {
     struct host_window w;
     uint64_t before = page_pool_free();
 
-    (void)state;
     assert_true(host_paging_map(root, pool, HOST_READ_WRITE));
     before = page_pool_free();
     w = host_window_new(root);
@@ -189,13 +176,12 @@ static void test_window(void **state)
 }
 
 /* Random maps and unmaps over 4 MiB, against an array. No page is ever both W and X. */
-static void test_random_operations(void **state)
+TEST(test_random_operations)
 {
     enum { UNMAPPED = -1, SPACE = 1024 };
     static int model[SPACE];
     const uint64_t base = 3 * GIB - 2 * MIB;
 
-    (void)state;
     for (unsigned i = 0; i < SPACE; i++)
         model[i] = UNMAPPED;
     random_seed(2);
@@ -223,21 +209,4 @@ static void test_random_operations(void **state)
                 assert_page(base + i * PAGE_SIZE, (enum host_access)model[i]);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_empty_table_maps_nothing, start, stop),
-        cmocka_unit_test_setup_teardown(test_each_access, start, stop),
-        cmocka_unit_test_setup_teardown(test_map_replaces, start, stop),
-        cmocka_unit_test_setup_teardown(test_unmap, start, stop),
-        cmocka_unit_test_setup_teardown(test_parts_of_pages_are_widened, start, stop),
-        cmocka_unit_test_setup_teardown(test_not_canonical, start, stop),
-        cmocka_unit_test_setup_teardown(test_window, start, stop),
-        cmocka_unit_test_setup_teardown(test_out_of_pages, start, stop),
-        cmocka_unit_test_setup_teardown(test_random_operations, start, stop),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,31 +3,30 @@
  * Unit tests of the launcher's parts that need no KVM: which KVM it refuses, where it puts a
  * kernel and its initrd, the ACPI tables, and its COM1.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#define SETUP setup
+#define TEARDOWN teardown
+#include "unit.h"
 
-#include <asm/bootparam.h>
-#include <cmocka.h>
 #include <errno.h>
 
 #include "../../programs/kvm/acpi.h"
 #include "../../programs/kvm/host.h"
 #include "../../programs/kvm/image.h"
 #include "../../programs/kvm/uart.h"
+#include "kernel_file.h"
+#include "lib/acpi.h"
 #include "lib/refusal.h"
 
 /* ---- host.c ---- */
 
-static void test_cpuinfo(void **state)
+static int setup(void **state);
+static int teardown(void **state);
+
+TEST(test_cpuinfo)
 {
     static const char intel[] = "processor\t: 0\nflags\t\t: fpu vme vmx smx\nbugs\t\t: svm\n\n";
     static const char other[] = "processor\t: 0\nflags\t\t: fpu vmxe svm\nvmx flags\t: vnmi ept\n";
 
-    (void)state;
     assert_true(cpuinfo_has(intel, "vmx"));
     assert_true(cpuinfo_has(intel, "fpu"));
     assert_true(cpuinfo_has(intel, "smx"));
@@ -51,20 +50,18 @@ static void expect_host(struct kvm_host host, const char *said)
         return;
     }
     assert_false(good);
-    if (strstr(r.line, said) == NULL)
-        fail_msg("'%s' is not in: %s", said, r.line);
-    assert_non_null(strstr(r.line, "found"));
-    assert_non_null(strstr(r.line, "wanted"));
+    assert_contains(r.line, said);
+    assert_contains(r.line, "found");
+    assert_contains(r.line, "wanted");
     assert_non_null(strchr(r.line, ';'));
     assert_null(strchr(r.line, '\n'));
 }
 
-static void test_host(void **state)
+TEST(test_host)
 {
     const struct kvm_host good = {.vmx = true, .kvm_intel = true};
     struct kvm_host h;
 
-    (void)state;
     expect_host(good, NULL);
     expect_host((struct kvm_host){.kvm_pvm = true}, "kvm_pvm");
     expect_host((struct kvm_host){.kvm_pvm = true, .svm = true}, "kvm_pvm");
@@ -100,27 +97,16 @@ static struct refusal r;
 
 static int setup(void **state)
 {
-    struct setup_header h = {
-        .setup_sects = 3,
-        .syssize = KERNEL_SIZE / 16,
-        .boot_flag = 0xaa55,
-        .jump = 0x6aeb,
-        .header = 0x53726448,
-        .version = 0x020f,
-        .kernel_alignment = 0x200000,
-        .relocatable_kernel = 1,
-        .xloadflags = XLF_KERNEL_64,
-        .cmdline_size = 20,
-        .pref_address = PREFERRED,
-        .init_size = 0x100000,
-    };
+    struct setup_header h = kernel_header(3, KERNEL_SIZE);
 
+    h.cmdline_size = 20;
+    h.init_size = 0x100000;
     (void)state;
     file = calloc(1, FILE_SIZE);
     memory = calloc(1, MEMORY);
     if (file == NULL || memory == NULL)
         return 1;
-    memcpy(file + 0x1f1, &h, sizeof(h));
+    memcpy(file + HEADER_OFFSET, &h, sizeof(h));
     for (unsigned i = 0; i < KERNEL_SIZE; i++)
         file[SETUP_SIZE + i] = (uint8_t)(i * 7 + 1);
     return 0;
@@ -134,7 +120,7 @@ static int teardown(void **state)
     return 0;
 }
 
-static struct setup_header *header(void) { return (void *)(file + 0x1f1); }
+static struct setup_header *header(void) { return (void *)(file + HEADER_OFFSET); }
 
 static bool place(uint64_t size, const char *line)
 {
@@ -143,9 +129,8 @@ static bool place(uint64_t size, const char *line)
     return image_place(memory, size, &kernel, &none, line, &entry, &r);
 }
 
-static void test_placed(void **state)
+TEST(test_placed)
 {
-    (void)state;
     assert_true(place(MEMORY, "tests=cpuid"));
     assert_int_equal(entry.eip, PREFERRED);
     assert_memory_equal(memory + PREFERRED, file + SETUP_SIZE, KERNEL_SIZE);
@@ -169,21 +154,19 @@ static void test_placed(void **state)
     assert_int_equal(gdt[3], 0x00cf93000000ffff);
 }
 
-static void test_aligned(void **state)
+TEST(test_aligned)
 {
-    (void)state;
     header()->pref_address = 0x1000;
     header()->kernel_alignment = 0x400000;
     assert_true(place(MEMORY, ""));
     assert_int_equal(entry.eip, 0x400000);
 }
 
-static void test_initrd(void **state)
+TEST(test_initrd)
 {
     static const char text[] = "an initrd";
     const struct image_file kernel = {file, FILE_SIZE, "k"}, initrd = {text, sizeof(text), "i"};
 
-    (void)state;
     header()->initrd_addr_max = 0x7fffffff;
     assert_true(image_place(memory, MEMORY, &kernel, &initrd, "", &entry, &r));
     const struct boot_params *bp = (const void *)(memory + entry.esi);
@@ -196,7 +179,7 @@ static void test_initrd(void **state)
     assert_int_equal(bp->hdr.ramdisk_image, PREFERRED + 0x180000);
     header()->initrd_addr_max = PREFERRED + 0x100ffe;
     assert_false(image_place(memory, MEMORY, &kernel, &initrd, "", &entry, &r));
-    assert_non_null(strstr(r.line, "wanted at least 18"));
+    assert_contains(r.line, "wanted at least 18");
     /* Without one, nothing is said of it. */
     assert_true(place(MEMORY, ""));
     assert_int_equal(bp->hdr.ramdisk_size, 0);
@@ -205,15 +188,13 @@ static void test_initrd(void **state)
 static void expect_refused(bool done, const char *said)
 {
     assert_false(done);
-    if (strstr(r.line, said) == NULL)
-        fail_msg("'%s' is not in: %s", said, r.line);
-    assert_non_null(strstr(r.line, "kernel k: found"));
-    assert_non_null(strstr(r.line, "wanted"));
+    assert_contains(r.line, said);
+    assert_contains(r.line, "kernel k: found");
+    assert_contains(r.line, "wanted");
 }
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
-    (void)state;
     expect_refused(place(PREFERRED + 0xfffff, ""), "wanted at least 17");
     assert_true(place(PREFERRED + 0x100000, ""));
     expect_refused(place(MEMORY, "a line of more than twenty"), "found a command line of 26");
@@ -235,15 +216,6 @@ static uint64_t number(const uint8_t *at, unsigned bytes)
     return value;
 }
 
-static void expect_sum_zero(const uint8_t *at, uint64_t size)
-{
-    uint8_t sum = 0;
-
-    for (uint64_t i = 0; i < size; i++)
-        sum = (uint8_t)(sum + at[i]);
-    assert_int_equal(sum, 0);
-}
-
 /* From the pointer on, as an operating system goes. */
 static void expect_tables(unsigned cpus)
 {
@@ -254,16 +226,16 @@ static void expect_tables(unsigned cpus)
     acpi_place(memory, cpus);
     assert_memory_equal(rsdp, "RSD PTR ", 8);
     assert_int_equal(rsdp[15], 2);
-    expect_sum_zero(rsdp, 20);
-    expect_sum_zero(rsdp, number(rsdp + 20, 4));
+    assert_int_equal(acpi_checksum(rsdp, 20), 0);
+    assert_int_equal(acpi_checksum(rsdp, number(rsdp + 20, 4)), 0);
     xsdt = memory + number(rsdp + 24, 8);
     assert_memory_equal(xsdt, "XSDT", 4);
     assert_int_equal(number(xsdt + 4, 4), 36 + 8);
-    expect_sum_zero(xsdt, 36 + 8);
+    assert_int_equal(acpi_checksum(xsdt, 36 + 8), 0);
     madt = memory + number(xsdt + 36, 8);
     assert_memory_equal(madt, "APIC", 4);
     uint64_t length = number(madt + 4, 4);
-    expect_sum_zero(madt, length);
+    assert_int_equal(acpi_checksum(madt, length), 0);
     assert_int_equal(number(madt + 36, 4), 0xfee00000);
     uint64_t at = 44;
     while (at < length) {
@@ -290,9 +262,8 @@ static void expect_tables(unsigned cpus)
     assert_int_equal(local_apics, cpus);
 }
 
-static void test_acpi(void **state)
+TEST(test_acpi)
 {
-    (void)state;
     expect_tables(1);
     expect_tables(2);
     expect_tables(ACPI_CPUS_MAX);
@@ -300,11 +271,10 @@ static void test_acpi(void **state)
 
 /* ---- uart.c ---- */
 
-static void test_uart(void **state)
+TEST(test_uart)
 {
     struct uart u = {0};
 
-    (void)state;
     assert_true(uart_write(&u, 0, 'x'));
     assert_int_equal(uart_read(&u, 5) & 0x60, 0x60);
     assert_int_equal(uart_read(&u, 2), 1);
@@ -329,11 +299,10 @@ static void test_uart(void **state)
 }
 
 /* What Linux's driver 8250 asks it in autoconfig() and serial8250_do_startup(). */
-static void test_uart_found(void **state)
+TEST(test_uart_found)
 {
     struct uart u = {0};
 
-    (void)state;
     uart_write(&u, 1, 0xff);
     assert_int_equal(uart_read(&u, 1), 0x0f);
     uart_write(&u, 1, 0);
@@ -349,11 +318,10 @@ static void test_uart_found(void **state)
     assert_int_equal(uart_read(&u, 2), 0xc1);
 }
 
-static void test_uart_interrupt(void **state)
+TEST(test_uart_interrupt)
 {
     struct uart u = {0};
 
-    (void)state;
     assert_false(uart_interrupt(&u));
     assert_true(uart_write(&u, 0, 'x'));
     assert_false(uart_interrupt(&u));
@@ -381,22 +349,4 @@ static void test_uart_interrupt(void **state)
     uart_write(&u, 3, 0x80);
     uart_write(&u, 1, 2);
     assert_false(uart_interrupt(&u));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cpuinfo),
-        cmocka_unit_test(test_host),
-        cmocka_unit_test_setup_teardown(test_placed, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_aligned, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_initrd, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_acpi, setup, teardown),
-        cmocka_unit_test(test_uart),
-        cmocka_unit_test(test_uart_found),
-        cmocka_unit_test(test_uart_interrupt),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,17 +3,12 @@
  * Unit tests of the bzImage checks, on files made here: each fault alone is refused, and the rest
  * is not.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <asm/bootparam.h>
-#include <cmocka.h>
+#define SETUP setup
+#define TEARDOWN teardown
+#include "unit.h"
 
 #include "guest/linux.h"
+#include "kernel_file.h"
 #include "lib/refusal.h"
 
 #define SETUP_SECTORS 3
@@ -29,23 +24,10 @@ static int setup(void **state)
 {
     (void)state;
     file = calloc(1, FILE_SIZE);
-    h = (struct setup_header){
-        .setup_sects = SETUP_SECTORS,
-        .syssize = KERNEL_SIZE / 16,
-        .boot_flag = 0xaa55,
-        .jump = 0x6aeb,
-        .header = 0x53726448,
-        .version = 0x020f,
-        .initrd_addr_max = 0x7fffffff,
-        .kernel_alignment = 0x200000,
-        .relocatable_kernel = 1,
-        .xloadflags = XLF_KERNEL_64 | XLF_CAN_BE_LOADED_ABOVE_4G,
-        .cmdline_size = 2047,
-        .payload_offset = 100,
-        .payload_length = 8000,
-        .pref_address = 0x1000000,
-        .init_size = 0x300000,
-    };
+    h = kernel_header(SETUP_SECTORS, KERNEL_SIZE);
+    h.xloadflags |= XLF_CAN_BE_LOADED_ABOVE_4G;
+    h.payload_offset = 100;
+    h.payload_length = 8000;
     return file == NULL;
 }
 
@@ -59,7 +41,7 @@ static int teardown(void **state)
 static bool probe(uint64_t size, struct linux_image *image, struct refusal *r)
 {
     uint8_t *exact = malloc(size + (size == 0)); /* so that ASan sees a read past the end */
-    memcpy(file + 0x1f1, &h, sizeof(h));
+    memcpy(file + HEADER_OFFSET, &h, sizeof(h));
     memcpy(exact, file, size);
     bool ok = linux_probe(exact, size, "k", image, r);
     free(exact);
@@ -74,8 +56,7 @@ static void reject_size(uint64_t size, const char *wanted)
     assert_int_equal(r.kind, REFUSE_BAD_FILE);
     assert_ptr_equal(strstr(r.line, "kernel k: "), r.line);
     assert_null(strchr(r.line, '\n'));
-    if (strstr(r.line, wanted) == NULL)
-        fail_msg("'%s' is not in: %s", wanted, r.line);
+    assert_contains(r.line, wanted);
 }
 
 static void reject(const char *wanted) { reject_size(FILE_SIZE, wanted); }
@@ -87,9 +68,8 @@ static void accept(struct linux_image *image)
         fail_msg("refused: %s", r.line);
 }
 
-static void test_good(void **state)
+TEST(test_good)
 {
-    (void)state;
     struct linux_image image;
     accept(&image);
     assert_int_equal(image.setup_size, SETUP_SIZE);
@@ -102,9 +82,8 @@ static void test_good(void **state)
     assert_true(image.initrd_max == UINT64_MAX);
 }
 
-static void test_initrd_below_its_limit(void **state)
+TEST(test_initrd_below_its_limit)
 {
-    (void)state;
     struct linux_image image;
     h.xloadflags = XLF_KERNEL_64;
     accept(&image);
@@ -114,9 +93,8 @@ static void test_initrd_below_its_limit(void **state)
     assert_int_equal(image.initrd_max, 0x37ffffff);
 }
 
-static void test_default_setup_sectors(void **state)
+TEST(test_default_setup_sectors)
 {
-    (void)state;
     struct linux_image image;
     h.setup_sects = 0; /* means 4 */
     h.syssize = (FILE_SIZE - 5 * 512) / 16;
@@ -125,9 +103,8 @@ static void test_default_setup_sectors(void **state)
     assert_int_equal(image.setup_size, 5 * 512);
 }
 
-static void test_sizes(void **state)
+TEST(test_sizes)
 {
-    (void)state;
     reject_size(0, "found 0 bytes, wanted a bzImage");
     reject_size(1, "setup header");
     reject_size(0x1f1, "setup header");
@@ -137,9 +114,8 @@ static void test_sizes(void **state)
     reject_size(FILE_SIZE - 1, "truncated");
 }
 
-static void test_kind(void **state)
+TEST(test_kind)
 {
-    (void)state;
     h.header = 0x464c457f;
     reject("bzImage");
     h.header = 0x53726448;
@@ -147,9 +123,8 @@ static void test_kind(void **state)
     reject("bzImage");
 }
 
-static void test_protocol(void **state)
+TEST(test_protocol)
 {
-    (void)state;
     struct linux_image image;
     h.version = 0x020b;
     reject("found boot protocol 2.11, wanted 2.12");
@@ -157,9 +132,8 @@ static void test_protocol(void **state)
     accept(&image);
 }
 
-static void test_short_header(void **state)
+TEST(test_short_header)
 {
-    (void)state;
     struct linux_image image;
     h.jump = 0x65eb;
     reject("found a header of 0x65 bytes behind 0x202, wanted 0x66");
@@ -167,25 +141,22 @@ static void test_short_header(void **state)
     accept(&image);
 }
 
-static void test_not_64_bit(void **state)
+TEST(test_not_64_bit)
 {
-    (void)state;
     h.xloadflags = XLF_CAN_BE_LOADED_ABOVE_4G;
     reject("64-bit");
 }
 
-static void test_not_relocatable(void **state)
+TEST(test_not_relocatable)
 {
-    (void)state;
     h.relocatable_kernel = 0;
     reject("not relocatable");
 }
 
-static void test_bad_numbers(void **state)
+TEST(test_bad_numbers)
 {
-    (void)state;
     static const uint32_t alignments[] = {0, 1, 0x800, 0x3000, 0x80000000};
-    for (size_t i = 0; i < sizeof(alignments) / sizeof(alignments[0]); i++) {
+    for (size_t i = 0; i < COUNT(alignments); i++) {
         h.kernel_alignment = alignments[i];
         reject("kernel_alignment");
     }
@@ -203,23 +174,4 @@ static void test_bad_numbers(void **state)
     h.syssize = KERNEL_SIZE / 16;
     h.payload_offset = h.payload_length = 0xffffffff;
     reject("truncated");
-}
-
-#define CASE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        CASE(test_good),
-        CASE(test_initrd_below_its_limit),
-        CASE(test_default_setup_sectors),
-        CASE(test_sizes),
-        CASE(test_kind),
-        CASE(test_protocol),
-        CASE(test_short_header),
-        CASE(test_not_64_bit),
-        CASE(test_not_relocatable),
-        CASE(test_bad_numbers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

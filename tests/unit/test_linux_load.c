@@ -3,18 +3,12 @@
  * Unit tests of loading Linux: what the kernel is told, with few and with many memory map entries,
  * and the state that the processor is to have at its entry.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <asm/bootparam.h>
-#include <cmocka.h>
+#define TEARDOWN teardown
+#include "unit.h"
 
 #include "guest/e820.h"
 #include "guest/linux.h"
+#include "kernel_file.h"
 #include "lib/refusal.h"
 
 #define SETUP_SIZE 1024 /* one setup sector after the boot sector */
@@ -66,23 +60,11 @@ static void prepare(uint64_t descriptor_count)
     strcpy(bi.options.append, "console=ttyS0 quiet");
 
     file = calloc(1, SETUP_SIZE + KERNEL_SIZE);
-    const struct setup_header h = {
-        .setup_sects = 1,
-        .syssize = KERNEL_SIZE / 16,
-        .boot_flag = 0xaa55,
-        .jump = 0x6aeb, /* the header reaches to 0x202 + 0x6a */
-        .header = 0x53726448,
-        .version = 0x020f,
-        .loadflags = LOADED_HIGH,
-        .kernel_alignment = 0x1000,
-        .relocatable_kernel = 1,
-        .xloadflags = XLF_KERNEL_64,
-        .cmdline_size = 2047,
-        .init_size = INIT_SIZE,
-        .pref_address = 0x1000000,
-    };
+    struct setup_header h = kernel_header(1, KERNEL_SIZE);
+    h.kernel_alignment = 0x1000;
+    h.init_size = INIT_SIZE;
     memset(file, 0xee, SETUP_SIZE); /* what is not header must not get into boot_params */
-    memcpy(file + 0x1f1, &h, sizeof(h));
+    memcpy(file + HEADER_OFFSET, &h, sizeof(h));
     for (int i = 0; i < KERNEL_SIZE; i++)
         file[SETUP_SIZE + i] = (uint8_t)(i * 7);
     bi.kernel_file = (struct range){(uintptr_t)file, SETUP_SIZE + KERNEL_SIZE};
@@ -116,9 +98,8 @@ static const struct boot_params *load(struct guest_entry *entry)
     return (const struct boot_params *)(uintptr_t)entry->rsi;
 }
 
-static void test_told(void **state)
+TEST(test_told)
 {
-    (void)state;
     struct guest_entry entry;
     prepare(4);
     const struct boot_params *bp = load(&entry);
@@ -161,9 +142,8 @@ static void test_told(void **state)
     assert_int_equal(s->rsvd_pos, 24);
 }
 
-static void test_hidden(void **state)
+TEST(test_hidden)
 {
-    (void)state;
     struct guest_entry entry;
     prepare(6);
     descriptors[4].type = LOADER_DATA;
@@ -186,9 +166,8 @@ static void test_hidden(void **state)
     assert_int_equal(descriptors[4].type, 0);
 }
 
-static void test_many_entries(void **state)
+TEST(test_many_entries)
 {
-    (void)state;
     struct guest_entry entry;
     prepare(DESCRIPTORS_MAX);
     const struct boot_params *bp = load(&entry);
@@ -211,9 +190,8 @@ static void test_many_entries(void **state)
                      FIRST_ADDRESS + DESCRIPTORS_MAX * 0x10000ULL);
 }
 
-static void test_entry_state(void **state)
+TEST(test_entry_state)
 {
-    (void)state;
     struct guest_entry entry;
     prepare(4);
     load(&entry);
@@ -230,7 +208,7 @@ static void test_entry_state(void **state)
 
     /* Any address below 4 GiB walks to itself. */
     static const uint64_t addresses[] = {0, 0x1000200, 0x7fffffff, 0xfee00000, 0xffffffff};
-    for (size_t i = 0; i < sizeof(addresses) / sizeof(addresses[0]); i++) {
+    for (size_t i = 0; i < COUNT(addresses); i++) {
         uint64_t a = addresses[i];
         uint64_t pml4e = ((const uint64_t *)(uintptr_t)entry.cr3)[a >> 39];
         uint64_t pdpte = ((const uint64_t *)(uintptr_t)(pml4e & ~0xfffULL))[a >> 30 & 511];
@@ -242,9 +220,8 @@ static void test_entry_state(void **state)
     }
 }
 
-static void test_area_too_small(void **state)
+TEST(test_area_too_small)
 {
-    (void)state;
     struct guest_entry entry;
     struct refusal r = {0};
     prepare(DESCRIPTORS_MAX);
@@ -254,9 +231,8 @@ static void test_area_too_small(void **state)
 }
 
 /* Without ACPI tables nothing can be disabled: no harm with one processor, a refusal with two. */
-static void test_other_processors(void **state)
+TEST(test_other_processors)
 {
-    (void)state;
     struct guest_entry entry;
     struct refusal r = {0};
     prepare(4);
@@ -265,16 +241,5 @@ static void test_other_processors(void **state)
     bi.acpi.processors = 2;
     assert_false(linux_load(&bi, &processors, &entry, &r));
     assert_int_equal(r.kind, REFUSE_UNSUPPORTED);
-    assert_non_null(strstr(r.line, "found 2 processors"));
-}
-
-#define CASE(test) cmocka_unit_test_teardown(test, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        CASE(test_told),        CASE(test_hidden),         CASE(test_many_entries),
-        CASE(test_entry_state), CASE(test_area_too_small), CASE(test_other_processors),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    assert_contains(r.line, "found 2 processors");
 }

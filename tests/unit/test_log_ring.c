@@ -4,13 +4,7 @@
  * logged, oldest byte first; what was changed since is said to be; what ended in order is not
  * found.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "unit.h"
 
 #include "console/log_ring.h"
 #include "random.h"
@@ -31,7 +25,7 @@ static struct log_ring *new_memory(void)
     static unsigned used;
     struct log_ring *ring = &places[used++];
 
-    assert_true(used <= sizeof(places) / sizeof(places[0]));
+    assert_true(used <= COUNT(places));
     memset(ring, 0xa5, sizeof(*ring)); /* as after power-on */
     return ring;
 }
@@ -51,11 +45,10 @@ static void expect_text(const struct log_ring *ring)
     assert_memory_equal(found, all + all_length - length, length);
 }
 
-static void test_found_at_every_length(void **state)
+TEST(test_found_at_every_length)
 {
     struct log_ring *ring = new_memory(), *copy = new_memory();
 
-    (void)state;
     assert_int_equal(log_ring_check(ring), LOG_RING_NONE);
     log_set_sink(LOG_SCREEN, keep_all);
     log_printf("before the move\n");
@@ -75,11 +68,10 @@ static void test_found_at_every_length(void **state)
     expect_text(ring);
 }
 
-static void test_each_changed_byte_is_seen(void **state)
+TEST(test_each_changed_byte_is_seen)
 {
     struct log_ring *ring = new_memory(), *changed = new_memory();
 
-    (void)state;
     log_move_ring(ring);
     memcpy(changed, ring, sizeof(*ring));
     for (size_t i = 0; i < LOG_SIZE; i++) {
@@ -99,12 +91,11 @@ static void test_each_changed_byte_is_seen(void **state)
 }
 
 /* Whatever memory holds: pieces inside the ring, whatever `end` is. */
-static void test_any_bytes(void **state)
+TEST(test_any_bytes)
 {
     struct log_ring *ring = new_memory();
     struct range pieces[2];
 
-    (void)state;
     for (unsigned i = 0; i < 1000; i++) {
         ring->end = (uint64_t)random_below(UINT32_MAX) << random_below(33);
         log_ring_get_text(ring, pieces);
@@ -115,25 +106,13 @@ static void test_any_bytes(void **state)
     }
 }
 
-static void test_an_end_in_order(void **state)
+TEST(test_an_end_in_order)
 {
     struct log_ring *ring = new_memory();
 
-    (void)state;
     log_move_ring(ring);
     log_finish();
     assert_int_equal(log_ring_check(ring), LOG_RING_NONE);
     log_printf("the report comes after it\n");
     assert_int_equal(log_ring_check(ring), LOG_RING_NONE);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_found_at_every_length),
-        cmocka_unit_test(test_each_changed_byte_is_seen),
-        cmocka_unit_test(test_any_bytes),
-        cmocka_unit_test(test_an_end_in_order),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

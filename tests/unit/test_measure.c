@@ -3,14 +3,7 @@
  * Unit tests of the measurements' statistics and of the lines that they print. The loops here are
  * the tests' own: nothing is measured.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "unit.h"
 
 #include "../../programs/measure/internal.h"
 
@@ -47,11 +40,10 @@ static void begin(uint32_t runs, uint32_t operations)
     calls = 0;
 }
 
-static void test_nearest_rank(void **state)
+TEST(test_nearest_rank)
 {
     static const uint64_t five[] = {15, 20, 35, 40, 50};
 
-    (void)state;
     assert_int_equal(nearest_rank(five, 5, 5), 15);
     assert_int_equal(nearest_rank(five, 5, 20), 15);
     assert_int_equal(nearest_rank(five, 5, 21), 20);
@@ -65,11 +57,10 @@ static void test_nearest_rank(void **state)
     assert_int_equal(nearest_rank(five, 1, 95), 15);
 }
 
-static void test_distribution(void **state)
+TEST(test_distribution)
 {
     uint64_t samples[101], backward[20], one[] = {7};
 
-    (void)state;
     for (unsigned i = 0; i < 101; i++)
         samples[i] = (i * 37) % 101 + 1; /* 1 to 101, mixed */
     struct distribution d = distribution_of(samples, 101);
@@ -87,12 +78,11 @@ static void test_distribution(void **state)
     assert_true(d.n == 1 && d.min == 7 && d.median == 7 && d.p95 == 7);
 }
 
-static void test_loop_line(void **state)
+TEST(test_loop_line)
 {
     const struct item item = {"e", "i", "empty", 2001}, first = {"e", "empty", NULL, 2000};
     const struct loop registers = {.rax = 0};
 
-    (void)state;
     begin(4, 10);
     item_loop(&item, squares, &registers);
     /* The first run warms up, the last one is the marked pass: runs 1 to 4 are timed. */
@@ -106,12 +96,11 @@ static void test_loop_line(void **state)
                                  "metric=time unit=tsc n=1 min=1 median=1 p95=1\n");
 }
 
-static void test_other_lines(void **state)
+TEST(test_other_lines)
 {
     const struct item item = {"a1k", "m100", NULL, 2153}, bare = {"pmi", "back", NULL, 0};
     uint64_t samples[] = {9, 8, 7};
 
-    (void)state;
     begin(3, 1000);
     item_latency(&item, samples, 3);
     assert_string_equal(printed, "bench: experiment=a1k item=m100 region=2153 ops=1 "
@@ -133,9 +122,8 @@ static void test_other_lines(void **state)
     assert_string_equal(printed, "bench: experiment=a1k item=m100 skip=\"no PMU\"\n");
 }
 
-static void test_how_many(void **state)
+TEST(test_how_many)
 {
-    (void)state;
     begin(0, 0);
     assert_int_equal(runs_wanted(), 101);
     assert_int_equal(operations_wanted(), 1000);
@@ -151,15 +139,4 @@ static void test_how_many(void **state)
     assert_int_equal(operations_wanted(), 1000000 / (1023 + 2));
     begin(0, UINT32_MAX);
     assert_int_equal(operations_wanted(), 1000000 / (101 + 2));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nearest_rank), cmocka_unit_test(test_distribution),
-        cmocka_unit_test(test_loop_line),    cmocka_unit_test(test_other_lines),
-        cmocka_unit_test(test_how_many),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,15 +4,9 @@
  * MiB, page by page. It refuses whole blocks and parts of them, as OVMF does in its bins, and
  * changes its map when it is asked for it. (UEFI specification, "Memory Allocation Services".)
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#define SETUP setup
+#define TEARDOWN teardown
+#include "unit.h"
 
 #include "boot/boot.h"
 #include "lib/refusal.h"
@@ -188,11 +182,10 @@ static uint64_t take(const struct need *n, enum place place)
 
 /* ---- tests ---- */
 
-static void all_given(void **state)
+TEST(all_given)
 {
     struct need n = need_of(3 * PAGE_SIZE - 5, 2 * MIB);
 
-    (void)state;
     list(MIB, 40 * MIB, EfiConventionalMemory);
     list(41 * MIB, 43 * MIB + 2 * PAGE_SIZE, EfiConventionalMemory);
     assert_int_equal(take(&n, PLACE_LOWEST), 2 * MIB);
@@ -205,11 +198,10 @@ static void all_given(void **state)
     assert_int_equal(asked, 4);
 }
 
-static void a_block_refused(void **state)
+TEST(a_block_refused)
 {
     struct need n = need_of(56 * KIB, PAGE_SIZE);
 
-    (void)state;
     world_of_bins();
     assert_int_equal(take(&n, PLACE_ANY), 48 * MIB - 56 * KIB);
     assert_int_equal(asked, 1);
@@ -221,11 +213,10 @@ static void a_block_refused(void **state)
     assert_int_equal(take(&n, PLACE_LOWEST), 3 * MIB);
 }
 
-static void part_refused(void **state)
+TEST(part_refused)
 {
     struct need n = need_of(2 * MIB, 2 * MIB);
 
-    (void)state;
     list(MIB, 60 * MIB, EfiConventionalMemory);
     keep(2 * MIB, 9 * MIB);
     keep(13 * MIB, 14 * MIB);
@@ -234,19 +225,18 @@ static void part_refused(void **state)
 }
 
 /* The first MiB is not taken, even if firmware gives nothing else. */
-static void only_low_memory(void **state)
+TEST(only_low_memory)
 {
     struct need n = need_of(PAGE_SIZE, PAGE_SIZE);
     struct range got = {0};
     struct refusal r = {0};
 
-    (void)state;
     list(PAGE_SIZE, MIB, EfiConventionalMemory);
     list(2 * MIB, 60 * MIB, EfiConventionalMemory);
     keep(2 * MIB, 60 * MIB);
     assert_false(memory_allocate(&got, EfiLoaderData, &n, PLACE_ANY, &r));
     assert_int_equal(got.size, 0);
-    assert_non_null(strstr(r.line, "found 59392 KiB as the largest free block"));
+    assert_contains(r.line, "found 59392 KiB as the largest free block");
     n.least = PAGE_SIZE;
     assert_int_equal(take(&n, PLACE_ANY), MIB - PAGE_SIZE); /* given back before */
 }
@@ -265,9 +255,8 @@ static void map_grows(void)
         types[PAGE(2 * MIB) + 64 * growths + 2 * i] = EfiBootServicesData;
 }
 
-static void grown_between_size_and_map(void **state)
+TEST(grown_between_size_and_map)
 {
-    (void)state;
     list(MIB, 60 * MIB, EfiConventionalMemory);
     growths = 5;
     before_map = map_grows;
@@ -279,14 +268,13 @@ static void grown_between_size_and_map(void **state)
 
 /* ---- refusals ---- */
 
-static void nothing_given(void **state)
+TEST(nothing_given)
 {
     struct need n = need_of(4 * KIB, PAGE_SIZE);
     struct range got = {0};
     struct refusal r = {0};
     char wanted[80];
 
-    (void)state;
     n.limit = PAGES * PAGE_SIZE;
     list(MIB, 60 * MIB, EfiConventionalMemory);
     keep(0, PAGES * PAGE_SIZE);
@@ -296,34 +284,31 @@ static void nothing_given(void **state)
         assert_false(memory_allocate(&got, EfiLoaderData, &n, place, &r));
         assert_int_equal(r.kind, REFUSE_NO_MEMORY);
         assert_int_equal(got.size, 0);
-        if (strstr(r.line, wanted) == NULL)
-            fail_msg("found '%s', wanted '%s'", r.line, wanted);
-        assert_non_null(strstr(r.line, "found 60416 KiB as the largest free block"));
+        assert_contains(r.line, wanted);
+        assert_contains(r.line, "found 60416 KiB as the largest free block");
     }
 }
 
-static void nothing_fits(void **state)
+TEST(nothing_fits)
 {
     struct need n = need_of(2 * MIB, PAGE_SIZE);
     struct range got;
     struct refusal r = {0};
 
-    (void)state;
     list(4 * MIB, 5 * MIB, EfiConventionalMemory);
     assert_false(memory_allocate(&got, EfiLoaderData, &n, PLACE_ANY, &r));
-    assert_non_null(strstr(r.line, "found 1024 KiB as the largest free block"));
-    assert_non_null(strstr(r.line, "wanted 2048 KiB;"));
+    assert_contains(r.line, "found 1024 KiB as the largest free block");
+    assert_contains(r.line, "wanted 2048 KiB;");
 }
 
 /* ---- the other ways to memory ---- */
 
-static void map_buffer(void **state)
+TEST(map_buffer)
 {
     struct efi_map map;
     uint64_t capacity;
     struct refusal r;
 
-    (void)state;
     world_of_bins();
     assert_true(memory_map_reserve(&map, &capacity, 64, &r));
     assert_true(capacity >= 69 * STRIDE && map.descriptor_size == STRIDE);
@@ -340,9 +325,8 @@ static bool is_wanted(uint64_t address)
 }
 
 /* Memory is looked at only once it is given, and what is refused does not end the search. */
-static void find_in_refused(void **state)
+TEST(find_in_refused)
 {
-    (void)state;
     list(2 * MIB, 60 * MIB, EfiConventionalMemory);
     keep(4 * MIB, 10 * MIB);
     keep(20 * MIB, 23 * MIB);
@@ -350,23 +334,4 @@ static void find_in_refused(void **state)
     assert_int_equal(memory_scan(2 * MIB, PAGE_SIZE, 8 * KIB, is_wanted), 24 * MIB + PAGE_SIZE);
     assert_int_equal(looked, 1 + 5 + 1);
     memory_free(24 * MIB + PAGE_SIZE, 8 * KIB);
-}
-
-#define CASE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        CASE(all_given),
-        CASE(a_block_refused),
-        CASE(part_refused),
-        CASE(only_low_memory),
-        CASE(grown_between_size_and_map),
-        CASE(nothing_given),
-        CASE(nothing_fits),
-        CASE(map_buffer),
-        CASE(find_in_refused),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,12 +2,7 @@
  *
  * Unit tests of the choice of mitigations from what processors say of themselves.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "unit.h"
 
 #include "hypercall.h"
 #include "msr.h"
@@ -28,16 +23,14 @@ static void needs(uint64_t ebx, uint64_t edx, uint64_t capabilities, uint32_t wa
     assert_int_equal(mitigations_needed(leaf_7, capabilities), wanted);
 }
 
-static void test_nothing_offered(void **state)
+TEST(test_nothing_offered)
 {
-    (void)state;
     needs(0, 0, 0, 0);
     needs(~0U, CPUID_7_EDX_ARCH_CAPABILITIES, 0, 0);
 }
 
-static void test_old_processor(void **state)
+TEST(test_old_processor)
 {
-    (void)state;
     /* Skylake with its microcode: the flush does what VERW would. */
     needs(CPUID_7_EBX_RTM, ALL_BITS, 0, MITIGATION_RSB | MITIGATION_IBRS | MITIGATION_L1D);
     needs(0, CPUID_7_EDX_MD_CLEAR, 0, MITIGATION_VERW);
@@ -45,11 +38,10 @@ static void test_old_processor(void **state)
           MITIGATION_RSB | MITIGATION_IBRS | MITIGATION_VERW);
 }
 
-static void test_newer_processors(void **state)
+TEST(test_newer_processors)
 {
     const uint32_t branches = MITIGATION_RSB | MITIGATION_IBRS;
 
-    (void)state;
     needs(CPUID_7_EBX_RTM, ALL_BITS, CASCADE_LAKE, branches | MITIGATION_VERW);
     needs(CPUID_7_EBX_RTM, ALL_BITS, CASCADE_LAKE | ARCH_CAP_TAA_NO, branches);
     needs(0, ALL_BITS, CASCADE_LAKE, branches);
@@ -59,14 +51,4 @@ static void test_newer_processors(void **state)
     needs(0, ALL_BITS, CASCADE_LAKE | ARCH_CAP_FB_CLEAR, branches | MITIGATION_VERW);
     needs(0, ALL_BITS, CASCADE_LAKE | ARCH_CAP_FB_CLEAR | MMIO_NO, branches);
     needs(0, ALL_BITS, CASCADE_LAKE | ARCH_CAP_RFDS_CLEAR, branches | MITIGATION_VERW);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nothing_offered),
-        cmocka_unit_test(test_old_processor),
-        cmocka_unit_test(test_newer_processors),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

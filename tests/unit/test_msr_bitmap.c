@@ -4,14 +4,8 @@
  * the borders, and what pmu=off hides in it.
  * SDM Vol. 3, "MSR-Bitmap Address"; Vol. 4 for the numbers of the PMU's registers.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#define TEARDOWN free_bitmaps
+#include "unit.h"
 
 #include "apic/apic.h"
 #include "pmu/pmu.h"
@@ -21,7 +15,6 @@
 #include "vmx/root/fault.h"
 #include "vmx/start/start.h"
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define BITMAP_BYTES 4096
 #define LOW_LAST 0x1fffu
 #define HIGH_FIRST 0xc0000000u
@@ -49,12 +42,25 @@ static bool msr_bitmap_exits(const uint8_t *bitmap, uint32_t index, bool write)
     return bitmap[bit / 8] >> bit % 8 & 1;
 }
 
+static uint8_t *bitmaps[4];
+static unsigned bitmap_count;
+
 /* Exactly one page each, on the heap: AddressSanitizer sees a step over either end. */
 static uint8_t *new_bitmap(void)
 {
-    uint8_t *bitmap = test_calloc(1, BITMAP_BYTES);
-    assert_non_null(bitmap);
+    uint8_t *bitmap = calloc(1, BITMAP_BYTES);
+
+    assert_true(bitmap != NULL && bitmap_count < COUNT(bitmaps));
+    bitmaps[bitmap_count++] = bitmap;
     return bitmap;
+}
+
+static int free_bitmaps(void **state)
+{
+    (void)state;
+    while (bitmap_count > 0)
+        free(bitmaps[--bitmap_count]);
+    return 0;
 }
 
 /* The SDM's layout: sets one bit where `index` has one. */
@@ -96,13 +102,13 @@ static void for_both_ranges(each_index function, void *context)
 
 /* ---- one index at a time ---- */
 
-struct bitmaps {
+struct pair {
     uint8_t *found, *expected;
 };
 
 static void check_one_index(uint32_t index, void *context)
 {
-    struct bitmaps *b = context;
+    struct pair *b = context;
 
     for (unsigned how = 0; how < 4; how++) {
         bool read = how & 1, write = how & 2;
@@ -121,14 +127,11 @@ static void check_one_index(uint32_t index, void *context)
     }
 }
 
-static void test_each_index_alone(void **state)
+TEST(test_each_index_alone)
 {
-    struct bitmaps b = {new_bitmap(), new_bitmap()};
+    struct pair b = {new_bitmap(), new_bitmap()};
 
-    (void)state;
     for_both_ranges(check_one_index, &b);
-    test_free(b.found);
-    test_free(b.expected);
 }
 
 /* ---- what is in no range ---- */
@@ -145,11 +148,10 @@ static void check_exits(uint32_t index, void *bitmap)
     assert_true(msr_bitmap_exits(bitmap, index, true));
 }
 
-static void test_empty_and_full(void **state)
+TEST(test_empty_and_full)
 {
     uint8_t *bitmap = new_bitmap();
 
-    (void)state;
     for_both_ranges(check_passes, bitmap);
     for (unsigned i = 0; i < COUNT(outside); i++)
         check_exits(outside[i], bitmap);
@@ -159,26 +161,22 @@ static void test_empty_and_full(void **state)
     for_both_ranges(check_exits, bitmap);
     for (unsigned i = 0; i < BITMAP_BYTES; i++)
         assert_int_equal(bitmap[i], 0xff);
-    test_free(bitmap);
 }
 
-static void test_outside_changes_nothing(void **state)
+TEST(test_outside_changes_nothing)
 {
     uint8_t *bitmap = new_bitmap();
     uint8_t *zero = new_bitmap();
 
-    (void)state;
     for (unsigned i = 0; i < COUNT(outside); i++) {
         msr_bitmap_set(bitmap, outside[i], outside[i], true, true);
         assert_memory_equal(bitmap, zero, BITMAP_BYTES);
     }
-    test_free(bitmap);
-    test_free(zero);
 }
 
 /* ---- ranges ---- */
 
-static void test_ranges_over_borders(void **state)
+TEST(test_ranges_over_borders)
 {
     static const struct {
         uint32_t first, last;
@@ -195,7 +193,6 @@ static void test_ranges_over_borders(void **state)
     uint8_t *found = new_bitmap();
     uint8_t *expected = new_bitmap();
 
-    (void)state;
     for (unsigned i = 0; i < COUNT(ranges); i++) {
         for (unsigned how = 0; how < 4; how++) {
             memset(found, 0, BITMAP_BYTES);
@@ -205,25 +202,20 @@ static void test_ranges_over_borders(void **state)
             assert_memory_equal(found, expected, BITMAP_BYTES);
         }
     }
-    test_free(found);
-    test_free(expected);
 }
 
 /* A later range takes nothing back. */
-static void test_ranges_add_up(void **state)
+TEST(test_ranges_add_up)
 {
     uint8_t *found = new_bitmap();
     uint8_t *expected = new_bitmap();
 
-    (void)state;
     msr_bitmap_set(found, 0x100, 0x120, true, false);
     msr_bitmap_set(found, 0x110, 0x130, false, true);
     msr_bitmap_set(found, 0x118, 0x119, false, false);
     model_range(expected, 0x100, 0x120, true, false);
     model_range(expected, 0x110, 0x130, false, true);
     assert_memory_equal(found, expected, BITMAP_BYTES);
-    test_free(found);
-    test_free(expected);
 }
 
 /* ---- pmu=off ---- */
@@ -274,28 +266,24 @@ static uint8_t *bitmap_of(bool pmu, enum policy policy)
 }
 
 /* Without, a write of the buffer's address, IA32_PEBS_BASE, exits; nothing else does. */
-static void test_pebs_past_the_ept(void **state)
+TEST(test_pebs_past_the_ept)
 {
     uint8_t *with = bitmap_of(true, POLICY_MSR_NMI),
             *without = bitmap_with(true, POLICY_MSR_NMI, 0, 0);
 
-    (void)state;
     assert_false(msr_bitmap_exits(with, 0x3f4, true));
     model_range(with, 0x3f4, 0x3f4, false, true);
     assert_memory_equal(with, without, BITMAP_BYTES);
-    test_free(with);
-    test_free(without);
 }
 
 /* Intel PT's registers are the guest's where the VM entry loads IA32_RTIT_CTL; else they exit, as
  * with policy=intercept. */
-static void test_pt(void **state)
+TEST(test_pt)
 {
     uint8_t *absent = bitmap_of(true, POLICY_MSR_NMI);
     uint8_t *given = bitmap_with(true, POLICY_MSR_NMI, 1u << 17, 1u << 18);
     uint8_t *trapped = bitmap_with(true, POLICY_INTERCEPT, 1u << 17, 1u << 18);
 
-    (void)state;
     for (uint32_t index = 0x55f; index <= 0x588; index++)
         for (unsigned write = 0; write < 2; write++) {
             bool is_pt = index >= 0x560 && index <= 0x587;
@@ -305,13 +293,10 @@ static void test_pt(void **state)
         }
     model_range(given, 0x560, 0x587, true, true);
     assert_memory_equal(given, absent, BITMAP_BYTES);
-    test_free(absent);
-    test_free(given);
-    test_free(trapped);
 }
 
 /* By number: what has to fault without a PMU, and neighbours and others that must not. */
-static void test_pmu_by_number(void **state)
+TEST(test_pmu_by_number)
 {
     static const uint32_t owned[] = {
         0x0c1,  0x0ca,                         /* IA32_PMC0, 9 */
@@ -348,7 +333,6 @@ static void test_pmu_by_number(void **state)
     uint8_t *off = bitmap_of(false, POLICY_MSR), *trapped = bitmap_of(true, POLICY_INTERCEPT);
     uint8_t *passed = bitmap_of(true, POLICY_MSR);
 
-    (void)state;
     for (unsigned i = 0; i < 2 * COUNT(owned); i++)
         if (!msr_bitmap_exits(off, owned[i / 2], i % 2) ||
             !msr_bitmap_exits(trapped, owned[i / 2], i % 2) ||
@@ -370,18 +354,4 @@ static void test_pmu_by_number(void **state)
     /* IA32_MISC_ENABLE says whether there is a PMU. */
     assert_true(msr_bitmap_exits(off, 0x1a0, false) && msr_bitmap_exits(off, 0x1a0, true));
     assert_true(!msr_bitmap_exits(passed, 0x1a0, false) && msr_bitmap_exits(passed, 0x1a0, true));
-    test_free(off);
-    test_free(trapped);
-    test_free(passed);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_index_alone),        cmocka_unit_test(test_empty_and_full),
-        cmocka_unit_test(test_outside_changes_nothing), cmocka_unit_test(test_ranges_over_borders),
-        cmocka_unit_test(test_ranges_add_up),           cmocka_unit_test(test_pmu_by_number),
-        cmocka_unit_test(test_pebs_past_the_ept),       cmocka_unit_test(test_pt),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,18 +3,13 @@
  * Memory types from the MTRRs: each rule of the SDM on its own, then random register sets against
  * the naive model, page by page.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "unit.h"
 
 #include "mm/mm.h"
 #include "mtrr_model.h"
 
-#define GIB (1ULL << 30)
 #define MIB (1ULL << 20)
+#define GIB (1ULL << 30)
 #define BITS_39 39
 #define ENABLED MODEL_E
 
@@ -48,21 +43,19 @@ static void assert_mixed(const struct mtrr_state *m, uint64_t base, uint64_t siz
     assert_int_equal(type, 7); /* left alone */
 }
 
-static void test_disabled_is_uc(void **state)
+TEST(test_disabled_is_uc)
 {
     struct mtrr_state m = enabled(MEMORY_WB);
 
-    (void)state;
     add(&m, 0, GIB, MEMORY_WB);
     m.default_type &= ~ENABLED;
     assert_type(&m, 0, 1ULL << BITS_39, MEMORY_UC);
 }
 
-static void test_default_type(void **state)
+TEST(test_default_type)
 {
     struct mtrr_state m = enabled(MEMORY_WB);
 
-    (void)state;
     assert_type(&m, 0, 1ULL << BITS_39, MEMORY_WB);
     m = enabled(MEMORY_WT);
     add(&m, GIB, GIB, MEMORY_WB);
@@ -70,11 +63,10 @@ static void test_default_type(void **state)
     assert_type(&m, GIB, GIB, MEMORY_WT);
 }
 
-static void test_variable_range_edges(void **state)
+TEST(test_variable_range_edges)
 {
     struct mtrr_state m = enabled(MEMORY_UC);
 
-    (void)state;
     add(&m, 2 * GIB, GIB, MEMORY_WB);
     assert_type(&m, 2 * GIB, GIB, MEMORY_WB);
     assert_type(&m, 2 * GIB - PAGE_SIZE, PAGE_SIZE, MEMORY_UC);
@@ -84,7 +76,7 @@ static void test_variable_range_edges(void **state)
     assert_mixed(&m, 0, 1ULL << BITS_39);
 }
 
-static void test_overlaps(void **state)
+TEST(test_overlaps)
 {
     static const struct {
         enum memory_type a, b, result;
@@ -95,8 +87,7 @@ static void test_overlaps(void **state)
         {MEMORY_WC, MEMORY_WC, MEMORY_WC},
     };
 
-    (void)state;
-    for (unsigned i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
+    for (unsigned i = 0; i < COUNT(rules); i++) {
         for (unsigned swap = 0; swap < 2; swap++) {
             struct mtrr_state m = enabled(MEMORY_WP);
 
@@ -109,11 +100,10 @@ static void test_overlaps(void **state)
 }
 
 /* Two matching ranges that add up to no change, though neither covers the whole. */
-static void test_uniform_across_registers(void **state)
+TEST(test_uniform_across_registers)
 {
     struct mtrr_state m = enabled(MEMORY_UC);
 
-    (void)state;
     add(&m, 0, 2 * GIB, MEMORY_WB);
     add(&m, 2 * GIB, GIB, MEMORY_WB);
     add(&m, 3 * GIB, GIB, MEMORY_WB);
@@ -122,11 +112,10 @@ static void test_uniform_across_registers(void **state)
     assert_mixed(&m, GIB, 3 * GIB + PAGE_SIZE);
 }
 
-static void test_fixed_ranges(void **state)
+TEST(test_fixed_ranges)
 {
     struct mtrr_state m = enabled(MEMORY_WB);
 
-    (void)state;
     m.capability = MODEL_FIX;
     m.default_type |= MODEL_FE;
     for (unsigned i = 0; i < 11; i++)
@@ -158,21 +147,19 @@ static void test_fixed_ranges(void **state)
     assert_type(&m, 0, 2 * MIB, MEMORY_UC);
 }
 
-static void test_bits_past_maxphyaddr_are_ignored(void **state)
+TEST(test_bits_past_maxphyaddr_are_ignored)
 {
     struct mtrr_state m = enabled(MEMORY_UC);
 
-    (void)state;
     add(&m, 4 * GIB, 4 * GIB, MEMORY_WB);
     m.variable[0].mask |= ~0ULL << BITS_39;
     assert_type(&m, 4 * GIB, 4 * GIB, MEMORY_WB);
 }
 
-static void test_bad_ranges(void **state)
+TEST(test_bad_ranges)
 {
     struct mtrr_state m = enabled(MEMORY_WB);
 
-    (void)state;
     assert_mixed(&m, 0, 0);
     assert_mixed(&m, 1ULL << BITS_39, PAGE_SIZE);
     assert_mixed(&m, (1ULL << BITS_39) - PAGE_SIZE, 2 * PAGE_SIZE);
@@ -181,11 +168,10 @@ static void test_bad_ranges(void **state)
 }
 
 /* A mask may have holes: this one matches every second MiB below 1 GiB. */
-static void test_mask_with_holes(void **state)
+TEST(test_mask_with_holes)
 {
     struct mtrr_state m = enabled(MEMORY_WB);
 
-    (void)state;
     m.variable[0].base = MIB | MEMORY_UC;
     m.variable[0].mask = (((1ULL << BITS_39) - GIB) | MIB) | MODEL_V;
     m.variable_count = 1;
@@ -198,12 +184,11 @@ static void test_mask_with_holes(void **state)
 }
 
 /* Random sets over a space of 16 MiB, against the model on each of its pages. */
-static void test_random_sets(void **state)
+TEST(test_random_sets)
 {
     const uint64_t limit = 16 * MIB;
     unsigned uniform = 0, mixed = 0;
 
-    (void)state;
     random_seed(1);
     for (unsigned set = 0; set < 400; set++) {
         struct mtrr_state m = model_random(36, limit, true);
@@ -234,11 +219,10 @@ static void test_random_sets(void **state)
 }
 
 /* What a real server has, asked over its whole address space: must be quick by construction. */
-static void test_huge_ranges(void **state)
+TEST(test_huge_ranges)
 {
     struct mtrr_state m = {.default_type = ENABLED | MEMORY_WB, .physical_address_bits = 52};
 
-    (void)state;
     m.variable_count = MTRR_VARIABLE_MAX;
     for (uint64_t i = 0; i < MTRR_VARIABLE_MAX; i++) {
         m.variable[i].base = (i << 47) | MEMORY_UC;
@@ -248,23 +232,4 @@ static void test_huge_ranges(void **state)
     m.variable[MTRR_VARIABLE_MAX - 1].mask |= 0x1000; /* one bit more: half of the pages */
     assert_mixed(&m, 0, 1ULL << 52);
     assert_type(&m, 0, 31ULL << 47, MEMORY_UC);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_disabled_is_uc),
-        cmocka_unit_test(test_default_type),
-        cmocka_unit_test(test_variable_range_edges),
-        cmocka_unit_test(test_overlaps),
-        cmocka_unit_test(test_uniform_across_registers),
-        cmocka_unit_test(test_fixed_ranges),
-        cmocka_unit_test(test_bits_past_maxphyaddr_are_ignored),
-        cmocka_unit_test(test_bad_ranges),
-        cmocka_unit_test(test_mask_with_holes),
-        cmocka_unit_test(test_random_sets),
-        cmocka_unit_test(test_huge_ranges),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,15 +2,7 @@
  *
  * Unit tests of the option parser and of the texts that firmware hands over.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "unit.h"
 
 #include "boot/boot_text.h"
 #include "experiment.h"
@@ -52,9 +44,8 @@ static void reject(const char *text, const char *wanted, const char *also)
         fail_msg("'%s' and '%s' are not both in: %s", wanted, also, r.line);
 }
 
-static void test_defaults(void **state)
+TEST(test_defaults)
 {
-    (void)state;
     struct options o;
     accept(&o, "");
     assert_int_equal(o.policy, POLICY_MSR_NMI);
@@ -78,9 +69,8 @@ static void test_defaults(void **state)
     assert_string_equal(o.append, "");
 }
 
-static void test_every_option(void **state)
+TEST(test_every_option)
 {
-    (void)state;
     struct options o;
     accept(&o, "policy=msr+nmi kernel=/boot/k initrd=\\i.img console=com2 pmu=off stats=cycles "
                "hypervisor_bit=off tick=0\tappend= a=b  c=d  ");
@@ -94,9 +84,8 @@ static void test_every_option(void **state)
     assert_string_equal(o.append, " a=b  c=d");
 }
 
-static void test_crash_options(void **state)
+TEST(test_crash_options)
 {
-    (void)state;
     struct options o;
     accept(&o, "wait=3600 fault=reset start=off");
     assert_int_equal(o.wait_s, WAIT_MAX_S);
@@ -108,9 +97,8 @@ static void test_crash_options(void **state)
     assert_true(o.start);
 }
 
-static void test_lines_and_comments(void **state)
+TEST(test_lines_and_comments)
 {
-    (void)state;
     struct options o;
     accept(&o, "# policy=wrong\r\n\r\n  # again = wrong\r\nconsole=none pmu=off\r\n"
                "append=root=/dev/sda1 # no comment\nstats=cycles");
@@ -120,9 +108,8 @@ static void test_lines_and_comments(void **state)
     assert_true(o.stats_cycles);
 }
 
-static void test_bookkeeping(void **state)
+TEST(test_bookkeeping)
 {
-    (void)state;
     struct options o;
     accept(&o, "bookkeeping=none tick=10000 unblock=lazy platform_nmi=host user_hypercalls=1 "
                "mitigations=off");
@@ -140,9 +127,8 @@ static void test_bookkeeping(void **state)
     assert_int_equal(o.policy, POLICY_INTERCEPT);
 }
 
-static void test_apic(void **state)
+TEST(test_apic)
 {
-    (void)state;
     struct options o;
     accept(&o, "");
     assert_false(o.apic_trap);
@@ -153,9 +139,8 @@ static void test_apic(void **state)
     reject("apic=x2", "option apic: found 'x2'", "wanted pass or trap");
 }
 
-static void test_ways_round_trouble(void **state)
+TEST(test_ways_round_trouble)
 {
-    (void)state;
     struct options o;
     accept(&o, "processors=1 vtd=off");
     assert_int_equal(o.processors, 1);
@@ -167,9 +152,8 @@ static void test_ways_round_trouble(void **state)
     reject("vtd=0", "option vtd: found '0'", "wanted on or off");
 }
 
-static void test_console(void **state)
+TEST(test_console)
 {
-    (void)state;
     struct options o;
     static const struct {
         const char *text;
@@ -183,20 +167,19 @@ static void test_console(void **state)
                  {"console=0x2e8 console=auto", CONSOLE_AUTO}};
     static const char *const wrong[] = {
         "0x", "0x0", "0xfff9", "0x1000000000000003f8", "0x3g8", "3f8", "0X3f8", "com3", ""};
-    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (unsigned i = 0; i < COUNT(cases); i++) {
         accept(&o, cases[i].text);
         assert_int_equal(o.console, cases[i].port);
     }
-    for (unsigned i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+    for (unsigned i = 0; i < COUNT(wrong); i++) {
         char text[64];
         snprintf(text, sizeof(text), "console=%s", wrong[i]);
         reject(text, "option console: found '", "wanted auto, com1, com2, none or an I/O port");
     }
 }
 
-static void test_later_source_wins(void **state)
+TEST(test_later_source_wins)
 {
-    (void)state;
     struct options o;
     struct refusal r;
     options_default(&o);
@@ -206,15 +189,14 @@ static void test_later_source_wins(void **state)
     assert_string_equal(o.append, "");
 }
 
-static void test_policy_has_its_name(void **state)
+TEST(test_policy_has_its_name)
 {
-    (void)state;
     static const char *const names[] = {
         [POLICY_INTERCEPT] = "intercept", [POLICY_MSR] = "msr", [POLICY_MSR_NMI] = "msr+nmi"};
     struct options o;
     accept(&o, "");
     assert_string_equal(o.policy_name, names[o.policy]);
-    for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+    for (unsigned i = 0; i < COUNT(names); i++) {
         char text[32];
         snprintf(text, sizeof(text), "policy=%s", names[i]);
         accept(&o, text);
@@ -224,9 +206,8 @@ static void test_policy_has_its_name(void **state)
 }
 
 /* It becomes the one that it is based on, until a later source says another. */
-static void test_policy_of_experiment(void **state)
+TEST(test_policy_of_experiment)
 {
-    (void)state;
     struct options o;
     struct refusal r = {0};
     accept(&o, "policy=mine");
@@ -239,17 +220,15 @@ static void test_policy_of_experiment(void **state)
     reject("apic=mine", "option apic: found 'mine'", "wanted pass or trap");
 }
 
-static void test_empty_initrd_means_none(void **state)
+TEST(test_empty_initrd_means_none)
 {
-    (void)state;
     struct options o;
     accept(&o, "initrd=");
     assert_string_equal(o.initrd, "");
 }
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
-    (void)state;
     reject("polcy=msr+nmi", "unknown option 'polcy=msr+nmi'", "policy");
     reject(
         "quiet",
@@ -281,9 +260,8 @@ static void test_refusals(void **state)
     reject("pmu=on\nbad=1", "unknown option 'bad=1'", "wanted");
 }
 
-static void test_long_values(void **state)
+TEST(test_long_values)
 {
-    (void)state;
     char text[OPTION_APPEND_MAX + 16];
     struct options o;
 
@@ -306,22 +284,20 @@ static void test_long_values(void **state)
     reject(text, "option append: found 2048 characters", "at most 2047");
 }
 
-static void test_not_text(void **state)
+TEST(test_not_text)
 {
-    (void)state;
     reject("pmu=on\n\xc3\xa9", "byte 0xc3 at offset 7", "ASCII");
     reject("append=\x7f", "byte 0x7f", "ASCII");
 
     struct options o;
     struct refusal r;
     assert_false(parse_bytes(&o, "pmu=on\0", 7, &r));
-    assert_non_null(strstr(r.line, "byte 0x00 at offset 6"));
+    assert_contains(r.line, "byte 0x00 at offset 6");
 }
 
 /* Any bytes at all: no crash, and a refusal that fits its line. */
-static void test_noise(void **state)
+TEST(test_noise)
 {
-    (void)state;
     static const char alphabet[] = "policykernelappend=\n\r\t #+msrnmi0\x80";
     uint32_t seed = 1;
     for (int round = 0; round < 20000; round++) {
@@ -354,9 +330,8 @@ static bool load(const char *ascii, size_t extra_zeros, char *out, struct refusa
     return ok;
 }
 
-static void test_load_options(void **state)
+TEST(test_load_options)
 {
-    (void)state;
     char out[LOAD_OPTIONS_MAX];
     struct refusal r;
 
@@ -385,9 +360,8 @@ static void test_load_options(void **state)
     assert_string_equal(out, "");
 }
 
-static void test_load_options_refused(void **state)
+TEST(test_load_options_refused)
 {
-    (void)state;
     static char text[LOAD_OPTIONS_MAX + 2];
     char out[LOAD_OPTIONS_MAX];
     struct refusal r;
@@ -397,18 +371,17 @@ static void test_load_options_refused(void **state)
     text[LOAD_OPTIONS_MAX - 1] = 'a';
     assert_false(load(text, 0, out, &r));
     assert_int_equal(r.kind, REFUSE_BAD_OPTION);
-    assert_non_null(strstr(r.line, "found 4096 characters, wanted at most 4095"));
+    assert_contains(r.line, "found 4096 characters, wanted at most 4095");
 
     bool ignored;
     const uint16_t wide[] = {'p', 0x20ac, '=', '1'};
     assert_false(load_options_to_text(wide, sizeof(wide), u"", out, &ignored, &r));
-    assert_non_null(strstr(r.line, "character 0x20ac at position 1"));
+    assert_contains(r.line, "character 0x20ac at position 1");
 }
 
 /* What firmware puts there by itself on a direct boot. */
-static void test_load_options_ignored(void **state)
+TEST(test_load_options_ignored)
 {
-    (void)state;
     /* EDK II's mark of an option that it made itself; Windows' own, with text after it. */
     static const uint8_t guid[] = {0x4e, 0xac, 0x08, 0x81, 0x11, 0x9f, 0x59, 0x4d,
                                    0x85, 0x0e, 0xe2, 0x1a, 0x52, 0x2c, 0x59, 0xb2};
@@ -426,7 +399,7 @@ static void test_load_options_ignored(void **state)
     struct refusal r;
 
     memset(noise, 0xb7, sizeof(noise));
-    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (unsigned i = 0; i < COUNT(cases); i++) {
         bool ignored = false;
         memset(out, '?', sizeof(out));
         assert_true(load_options_to_text(cases[i].bytes, cases[i].size, u"", out, &ignored, &r));
@@ -435,9 +408,8 @@ static void test_load_options_ignored(void **state)
     }
 }
 
-static void test_append_path(void **state)
+TEST(test_append_path)
 {
-    (void)state;
     static const struct {
         const uint16_t *nodes[3];
         const uint16_t *wanted;
@@ -450,7 +422,7 @@ static void test_append_path(void **state)
         {{u"EFI", u"a", u"x.efi"}, u"EFI\\a\\x.efi"},
         {{u"", u"x.efi"}, u"x.efi"},
     };
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < COUNT(cases); i++) {
         uint16_t path[32] = {0};
         for (size_t k = 0; k < 3 && cases[i].nodes[k] != NULL; k++) {
             uint64_t count = 0; /* the terminator counts: firmware's nodes have it */
@@ -471,9 +443,8 @@ static void test_append_path(void **state)
     assert_true(append_path(six, 6, u"c", 2));
 }
 
-static void test_join_path(void **state)
+TEST(test_join_path)
 {
-    (void)state;
     static const struct {
         const uint16_t *image;
         const char *path;
@@ -486,7 +457,7 @@ static void test_join_path(void **state)
         {u"p.efi", "k", u"k"},
         {u"", "k", u"k"},
     };
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < COUNT(cases); i++) {
         uint16_t out[32], length = 0;
         assert_true(join_path(cases[i].image, cases[i].path, out, 32));
         while (cases[i].wanted[length] != 0)
@@ -498,32 +469,4 @@ static void test_join_path(void **state)
             free(exact);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults),
-        cmocka_unit_test(test_every_option),
-        cmocka_unit_test(test_crash_options),
-        cmocka_unit_test(test_lines_and_comments),
-        cmocka_unit_test(test_bookkeeping),
-        cmocka_unit_test(test_apic),
-        cmocka_unit_test(test_ways_round_trouble),
-        cmocka_unit_test(test_console),
-        cmocka_unit_test(test_later_source_wins),
-        cmocka_unit_test(test_policy_has_its_name),
-        cmocka_unit_test(test_policy_of_experiment),
-        cmocka_unit_test(test_empty_initrd_means_none),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_long_values),
-        cmocka_unit_test(test_not_text),
-        cmocka_unit_test(test_noise),
-        cmocka_unit_test(test_load_options),
-        cmocka_unit_test(test_load_options_refused),
-        cmocka_unit_test(test_load_options_ignored),
-        cmocka_unit_test(test_append_path),
-        cmocka_unit_test(test_join_path),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

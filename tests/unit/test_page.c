@@ -2,12 +2,7 @@
  *
  * The page allocator: aligned, zeroed, disjoint pages inside the pool, and a clean end.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "unit.h"
 
 #include "mm/mm.h"
 #include "pool.h"
@@ -23,13 +18,12 @@ static bool zeroed(const uint8_t *bytes, uint64_t size)
     return true;
 }
 
-static void test_pages_are_zeroed_and_disjoint(void **state)
+TEST(test_pages_are_zeroed_and_disjoint)
 {
     struct range pool = pool_new(PAGES);
     uint8_t *last = NULL;
     uint64_t pages = 0;
 
-    (void)state;
     page_pool_init(pool);
     assert_int_equal(page_pool_free(), PAGES - 1);
     for (uint64_t count = 1; page_pool_free() >= count; count++) {
@@ -49,12 +43,11 @@ static void test_pages_are_zeroed_and_disjoint(void **state)
     pool_free(pool);
 }
 
-static void test_reset_doorbell_is_left_alone(void **state)
+TEST(test_reset_doorbell_is_left_alone)
 {
     struct range pool = pool_new(PAGES);
     uint8_t before[PAGE_SIZE];
 
-    (void)state;
     memcpy(before, (void *)(uintptr_t)pool.base, sizeof(before));
     page_pool_init(pool);
     assert_non_null(page_alloc(PAGES - 1));
@@ -69,11 +62,10 @@ static void alloc_most(void) { (void)page_alloc(UINT64_MAX); }
 /* This many bytes are 0 in 64 bits. */
 static void alloc_all_addresses(void) { (void)page_alloc(1ULL << 52); }
 
-static void test_end_of_pool(void **state)
+TEST(test_end_of_pool)
 {
     struct range pool = pool_new(PAGES);
 
-    (void)state;
     page_pool_init(pool);
     assert_uses_up_pool(alloc_no_page);
     assert_uses_up_pool(alloc_one_too_many);
@@ -86,27 +78,14 @@ static void test_end_of_pool(void **state)
     pool_free(pool);
 }
 
-static void test_pool_too_small(void **state)
+TEST(test_pool_too_small)
 {
     struct range pool = pool_new(PAGES);
 
-    (void)state;
     for (uint64_t size = 0; size < 2 * PAGE_SIZE; size += PAGE_SIZE / 2) {
         page_pool_init((struct range){.base = pool.base, .size = size});
         assert_int_equal(page_pool_free(), 0);
         assert_uses_up_pool(alloc_one_page);
     }
     pool_free(pool);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pages_are_zeroed_and_disjoint),
-        cmocka_unit_test(test_reset_doorbell_is_left_alone),
-        cmocka_unit_test(test_end_of_pool),
-        cmocka_unit_test(test_pool_too_small),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,17 +3,11 @@
  * Which processors have their PEBS switched: signatures (CPUID.1:EAX) of real ones with microcode
  * before, at and after the revision from which Linux takes it for isolated.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "unit.h"
 
 #include "pmu/pmu.h"
 #include "vmx/root/fault.h"
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define NEVER UINT32_MAX
 
 /* What pebs.c calls to look at the processor, which is not asked here. */
@@ -52,13 +46,12 @@ static const struct {
     {5, 0x806f8, 0},          {6, 0xc0660, 0},
 };
 
-static void test_rows(void **state)
+TEST(test_rows)
 {
     static const uint32_t microcodes[] = {0,          1,          0x09,      0x0a,     0x0b,
                                           0x13,       0x4d,       0x4e,      0x7b,     0x7c,
                                           0x07000008, 0x0b000013, 0x2000065, NEVER - 1};
 
-    (void)state;
     for (unsigned i = 0; i < COUNT(rows); i++) {
         uint32_t version = rows[i].version, signature = rows[i].signature, from = rows[i].from;
 
@@ -70,10 +63,4 @@ static void test_rows(void **state)
         assert_true(pebs_is_isolated(version, signature, from));
         assert_int_equal(pebs_is_isolated(version, signature, from - 1), from == 0);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,17 +4,10 @@
  * Vol. 3, "Architectural Performance Monitoring Version 5"; Vol. 4 for the numbers, written down
  * here once more.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
+#include "unit.h"
 
 #include "pmu/pmu.h"
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define FW_WRITE (1u << 13)
 
 /* What pmu_registers.c calls of vmx/exit/msr.c, which another test has. */
@@ -24,7 +17,7 @@ void msr_bitmap_set(void *bitmap, uint32_t first, uint32_t last, bool read, bool
     assert_true(bitmap == NULL && first <= last && read && write);
 }
 
-static void test_facts(void **state)
+TEST(test_facts)
 {
     static const struct {
         struct cpuid_result leaf_0a, leaf_23;
@@ -47,7 +40,6 @@ static void test_facts(void **state)
         {{.eax = 0x08300806, .ecx = 0x77, .edx = 0x8603}, {.eax = 0xff, .ebx = 0x17}, 0xff, 0x17},
     };
 
-    (void)state;
     for (unsigned i = 0; i < COUNT(rows); i++) {
         struct pmu_facts f = pmu_decode_facts(
             &rows[i].leaf_0a, rows[i].leaf_23.eax != 0 ? &rows[i].leaf_23 : NULL, i);
@@ -125,9 +117,8 @@ static void check_names(unsigned version, bool full, uint32_t general, uint32_t 
         assert_false(listed(&f, never[i]));
 }
 
-static void test_names(void **state)
+TEST(test_names)
 {
-    (void)state;
     check_names(2, false, 0x3, 0x7);
     check_names(4, true, 0xf, 0x7);
     check_names(4, false, 0xf, 0x7);
@@ -138,7 +129,7 @@ static void test_names(void **state)
 
 /* What work that only counts has switched: not the buffer's registers, and no branch records; but
  * what enables PEBS. */
-static void test_counting(void **state)
+TEST(test_counting)
 {
     static const uint32_t rest[] = {0x3f2, 0x3f4, 0x3f6, 0x600,  0x1309, 0x14c1, 0x1c8, 0x1c9,
                                     0x680, 0x6c0, 0xdc0, 0x14cf, 0x1500, 0x1600, 0x1200};
@@ -146,7 +137,6 @@ static void test_counting(void **state)
     uint32_t list[PMU_CONTEXT_MAX];
     unsigned count = pmu_list_msrs(&f, false, list), pebs = 0;
 
-    (void)state;
     for (unsigned i = 0; i < count; i++) {
         pebs += list[i] == 0x3f1;
         for (unsigned n = 0; n < COUNT(rest); n++)
@@ -157,12 +147,11 @@ static void test_counting(void **state)
 
 /* Branch records exit with policy=intercept, the architectural ones where CPUID shows them; those
  * of a processor's PMU with pmu=off, too. */
-static void test_traps(void **state)
+TEST(test_traps)
 {
     static const uint32_t rings[] = {0x1c8, 0x1c9, 0x680, 0x6c0, 0xdc0};
     static const uint32_t architectural[] = {0x14cf, 0x1500, 0x1600, 0x1200};
 
-    (void)state;
     for (unsigned i = 0; i < COUNT(rings); i++) {
         assert_true(traps(true, POLICY_INTERCEPT, false, rings[i]));
         assert_false(traps(true, POLICY_MSR, false, rings[i]));
@@ -179,22 +168,12 @@ static void test_traps(void **state)
     assert_false(traps(true, POLICY_MSR, false, 0x600));
 }
 
-static void test_room(void **state)
+TEST(test_room)
 {
     struct pmu_facts f = {6, 0xffffffff, 0xffffffff, FW_WRITE};
     uint32_t list[PMU_CONTEXT_MAX];
 
-    (void)state;
     assert_true(pmu_list_msrs(&f, true, list) < PMU_CONTEXT_MAX);
     f.version = 5;
     assert_true(pmu_list_msrs(&f, true, list) < PMU_CONTEXT_MAX);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_facts), cmocka_unit_test(test_names), cmocka_unit_test(test_counting),
-        cmocka_unit_test(test_traps), cmocka_unit_test(test_room),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,19 +4,19 @@
 import glob
 import os
 import re
-import subprocess
 
 import pytest
 
-from testbed.machine import BACKSTOP_SECONDS, Skip, path
+from testbed.machine import Skip, path
 from testbed.store import digest, digest_any
+from tests.commands import run as run_command
 
 # A line of the output is a test's result. cmocka lists failed tests once more at its end.
 RESULT = re.compile(r"\[\s*(OK|FAILED|SKIPPED)\s*\] (\w+)\s*$|(ok|FAIL|SKIP)\s+(\w+)(?:: (.*))?")
-# As cmocka has it, and by a macro of the program's.
-CMOCKA_NAME = r"\b(?:cmocka_unit_test\w*|CASE)\(\s*(?!test\b)(\w+)"
+# TEST() of tests/unit/unit.h and of tests/unit/testbed/check.h, and cmocka's own table.
+NAME = r"^ *(?:TEST|cmocka_unit_test\w*)\((\w+)"
 GOOD, SKIPPED = ("OK", "ok"), ("SKIPPED", "SKIP")
-BED, SELFTEST = path("testbed", "test.sh"), path("testbed", "selftest.sh")
+BED = path("testbed", "test.sh")
 
 
 def programs():
@@ -27,20 +27,19 @@ def programs():
         return list(dict.fromkeys(re.findall(pattern, text, re.MULTILINE)))
 
     found = {
-        path("build", "unit", os.path.basename(file)[:-2]): names(CMOCKA_NAME, file)
+        path("build", "unit", os.path.basename(file)[:-2]): names(NAME, file)
         for file in sorted(
             glob.glob(path("tests", "unit", "test_*.c"))
             + glob.glob(path("experiments", "*", "tests", "unit", "test_*.c"))
         )
     }
     found[BED] = names(
-        r"^TEST\((\w+)\)",
+        NAME,
         *sorted(
             glob.glob(path("tests", "unit", "testbed", "*.cc"))
             + glob.glob(path("experiments", "*", "tests", "emulator", "*.cc"))
         ),
     )
-    found[SELFTEST] = names(r'^echo "ok (\w+)"', SELFTEST)
     return found
 
 
@@ -71,23 +70,10 @@ def run(lab, command):
         ]
     )
 
-    def look(_):
-        done = subprocess.run(
-            [command],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            check=False,
-            timeout=BACKSTOP_SECONDS,
-        )
-        return [done.returncode, done.stdout]
-
     return lab.value(
         f"unit-{os.path.basename(command)}",
         lambda: [digest(__file__), *map(digest_any, [command, *inputs])],
-        look,
+        lambda folder: list(run_command(command)),
         targets=[command] if ours else [],
         kind="unit programs",
     )
@@ -122,8 +108,8 @@ CASES = [
 ]  # without any it fails: each program has to run something
 
 
-def cases(*commands):
-    found = [case for case in CASES if (case[0] in (BED, SELFTEST)) == bool(commands)]
+def cases(bed):
+    found = [case for case in CASES if (case[0] == BED) == bed]
     return pytest.mark.parametrize(
         "command, names, test",
         found,
@@ -131,13 +117,13 @@ def cases(*commands):
     )
 
 
-@cases()
+@cases(bed=False)
 def test_unit(lab, command, names, test):
     """Of a program of build/unit/."""
     return judge(test, names, *run(lab, command))
 
 
-@cases(BED, SELFTEST)
+@cases(bed=True)
 def test_bed(lab, command, names, test):
     """Of the test bed's own."""
     return judge(test, names, *run(lab, command))

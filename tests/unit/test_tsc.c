@@ -3,12 +3,7 @@
  * The TSC's frequency: what CPUID tells, and what timers give that run, wrap, stand still or go
  * wrong. Leaves and their registers are the SDM's numbers, not the constants of include/x86.h.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "unit.h"
 
 #include "vmx/start/tsc.h"
 
@@ -47,9 +42,8 @@ static void expect_told(uint64_t khz, uint32_t by)
         assert_int_equal(leaf, by);
 }
 
-static void test_told(void **state)
+TEST(test_told)
 {
-    (void)state;
     told.last = 0x16;
     told.base_mhz = 2200;
     told.tsc = (struct cpuid_result){2, 176, 25000000, 0}; /* a crystal of 25 MHz */
@@ -64,9 +58,8 @@ static void test_told(void **state)
     expect_told(0, 0);
 }
 
-static void test_told_by_hypervisor(void **state)
+TEST(test_told_by_hypervisor)
 {
-    (void)state;
     told.last = 0x0d;
     told.hypervisor_last = 0x40000010;
     told.hypervisor_khz = 2893202;
@@ -127,9 +120,8 @@ static void expect_near(uint64_t khz, uint64_t wanted)
 
 static void reset(void) { timer_offset = stuck_after = jumps = bounce = 0; }
 
-static void test_measured(void **state)
+TEST(test_measured)
 {
-    (void)state;
     static const uint64_t frequencies[] = {50000000, 200000000, 2194843000, 5800000000};
     static const uint64_t times[] = {60, 700, 5000};
 
@@ -141,26 +133,23 @@ static void test_measured(void **state)
     assert_true(now_ns < 60000000); /* five times 10 ms */
 }
 
-static void test_wraps(void **state)
+TEST(test_wraps)
 {
-    (void)state;
     reset();
     timer_offset = 0xffffff - 20000; /* its upper bits change meanwhile, and it wraps */
     expect_near(measure(3579545, 0xffffff, 2000000000, 700), 2000000);
 }
 
-static void test_disturbed(void **state)
+TEST(test_disturbed)
 {
-    (void)state;
     reset();
     jumps = 2; /* of five measurements */
     expect_near(measure(3579545, 0xffffff, 2000000000, 700), 2000000);
     assert_int_equal(jumps, 0);
 }
 
-static void test_does_not_count(void **state)
+TEST(test_does_not_count)
 {
-    (void)state;
     reset();
     stuck_after = 1; /* never */
     assert_int_equal(measure(3579545, 0xffffff, 2000000000, 700), 0);
@@ -172,15 +161,4 @@ static void test_does_not_count(void **state)
     bounce = 1; /* it changes, and does not go on */
     assert_int_equal(measure(3579545, 0xffffff, 2000000000, 700), 0);
     assert_true(reads < 2100000);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_told),      cmocka_unit_test(test_told_by_hypervisor),
-        cmocka_unit_test(test_measured),  cmocka_unit_test(test_wraps),
-        cmocka_unit_test(test_disturbed), cmocka_unit_test(test_does_not_count),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

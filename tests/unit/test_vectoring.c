@@ -4,13 +4,7 @@
  * double-fault conditions, written down here once more by number.
  * SDM Vol. 3, "Interrupt 8 - Double Fault Exception (#DF)"; "IDT-Vectoring Information Field".
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "unit.h"
 
 #include "vmx/exit/outcome.h"
 
@@ -23,16 +17,14 @@ static const bool contributory_or_page_fault[32] = {
     [13] = true, [14] = true, [20] = true, [21] = true,
 };
 
-static void test_nothing_being_delivered(void **state)
+TEST(test_nothing_being_delivered)
 {
-    (void)state;
     for (uint32_t vector = 0; vector < 256; vector++)
         assert_int_equal(classify_delivery_gp(3u << 8 | vector), DELIVERY_GP);
 }
 
-static void test_hardware_exceptions(void **state)
+TEST(test_hardware_exceptions)
 {
-    (void)state;
     for (uint32_t vector = 0; vector < 32; vector++) {
         enum delivery_fault wanted = vector == 8                          ? DELIVERY_SHUTDOWN
                                      : contributory_or_page_fault[vector] ? DELIVERY_DOUBLE_FAULT
@@ -44,22 +36,11 @@ static void test_hardware_exceptions(void **state)
 }
 
 /* External interrupt, NMI, INT n, privileged software exception, INT3 and INTO are benign. */
-static void test_other_events(void **state)
+TEST(test_other_events)
 {
     static const uint32_t types[] = {0, 2, 4, 5, 6};
 
-    (void)state;
-    for (unsigned i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+    for (unsigned i = 0; i < COUNT(types); i++)
         for (uint32_t vector = 0; vector < 256; vector++)
             assert_int_equal(classify_delivery_gp(VALID | types[i] << 8 | vector), DELIVERY_GP);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nothing_being_delivered),
-        cmocka_unit_test(test_hardware_exceptions),
-        cmocka_unit_test(test_other_events),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

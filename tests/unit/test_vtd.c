@@ -4,14 +4,8 @@
  * a time, a queue that is set up while it is off, no change of the kind of tables while translation
  * is on, nothing turned on with stale caches. What the tables allow a walker of its own says.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
+#define SETUP reset
+#include "unit.h"
 
 #include "console/log.h"
 #include "lib/acpi.h"
@@ -87,6 +81,8 @@ static int reset(void **state)
     t->dmar.region.base = 0x7b800000;
     t->dmar.region.limit = 0x7fffffff;
     caches_flushed = false;
+    if (pool.base == 0)
+        pool = pool_new(POOL_PAGES);
     page_pool_init(pool);
     mtrr = (struct mtrr_state){.default_type = 1 << 11 | MEMORY_WB, .physical_address_bits = 46};
     hidden[0] = (struct range){0x40000000, 4 * MIB};
@@ -157,9 +153,8 @@ static uint64_t contain(void)
 
 /* ---- plans ---- */
 
-static void plan_of_usual_units(void **state)
+TEST(plan_of_usual_units)
 {
-    (void)state;
     assert_true(find(X2APIC_OFF));
     assert_int_equal(plan.dmar.unit_count, UNITS);
     assert_int_equal(plan.dmar.units[1].base, UNIT(1));
@@ -167,9 +162,8 @@ static void plan_of_usual_units(void **state)
     assert_int_equal(vtd_pages_needed(&plan, &q), 3);
 }
 
-static void registers_beyond_the_first_page(void **state)
+TEST(registers_beyond_the_first_page)
 {
-    (void)state;
     units[0].cap = (CAP_USUAL & ~(0x3ffULL << 24)) | 0x100ULL << 24; /* FRO 0x1000 */
     units[1].ecap = (ECAP_USUAL & ~0x3ff00ULL) | 0x2ffULL << 8; /* IRO 0x2ff0: ends with the page */
     units[2].ecap = (ECAP_USUAL & ~0x3ff00ULL) | 0x300ULL << 8;
@@ -190,26 +184,23 @@ static void assert_refused(enum x2apic_use x2apic, const char *said)
     assert_false(find(x2apic));
     assert_int_equal(plan.dmar.unit_count, 0);
     assert_int_equal(vtd_pages_needed(&plan, &q), 0);
-    if (strstr(plan.why.line, said) == NULL)
-        fail_msg("\"%s\" says nothing of \"%s\"", plan.why.line, said);
+    assert_contains(plan.why.line, said);
     assert_false(vtd_start(&plan, &q, ept_root));
     for (unsigned i = 0; i < UNITS; i++)
         assert_int_equal(units[i].root_register, 0); /* nothing was touched */
 }
 
-static void no_table(void **state)
+TEST(no_table)
 {
-    (void)state;
     assert_false(vtd_find_units(0, X2APIC_OFF, q.top, &plan));
     assert_int_equal(plan.dmar.unit_count, 0);
-    assert_non_null(strstr(plan.why.line, "no ACPI table DMAR"));
+    assert_contains(plan.why.line, "no ACPI table DMAR");
     t->dmar.units[1].length = 3;
     assert_refused(X2APIC_OFF, "damaged");
 }
 
-static void x2apic(void **state)
+TEST(x2apic)
 {
-    (void)state;
     assert_true(find(X2APIC_ON));
     units[2].status = IRE;
     assert_true(find(X2APIC_OFF));
@@ -218,9 +209,8 @@ static void x2apic(void **state)
     assert_refused(X2APIC_FORCED, "x2APIC");
 }
 
-static void units_that_cannot(void **state)
+TEST(units_that_cannot)
 {
-    (void)state;
     units[1].ecap &= ~2ULL;
     assert_refused(X2APIC_OFF, "queued invalidation");
     units[1].ecap = ECAP_USUAL;
@@ -232,9 +222,8 @@ static void units_that_cannot(void **state)
 }
 
 /* MGAW, and the 512 GiB of three levels. */
-static void memory_beyond_reach(void **state)
+TEST(memory_beyond_reach)
 {
-    (void)state;
     units[1].cap = (CAP_USUAL & ~0x3f0000ULL) | 31 << 16;
     assert_true(find(X2APIC_OFF));
     q.top += PAGE_SIZE;
@@ -254,41 +243,36 @@ static void memory_beyond_reach(void **state)
 
 /* ---- starts ---- */
 
-static void after_reset(void **state)
+TEST(after_reset)
 {
-    (void)state;
     assert_int_equal(contain(), 3);
     assert_int_equal(table(table(units[0].root)[0])[0] & ~0xfffULL, ept_root); /* the EPT itself */
     assert_false(caches_flushed);
 }
 
-static void units_that_do_not_snoop(void **state)
+TEST(units_that_do_not_snoop)
 {
-    (void)state;
     units[2].ecap &= ~1ULL;
     contain();
     assert_true(caches_flushed);
 }
 
-static void units_with_write_buffers(void **state)
+TEST(units_with_write_buffers)
 {
-    (void)state;
     units[1].cap |= CAP_FLUSH;
     contain();
     assert_true(units[1].flushed && !units[0].flushed);
 }
 
-static void units_without_drains(void **state)
+TEST(units_without_drains)
 {
-    (void)state;
     units[0].cap &= ~(1ULL << 54);
     units[1].cap &= ~(1ULL << 55);
     contain();
 }
 
-static void protected_memory(void **state)
+TEST(protected_memory)
 {
-    (void)state;
     for (unsigned i = 0; i < UNITS; i++) {
         units[i].cap |= i == 0 ? 0x20 : i == 1 ? 0x40 : CAP_PROTECTED;
         units[i].protected = 0x80000001u;
@@ -296,9 +280,8 @@ static void protected_memory(void **state)
     contain();
 }
 
-static void page_sizes(void **state)
+TEST(page_sizes)
 {
-    (void)state;
     units[1].cap &= ~CAP_1G;
     assert_true(contain() > 3);
     assert_int_equal(reset(NULL), 0);
@@ -320,9 +303,8 @@ static void page_sizes(void **state)
         }
 }
 
-static void three_levels(void **state)
+TEST(three_levels)
 {
-    (void)state;
     for (unsigned i = 0; i < UNITS; i++)
         units[i].cap |= CAP_3_LEVELS;
     units[2].cap &= ~CAP_4_LEVELS;
@@ -330,11 +312,10 @@ static void three_levels(void **state)
 }
 
 /* Firmware's own tables, queue and interrupt remapping are on; translation never goes off. */
-static void taken_over(void **state)
+TEST(taken_over)
 {
     static uint64_t commands[512] __attribute__((aligned(4096)));
 
-    (void)state;
     for (unsigned i = 0; i < UNITS; i++) {
         struct unit *u = &units[i];
         u->status = TE | QIE | IRE | RTP | 1u << 24;
@@ -350,9 +331,8 @@ static void taken_over(void **state)
 }
 
 /* Tables of scalable mode: translation has to be off for a moment. */
-static void taken_over_from_scalable_mode(void **state)
+TEST(taken_over_from_scalable_mode)
 {
-    (void)state;
     units[1].status = TE | RTP;
     units[1].root = units[1].root_register = 0x1234400;
     contain();
@@ -360,9 +340,8 @@ static void taken_over_from_scalable_mode(void **state)
 }
 
 /* A queue that stands still because of an error is turned off as it is. */
-static void queue_with_an_error(void **state)
+TEST(queue_with_an_error)
 {
-    (void)state;
     units[0].status = QIE;
     units[0].queue = 0x5000;
     units[0].head = 0x10;
@@ -392,18 +371,16 @@ static void assert_stuck(const char *said)
     log_set_sink(LOG_SCREEN, keep);
     assert_false(vtd_start(&plan, &q, ept_root));
     log_set_sink(LOG_SCREEN, NULL);
-    assert_non_null(strstr(logged, "DMA is not contained: the VT-d unit at 0xfeda0000 does not "));
-    if (strstr(logged, said) == NULL)
-        fail_msg("\"%s\" says nothing of \"%s\"", logged, said);
+    assert_contains(logged, "DMA is not contained: the VT-d unit at 0xfeda0000 does not ");
+    assert_contains(logged, said);
     reset(NULL);
 }
 
 /* Every wait ends, and the line says what did not happen. */
-static void units_that_do_not_obey(void **state)
+TEST(units_that_do_not_obey)
 {
     struct unit *u = &units[1];
 
-    (void)state;
     u->status = QIE;
     u->stuck = QIE;
     assert_stuck("queued invalidation off");
@@ -432,9 +409,8 @@ static void units_that_do_not_obey(void **state)
 
 static void start_units(void) { (void)vtd_start(&plan, &q, ept_root); }
 
-static void pool_is_used_up(void **state)
+TEST(pool_is_used_up)
 {
-    (void)state;
     assert_true(find(X2APIC_OFF));
     assert_non_null(page_alloc(page_pool_free() - 2));
     assert_uses_up_pool(start_units);
@@ -449,7 +425,7 @@ static void pool_is_used_up(void **state)
 }
 
 /* A line for firmware's region where a byte of it is hidden, and for no other. */
-static void region_that_is_hidden(void **state)
+TEST(region_that_is_hidden)
 {
     static const struct {
         uint64_t base, limit;
@@ -458,8 +434,7 @@ static void region_that_is_hidden(void **state)
               {0x403ff000, 0x403fffff, true},  {0x40400000, 0x40400fff, false},
               {0x3f000000, 0x50000000, true},  {0x40001000, 0x40001fff, true}};
 
-    (void)state;
-    for (unsigned i = 0; i < sizeof(at) / sizeof(at[0]); i++) {
+    for (unsigned i = 0; i < COUNT(at); i++) {
         reset(NULL);
         t->dmar.region.base = at[i].base;
         t->dmar.region.limit = at[i].limit;
@@ -468,38 +443,7 @@ static void region_that_is_hidden(void **state)
         log_set_sink(LOG_SCREEN, keep);
         assert_true(vtd_start(&plan, &q, ept_root));
         log_set_sink(LOG_SCREEN, NULL);
-        assert_non_null(strstr(logged, "pmuvisor: DMA contained by 3 VT-d units"));
+        assert_contains(logged, "pmuvisor: DMA contained by 3 VT-d units");
         assert_int_equal(strstr(logged, "DMA region") != NULL, at[i].line);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(plan_of_usual_units, reset),
-        cmocka_unit_test_setup(registers_beyond_the_first_page, reset),
-        cmocka_unit_test_setup(no_table, reset),
-        cmocka_unit_test_setup(x2apic, reset),
-        cmocka_unit_test_setup(units_that_cannot, reset),
-        cmocka_unit_test_setup(memory_beyond_reach, reset),
-        cmocka_unit_test_setup(after_reset, reset),
-        cmocka_unit_test_setup(units_that_do_not_snoop, reset),
-        cmocka_unit_test_setup(units_with_write_buffers, reset),
-        cmocka_unit_test_setup(units_without_drains, reset),
-        cmocka_unit_test_setup(protected_memory, reset),
-        cmocka_unit_test_setup(page_sizes, reset),
-        cmocka_unit_test_setup(three_levels, reset),
-        cmocka_unit_test_setup(taken_over, reset),
-        cmocka_unit_test_setup(taken_over_from_scalable_mode, reset),
-        cmocka_unit_test_setup(queue_with_an_error, reset),
-        cmocka_unit_test_setup(units_that_do_not_obey, reset),
-        cmocka_unit_test_setup(pool_is_used_up, reset),
-        cmocka_unit_test_setup(region_that_is_hidden, reset),
-    };
-
-    pool = pool_new(POOL_PAGES);
-    random_seed(5);
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    pool_free(pool);
-    return failed;
 }

@@ -15,8 +15,6 @@
 #include "mm/vtd.h"
 #include "x86.h"
 
-#define MIB (1ULL << 20)
-#define GIB (1ULL << 30)
 #define POOL_PAGES 16384
 #define UNITS 3
 #define UNIT_BASE 0xfed90000ULL

@@ -10,28 +10,13 @@ default rel
 
 section .text
 
+%include "vmx/root/exceptions.inc"
 %include "vmx/root/registers.inc"
 
 extern handle_root_exception
 
-; Vectors for which the processor pushes an error code (SDM Vol. 3, "Error Code").
-%define PUSHES_ERROR_CODE(v) (v == 8 || (v >= 10 && v <= 14) || v == 17 || v == 21)
-
-%assign v 0
-%rep 32
-align 16
-exception_%+v:
-%if !PUSHES_ERROR_CODE(v)
-    push 0
-%endif
-    push v
-    jmp exception_common
-%assign v v+1
-%endrep
-
-; 32 stubs, 16 bytes apart: descriptors.c computes their addresses.
-global exception_stubs
-exception_stubs equ exception_0
+; descriptors.c computes the stubs' addresses.
+    STUBS exception, 0, 32, exception_common
 
 exception_common:
     PUSH_ALL rax, rbx, rcx, rdx, rsi, rdi, rbp, r8, r9, r10, r11, r12, r13, r14, r15

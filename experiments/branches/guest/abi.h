@@ -18,9 +18,8 @@
 #define BRANCHTRACE_USER 1u   /* branches to user mode */
 #define BRANCHTRACE_KERNEL 2u /* branches to the kernel */
 #define BRANCHTRACE_FAR 4u    /* far branches, interrupts and exceptions too */
-#define BRANCHTRACE_INSERTS                                                                        \
-    8u /* a PMI every `period` records, not every `period` near branches                           \
-        */
+/* A PMI every `period` records, not every `period` near branches. */
+#define BRANCHTRACE_INSERTS 8u
 
 #define BRANCHTRACE_PERIOD_MAX 1000000u
 #define BRANCHTRACE_RECORDS_MAX (1u << 23)

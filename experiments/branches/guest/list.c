@@ -16,17 +16,15 @@ struct way_back {
 /* Whether the record is the way back's; it may be the last of it. */
 static bool of_way_back(struct way_back *way, const struct branchtrace_record *record)
 {
-    if (!way->open) {
+    if (!way->open)
         return false;
-    }
     /* A way back to user mode may end without a record: the next one begins in user mode. */
     if (user_address(record->from)) {
         way->open = false;
         return false;
     }
-    if (record->to == way->ip && (record->info & BRANCHTRACE_IRET) != 0) {
+    if (record->to == way->ip && (record->info & BRANCHTRACE_IRET) != 0)
         way->open = false;
-    }
     return true;
 }
 
@@ -41,13 +39,11 @@ static void trim(struct list *list, uint32_t flags, const struct bounds *bounds)
 {
     size_t first = 0, last = list->count;
 
-    if ((flags & BRANCHTRACE_FAR) == 0) {
+    if ((flags & BRANCHTRACE_FAR) == 0)
         return;
-    }
     if ((flags & BRANCHTRACE_USER) == 0) {
-        while (first < last && !user_address(list->records[first].from)) {
+        while (first < last && !user_address(list->records[first].from))
             first++;
-        }
     } else {
         for (size_t i = 0; i < last; i++) {
             if (list->records[i].to == bounds->begin) {
@@ -97,17 +93,14 @@ void list_clean(struct list *list, struct branchtrace_record *records,
             records[list->count++] = record;
         }
         marks |= LIST_AFTER_READOUT;
-        if (readout->why == BRANCHTRACE_BY_PMI && ways) {
+        if (readout->why == BRANCHTRACE_BY_PMI && ways)
             way = (struct way_back){true, readout->ip};
-        }
-        if (readout->why == BRANCHTRACE_BY_SWITCH && (flags & BRANCHTRACE_KERNEL) != 0) {
+        if (readout->why == BRANCHTRACE_BY_SWITCH && (flags & BRANCHTRACE_KERNEL) != 0)
             marks |= LIST_AFTER_SWITCH;
-        }
     }
     list->lost = (int64_t)result->inserts - (int64_t)result->records;
-    if ((flags & BRANCHTRACE_FAR) == 0) {
+    if ((flags & BRANCHTRACE_FAR) == 0)
         list->near_lost = (int64_t)result->near_taken - (int64_t)result->records;
-    }
     trim(list, flags, bounds);
     for (size_t i = 1; i < list->count; i++) {
         struct branchtrace_record *one = &list->records[i - 1], *next = one + 1;

@@ -58,9 +58,8 @@ static bool write_file(const char *name, const struct list *list,
     FILE *out = strcmp(name, "-") == 0 ? stdout : fopen(name, "w");
     bool done = out != NULL && write(out, list);
 
-    if (out != NULL && out != stdout) {
+    if (out != NULL && out != stdout)
         done = fclose(out) == 0 && done;
-    }
     return done || complain("cannot write %s: %s", name, strerror(errno));
 }
 
@@ -137,13 +136,11 @@ static bool parse(int argc, char **argv, struct options *o)
             good = false;
             break;
         }
-        if (!good) {
+        if (!good)
             return false;
-        }
     }
-    if ((o->setup.flags & (BRANCHTRACE_USER | BRANCHTRACE_KERNEL)) == 0) {
+    if ((o->setup.flags & (BRANCHTRACE_USER | BRANCHTRACE_KERNEL)) == 0)
         o->setup.flags |= BRANCHTRACE_USER;
-    }
     /* A PMI for each few records, at worst. */
     o->setup.readouts = o->setup.records / 4 + 64;
     o->setup.region = o->region;
@@ -196,18 +193,16 @@ static int run_perf(struct options *o)
     struct perf_list found = {0};
     bool done = perf_trace(&o->setup, o->region, o->work->run, &o->scale, &found);
 
-    if (!done) {
+    if (!done)
         return 2;
-    }
     printf("branchtrace: work=%s scale=%u region=%u by=perf period=%u records=%zu near_taken=%llu "
            "pmis=%llu unread=%lld lost=%llu gaps=%zu\n",
            o->work->name, o->scale, o->region, o->setup.period, found.list.count,
            (unsigned long long)found.near_taken, (unsigned long long)found.samples,
            (long long)(found.near_taken - found.list.count), (unsigned long long)found.lost,
            found.list.gaps);
-    if (o->hand_over) {
+    if (o->hand_over)
         give_list(o, &found.list);
-    }
     free(found.list.records);
     return found.lost == 0 && found.list.gaps == 0 ? 0 : 1;
 }
@@ -220,21 +215,18 @@ static int run(int argc, char **argv)
     struct list list;
     int status = 2;
 
-    if (!parse(argc, argv, &o)) {
+    if (!parse(argc, argv, &o))
         return status;
-    }
-    if (o.untraced || o.perf) {
+    if (o.untraced || o.perf)
         return o.untraced ? run_untraced(&o) : run_perf(&o);
-    }
     if (tracer_open(&tracer, &o.setup)) {
         /* Once untraced: pages and the kernel's own caches are there then. */
         o.work->run(&o.scale);
         if (tracer_run(&tracer, o.region, o.work->run, &o.scale, o.drop, &list)) {
             print_summary(&o, &tracer, &list);
             status = list_complete(&list) && tracer.result.cut == 0 ? 0 : 1;
-            if (o.hand_over) {
+            if (o.hand_over)
                 give_list(&o, &list);
-            }
             if ((o.csv != NULL && !write_file(o.csv, &list, csv_write)) ||
                 (o.map != NULL && !write_file(o.map, &list, write_map))) {
                 status = 2;
@@ -252,9 +244,8 @@ static int run_job(char *program)
     int worst = 0;
 
     command_line_word(WORD, "", word, sizeof(word));
-    if (word[0] == '\0') {
+    if (word[0] == '\0')
         return complain("no arguments, and the kernel command line has no " WORD "=") ? 0 : 2;
-    }
     for (char *one = strtok_r(word, "/", &rest); one != NULL; one = strtok_r(NULL, "/", &rest)) {
         char *argv[ARGUMENTS_MAX] = {program};
         int argc = 1, status;
@@ -274,9 +265,8 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (argc > 1 && strcmp(argv[1], "--help") == 0) {
         fputs(usage, stdout);
-        for (const struct work *work = works; work->name != NULL; work++) {
+        for (const struct work *work = works; work->name != NULL; work++)
             printf("  %-8s %s\n", work->name, work->what);
-        }
         return 0;
     }
     return argc > 1 ? run(argc, argv) : run_job(argv[0]);

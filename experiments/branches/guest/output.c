@@ -15,16 +15,20 @@ static unsigned edge_index(uint64_t from, uint64_t to)
     return (unsigned)((from * HASH_FACTOR ^ to) * HASH_FACTOR >> HASH_SHIFT);
 }
 
-void map_edges(const struct list *list, uint8_t map[MAP_SIZE])
+static void count_edges(const struct list *list, uint8_t map[MAP_SIZE])
 {
-    memset(map, 0, MAP_SIZE);
     for (size_t i = 0; i < list->count; i++) {
         uint8_t *count = &map[edge_index(list->records[i].from, list->records[i].to)];
 
-        if (*count < COUNT_MAX) {
+        if (*count < COUNT_MAX)
             (*count)++;
-        }
     }
+}
+
+void map_edges(const struct list *list, uint8_t map[MAP_SIZE])
+{
+    memset(map, 0, MAP_SIZE);
+    count_edges(list, map);
 }
 
 /* The class's bit. */
@@ -33,26 +37,17 @@ static uint8_t count_class(uint8_t count)
     static const uint8_t last[] = {1, 2, 3, 7, 15, 31, 127};
     unsigned n = 0;
 
-    while (n < sizeof(last) && count > last[n]) {
+    while (n < sizeof(last) && count > last[n])
         n++;
-    }
     return (uint8_t)(1u << n);
 }
-
-void coverage_reset(struct coverage *coverage) { memset(coverage, 0, sizeof(*coverage)); }
 
 /* Only the entries of this list are looked at: most of the map is 0. */
 bool coverage_add(struct coverage *coverage, const struct list *list)
 {
     bool new = false;
 
-    for (size_t i = 0; i < list->count; i++) {
-        uint8_t *count = &coverage->now[edge_index(list->records[i].from, list->records[i].to)];
-
-        if (*count < COUNT_MAX) {
-            (*count)++;
-        }
-    }
+    count_edges(list, coverage->now);
     for (size_t i = 0; i < list->count; i++) {
         unsigned index = edge_index(list->records[i].from, list->records[i].to);
 
@@ -69,11 +64,9 @@ bool coverage_add(struct coverage *coverage, const struct list *list)
 
 bool map_write(FILE *out, const uint8_t map[MAP_SIZE])
 {
-    for (unsigned i = 0; i < MAP_SIZE; i++) {
-        if (map[i] != 0) {
+    for (unsigned i = 0; i < MAP_SIZE; i++)
+        if (map[i] != 0)
             fprintf(out, "%06u:%u\n", i, map[i]);
-        }
-    }
     return fflush(out) == 0 && !ferror(out);
 }
 
@@ -85,9 +78,8 @@ bool csv_write(FILE *out, const struct list *list)
 
         fprintf(out, "%zu,%#llx,%#llx,%d,", i, record->from, record->to,
                 (record->info & BRANCHTRACE_MISPREDICTED) != 0);
-        if ((record->info & (LIST_AFTER_READOUT | LIST_AFTER_GAP)) == 0) {
+        if ((record->info & (LIST_AFTER_READOUT | LIST_AFTER_GAP)) == 0)
             fprintf(out, "%llu", record->info & BRANCHTRACE_CYCLES);
-        }
         fprintf(out, ",%d\n", user_address(record->to) ? 3 : 0);
     }
     return fflush(out) == 0 && !ferror(out);

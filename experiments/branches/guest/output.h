@@ -19,7 +19,6 @@ struct coverage {
     uint8_t seen[MAP_SIZE];
     uint8_t now[MAP_SIZE]; /* all 0 between two calls */
 };
-void coverage_reset(struct coverage *coverage);
 /* Adds a list; true: it has an edge or a class that was not there. */
 bool coverage_add(struct coverage *coverage, const struct list *list);
 /* As afl-showmap -r writes it: a line NNNNNN:COUNT for each entry that is not 0. */

@@ -64,18 +64,15 @@ static void append(struct perf_list *found, const struct stack *stack, uint32_t 
         const struct perf_branch_entry *entry = &stack->entries[i];
         struct branchtrace_record *record = &found->list.records[found->list.count];
 
-        if (!user_address(entry->from)) {
+        if (!user_address(entry->from))
             continue;
-        }
         *record = (struct branchtrace_record){entry->from, entry->to,
                                               entry->cycles |
                                                   (entry->mispred ? BRANCHTRACE_MISPREDICTED : 0)};
-        if (i == first - 1) {
+        if (i == first - 1)
             record->info |= LIST_AFTER_READOUT;
-        }
-        if (found->list.count > 0 && record->from - record[-1].to >= STRAIGHT_MAX) {
+        if (found->list.count > 0 && record->from - record[-1].to >= STRAIGHT_MAX)
             found->list.gaps++;
-        }
         found->list.count++;
     }
 }
@@ -88,11 +85,10 @@ static void read_samples(struct perf_list *found, const struct perf_event_mmap_p
     for (uint64_t at = page->data_tail; at < page->data_head;) {
         const struct perf_event_header *header = (const void *)(data + at % page->data_size);
 
-        if (header->type == PERF_RECORD_SAMPLE) {
+        if (header->type == PERF_RECORD_SAMPLE)
             append(found, (const struct stack *)header, period, room);
-        } else if (header->type == PERF_RECORD_LOST || header->type == PERF_RECORD_THROTTLE) {
+        else if (header->type == PERF_RECORD_LOST || header->type == PERF_RECORD_THROTTLE)
             found->lost++;
-        }
         at += header->size;
     }
 }
@@ -106,21 +102,18 @@ bool perf_trace(const struct branchtrace_setup *setup, uint32_t region, void (*w
     bool done = false;
     int fd;
 
-    if (setup->period > PERIOD_MAX) {
+    if (setup->period > PERIOD_MAX)
         return complain("found period %u, wanted at most %u for perf", setup->period, PERIOD_MAX);
-    }
-    while (pages * PAGE < samples * (32 * sizeof(struct perf_branch_entry) + 16)) {
+    while (pages * PAGE < samples * (32 * sizeof(struct perf_branch_entry) + 16))
         pages *= 2;
-    }
     /* perf would throttle a PMI every few branches; without a share of time it takes no rate. */
     if (!set_kernel(NMI_WATCHDOG, "0") || !set_kernel(SAMPLE_RATE, "1000000000") ||
         !set_kernel(TIME_PERCENT, "0")) {
         return false;
     }
     fd = open_event(setup);
-    if (fd < 0) {
+    if (fd < 0)
         return complain("perf_event_open: %s; wanted a PMU with branch records", strerror(errno));
-    }
     page = mmap(NULL, (pages + 1) * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     found->list.records = malloc(setup->records * sizeof(*found->list.records));
     if (page == MAP_FAILED || found->list.records == NULL) {
@@ -136,9 +129,8 @@ bool perf_trace(const struct branchtrace_setup *setup, uint32_t region, void (*w
         done = read(fd, &found->near_taken, sizeof(found->near_taken)) == 8;
         read_samples(found, page, setup->period, setup->records);
     }
-    if (page != MAP_FAILED) {
+    if (page != MAP_FAILED)
         munmap(page, (pages + 1) * PAGE);
-    }
     close(fd);
     return done;
 }

@@ -6,6 +6,8 @@
 bits 64
 default rel
 
+%include "vmx/root/registers.inc"
+
 SYS_IOCTL equ 16
 START equ 0x6241 ; abi.h
 STOP equ 0x6242
@@ -16,11 +18,7 @@ global stretch_run, stretch_begin, stretch_end
 ; long stretch_run(long fd, uint32_t region, void (*work)(void *), void *argument)
 ; Gives 0, or the error of the system call that failed; where START fails the work is not done.
 stretch_run:
-    push rbx
-    push rbp
-    push r12
-    push r13
-    push r14
+    PUSH_ALL rbx, rbp, r12, r13, r14
     mov rbp, rdi
     mov r12d, esi
     mov r13, rdx
@@ -47,11 +45,7 @@ stretch_begin:
 stretch_end:
     syscall
 stretch_done:
-    pop r14
-    pop r13
-    pop r12
-    pop rbp
-    pop rbx
+    POP_ALL rbx, rbp, r12, r13, r14
     ret
 
 section .note.GNU-stack noalloc noexec nowrite progbits

@@ -34,9 +34,8 @@ bool set_kernel(const char *file, const char *value)
     int fd = open(file, O_WRONLY | O_CLOEXEC);
     bool done = fd < 0 || write(fd, value, strlen(value)) == (ssize_t)strlen(value);
 
-    if (fd >= 0) {
+    if (fd >= 0)
         close(fd);
-    }
     return done ||
            complain("cannot write %s to %s: %s; run this as root", value, file, strerror(errno));
 }
@@ -46,9 +45,8 @@ static bool load_module(void)
     int fd = open(MODULE, O_RDONLY | O_CLOEXEC);
     long error = fd < 0 ? -1 : syscall(SYS_finit_module, fd, "", 0);
 
-    if (fd >= 0) {
+    if (fd >= 0)
         close(fd);
-    }
     return error == 0 || errno == EEXIST ||
            complain("cannot load " MODULE ": %s; wanted the module of this kernel, and a PMU as "
                     "its line in the kernel's log says",
@@ -68,9 +66,8 @@ static bool stay_here(void)
 
 static bool set_up(struct tracer *tracer)
 {
-    if (ioctl(tracer->fd, BRANCHTRACE_SETUP, &tracer->setup) == 0) {
+    if (ioctl(tracer->fd, BRANCHTRACE_SETUP, &tracer->setup) == 0)
         return true;
-    }
     if (errno == EBUSY) {
         return complain("the counters are in use; end what counts or samples (perf, another "
                         "branchtrace)");
@@ -88,29 +85,18 @@ bool tracer_open(struct tracer *tracer, const struct branchtrace_setup *setup)
     size_t readouts = setup->readouts * sizeof(struct branchtrace_readout);
 
     *tracer = (struct tracer){.fd = -1, .setup = *setup, .buffer = MAP_FAILED};
-    if (!set_kernel(NMI_WATCHDOG, "0") || !stay_here()) {
+    if (!set_kernel(NMI_WATCHDOG, "0") || !stay_here())
         return false;
-    }
-    if (access(BRANCHTRACE_DEVICE, F_OK) != 0 && !load_module()) {
+    if (access(BRANCHTRACE_DEVICE, F_OK) != 0 && !load_module())
         return false;
-    }
     tracer->fd = open(BRANCHTRACE_DEVICE, O_RDWR | O_CLOEXEC);
-    if (tracer->fd < 0) {
+    if (tracer->fd < 0)
         return complain("cannot open " BRANCHTRACE_DEVICE ": %s", strerror(errno));
-    }
-    if (!set_up(tracer)) {
+    if (!set_up(tracer))
         return false;
-    }
     tracer->bytes = (records + page - 1) / page * page + (readouts + page - 1) / page * page;
     tracer->buffer = mmap(NULL, tracer->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, tracer->fd, 0);
     return tracer->buffer != MAP_FAILED || complain("mmap: %s", strerror(errno));
-}
-
-bool tracer_change(struct tracer *tracer, uint32_t flags, uint32_t period)
-{
-    tracer->setup.flags = flags;
-    tracer->setup.period = period;
-    return set_up(tracer);
 }
 
 static void forget(struct tracer *tracer, uint32_t drop)
@@ -137,20 +123,17 @@ bool tracer_run(struct tracer *tracer, uint32_t region, void (*work)(void *), vo
     struct bounds bounds = {(uint64_t)(uintptr_t)stretch_begin, (uint64_t)(uintptr_t)stretch_end};
     long error = stretch_run(tracer->fd, region, work, argument);
 
-    if (error != 0) {
+    if (error != 0)
         return complain("START or STOP: %s", strerror((int)-error));
-    }
-    if (ioctl(tracer->fd, BRANCHTRACE_RESULT, &tracer->result) != 0) {
+    if (ioctl(tracer->fd, BRANCHTRACE_RESULT, &tracer->result) != 0)
         return complain("RESULT: %s", strerror(errno));
-    }
     if (tracer->result.inserts == 0 && tracer->result.near_taken != 0) {
         return complain("LBR_INSERTS counted 0 at %llu taken branches, wanted at least as many; "
                         "this processor does not have the event",
                         (unsigned long long)tracer->result.near_taken);
     }
-    if (drop != 0) {
+    if (drop != 0)
         forget(tracer, drop);
-    }
     list_clean(list, tracer->buffer,
                (const void *)((char *)tracer->buffer + tracer->result.readout_offset),
                &tracer->result, tracer->setup.flags, &bounds);
@@ -159,10 +142,8 @@ bool tracer_run(struct tracer *tracer, uint32_t region, void (*work)(void *), vo
 
 void tracer_close(struct tracer *tracer)
 {
-    if (tracer->buffer != MAP_FAILED) {
+    if (tracer->buffer != MAP_FAILED)
         munmap(tracer->buffer, tracer->bytes);
-    }
-    if (tracer->fd >= 0) {
+    if (tracer->fd >= 0)
         close(tracer->fd);
-    }
 }

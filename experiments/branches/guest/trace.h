@@ -19,8 +19,6 @@ struct tracer {
 /* Loads the module where it is not there, binds this thread to its processor and takes the
  * counters; stops the NMI watchdog, which has one. False: one line says what went wrong. */
 bool tracer_open(struct tracer *tracer, const struct branchtrace_setup *setup);
-/* Other flags or another period, with the buffer as it is. */
-bool tracer_change(struct tracer *tracer, uint32_t flags, uint32_t period);
 /* Traces the work, with the region's markers around it. `drop` (0: none): forgets that record, as a
  * fault of the reading would, to see it found. The list lies in the tracer's buffer. */
 bool tracer_run(struct tracer *tracer, uint32_t region, void (*work)(void *), void *argument,

@@ -42,12 +42,10 @@ static void heap_sort(size_t count, int (*order)(const void *, const void *))
         }
         moved = numbers[root];
         for (size_t child; (child = 2 * root + 1) < end; root = child) {
-            if (child + 1 < end && order(&numbers[child], &numbers[child + 1]) < 0) {
+            if (child + 1 < end && order(&numbers[child], &numbers[child + 1]) < 0)
                 child++;
-            }
-            if (order(&moved, &numbers[child]) >= 0) {
+            if (order(&moved, &numbers[child]) >= 0)
                 break;
-            }
             numbers[root] = numbers[child];
         }
         numbers[root] = moved;
@@ -69,9 +67,8 @@ static void run_sort(void *scale)
 
 static void run_getppid(void *scale)
 {
-    for (unsigned i = 0; i < *(unsigned *)scale; i++) {
+    for (unsigned i = 0; i < *(unsigned *)scale; i++)
         syscall(SYS_getppid);
-    }
 }
 
 static void run_read(void *scale)
@@ -80,9 +77,8 @@ static void run_read(void *scale)
         char text[READ_BYTES];
         long fd = syscall(SYS_open, "/proc/self/stat", O_RDONLY);
 
-        if (syscall(SYS_read, fd, text, sizeof(text)) > 0) {
+        if (syscall(SYS_read, fd, text, sizeof(text)) > 0)
             syscall(SYS_close, fd);
-        }
     }
 }
 
@@ -93,9 +89,8 @@ static void run_fault(void *scale)
                            -1, 0);
 
         if (pages != MAP_FAILED) {
-            for (unsigned page = 0; page < PAGES; page++) {
+            for (unsigned page = 0; page < PAGES; page++)
                 ((volatile char *)pages)[page * 4096] = 1;
-            }
             munmap(pages, PAGES * 4096);
         }
     }
@@ -103,9 +98,8 @@ static void run_fault(void *scale)
 
 static void run_sleep(void *scale)
 {
-    for (unsigned i = 0; i < *(unsigned *)scale; i++) {
+    for (unsigned i = 0; i < *(unsigned *)scale; i++)
         usleep(1000);
-    }
 }
 
 static void run_mixed(void *scale)
@@ -135,10 +129,8 @@ const struct work works[] = {
 
 const struct work *work_named(const char *name)
 {
-    for (const struct work *work = works; work->name != NULL; work++) {
-        if (strcmp(work->name, name) == 0) {
+    for (const struct work *work = works; work->name != NULL; work++)
+        if (strcmp(work->name, name) == 0)
             return work;
-        }
-    }
     return NULL;
 }

@@ -4,7 +4,7 @@
 from bench.cells import NONE, Cell, number, percent
 from experiments.branches.analysis import chen_published as published
 from experiments.branches.tests import test_branchtrace as branches
-from experiments.branches.tests.branchtrace import price, tell_fuzz
+from experiments.branches.tests.branchtrace import tell_fuzz
 from testbed.machine import exit_count
 from tests.e2e import test_pt as pt
 
@@ -25,24 +25,8 @@ def of_lists(table, lab, _machine):
 def of_readout(table, lab, _machine):
     for entry in ENTRIES:
         done = branches.lists(lab, entry)
-        table.add(
-            entry,
-            [
-                Cell(
-                    number(
-                        round(
-                            price(
-                                done,
-                                region,
-                                branches.UNTRACED,
-                                int(branches.row(done, region)["pmis"]),
-                            )
-                        )
-                    )
-                )
-                for region in (branches.PRICED, branches.PERF)
-            ],
-        )
+        prices = (branches.price_of(done, region) for region in (branches.PRICED, branches.PERF))
+        table.add(entry, [Cell(number(round(one))) for one in prices])
 
 
 def of_pt(table, lab, _machine):
@@ -62,41 +46,23 @@ def of_pt(table, lab, _machine):
         )
 
 
+def add_deductions(table, told, digits):
+    """A row for each target, and the average beside the published one. `told`: by entry."""
+    for rows in zip(*told.values()):
+        cells = [Cell(percent(one.deduction, digits)) for one in rows]
+        table.add(rows[0].row["target"], cells)
+    averages = [sum(one.deduction for one in found) / len(found) for found in told.values()]
+    theirs = Cell(f"{published.AVERAGE} %", "published")
+    table.add("average", [*(Cell(percent(one, digits)) for one in averages), theirs])
+
+
 def of_fuzzing(table, lab, _machine):
-    told = {entry: tell_fuzz(branches.fuzzed(lab, entry)) for entry in POLICIES}
-    for number_of, one in enumerate(told["native"]):
-        table.add(
-            one.row["target"],
-            [Cell(percent(told[entry][number_of].deduction, 2)) for entry in POLICIES],
-        )
-    table.add(
-        "average",
-        [
-            Cell(percent(sum(one.deduction for one in found) / len(found), 2))
-            for found in told.values()
-        ]
-        + [Cell(f"{published.AVERAGE} %", "published")],
-    )
+    add_deductions(table, {one: tell_fuzz(branches.fuzzed(lab, one)) for one in POLICIES}, 2)
     for driver, (plain, traced) in published.TABLE_4_8.items():
-        table.add(
-            f"theirs: {driver}",
-            [Cell(NONE)] * len(POLICIES)
-            + [Cell(f"{100 * (1 - traced / plain):.1f} %", "published")],
-        )
+        theirs = Cell(f"{100 * (1 - traced / plain):.1f} %", "published")
+        table.add(f"theirs: {driver}", [*[Cell(NONE)] * len(POLICIES), theirs])
 
 
 def of_drivers(table, lab, _machine):
-    told = {entry: tell_fuzz(branches.driven(lab, entry), "branchdrivers") for entry in ENTRIES}
-    for number_of, one in enumerate(told["native"]):
-        table.add(
-            one.row["target"],
-            [Cell(percent(told[entry][number_of].deduction, 1)) for entry in ENTRIES],
-        )
-    table.add(
-        "average",
-        [
-            Cell(percent(sum(one.deduction for one in found) / len(found), 1))
-            for found in told.values()
-        ]
-        + [Cell(f"{published.AVERAGE} %", "published")],
-    )
+    told = {one: tell_fuzz(branches.driven(lab, one), "branchdrivers") for one in ENTRIES}
+    add_deductions(table, told, 1)

@@ -164,16 +164,17 @@ def test_perf(lab):
     return f"{count} branches of {len(exact)}"
 
 
+def price_of(done, region):
+    return price(done, region, UNTRACED, int(row(done, region)["pmis"]))
+
+
 def test_price(lab):
     """One readout costs the same natively and under msr+nmi; by the module less than by perf."""
     texts = []
     prices = {}
     for entry in ("native", "msr+nmi"):
         done = lists(lab, entry)
-        prices[entry] = [
-            price(done, region, UNTRACED, int(row(done, region)["pmis"]))
-            for region in (PRICED, PERF)
-        ]
+        prices[entry] = [price_of(done, region) for region in (PRICED, PERF)]
         texts.append(
             f"{entry}: {prices[entry][0]:.0f} instructions by the module, "
             f"{prices[entry][1]:.0f} by perf"
@@ -191,8 +192,8 @@ def test_price_msr(lab):
     pmis = int(row(done, PRICED)["pmis"])
     assert exit_count(done.region(PRICED)) == pmis > 0, (done.region(PRICED)["exits"], pmis)
     return (
-        f"{price(done, PRICED, UNTRACED, pmis):.0f} instructions by the module, "
-        f"{price(done, PERF, UNTRACED, int(row(done, PERF)['pmis'])):.0f} by perf"
+        f"{price_of(done, PRICED):.0f} instructions by the module, "
+        f"{price_of(done, PERF):.0f} by perf"
     )
 
 

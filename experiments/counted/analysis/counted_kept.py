@@ -2,30 +2,25 @@
 # counted_kept.py: keeps the answer in results/answers/counted.json, and makes of that the picture
 # and the page's table.
 import dataclasses
-import json
 
 from bench import rowfile
 from experiments.counted.analysis import counted, counted_picture, counted_table
+from experiments.counted.analysis.counted_reasons import PAGE
 from experiments.shared.analysis import answers
 from testbed.machine import path
 
-FILE = answers.file_of("counted")
 PICTURE = path("experiments", "counted", "counted.svg")
-PAGE = path("experiments", "counted", "README.md")
 
 
-def columns(file=FILE):
-    with open(file, encoding="ascii") as source:
-        kept = json.load(source)["columns"]
+def columns():
     return {
         name: {row: counted.Count(**count) for row, count in column.items()}
-        for name, column in kept.items()
+        for name, column in answers.kept("counted")["columns"].items()
     }
 
 
-def hosts(file=FILE):
-    with open(file, encoding="ascii") as source:
-        return json.load(source)["environment"]["hosts"]
+def hosts():
+    return answers.kept("counted")["environment"]["hosts"]
 
 
 def write(found, others):
@@ -42,7 +37,7 @@ def write(found, others):
         name: {row: dataclasses.asdict(count) for row, count in column.items()}
         for name, column in found.items()
     }
-    rowfile.write({"environment": about, "columns": rows}, FILE)
+    rowfile.write({"environment": about, "columns": rows}, answers.file_of("counted"))
     draw()
 
 
@@ -51,10 +46,7 @@ def draw():
     cells = counted.cells(columns())
     with open(PICTURE, "w", encoding="utf-8") as out:
         out.write(counted_picture.picture(cells))
-    with open(PAGE, encoding="utf-8") as source:
-        page = source.read()
-    with open(PAGE, "w", encoding="utf-8") as out:
-        out.write(counted_table.put(page, cells))
+    PAGE.write_text(counted_table.put(PAGE.read_text(encoding="utf-8"), cells), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,9 @@
 # linux-source-6.1 6.1.192-2 and linux-source-7.3 7.3.4-1~bpo13+1, Xen's of RELEASE-4.17.7,
 # BitVisor's of 66559d6, and this hypervisor's. A cell that is not here has to be 0; of BitVisor's
 # the ledger says what each has to be.
+import pathlib
+import re
+
 from experiments.counted.analysis.counted import COLUMNS, LABELS
 
 KVMS = ("kvm", "kvm-new", "kvm-mediated")
@@ -10,63 +13,18 @@ OURS = ("msr+nmi", "msr", "intercept")
 TRAPPING = ("kvm", "kvm-new")
 XEN, BITVISOR = ("xen",), "bitvisor"
 
+# The page has the reasons in words, as a list: "- **key**: reason".
+PAGE = pathlib.Path(__file__).parents[1] / "README.md"
+_, LIST, _ = re.split("<!-- .*the reasons -->", PAGE.read_text(encoding="utf-8"))
 REASONS = {
-    "completed": "Root mode completes the instruction and moves RIP behind it (PMUvisor: "
-    "vmx/exit/outcome.h:skip_bytes(); Xen: update_guest_eip(), arch/x86/hvm/vmx/vmx.c, and "
-    "_hvm_emulate_one(), arch/x86/hvm/emulate.c). The exit is fault-like: the instruction did not "
-    "retire "
-    '(SDM Vol. 3, "Instructions That Cause VM Exits"), and neither adds anything to a counter that '
-    "is "
-    "the guest's.",
-    "each return": "KVM's x86_emulate_instruction() (x86.c) counts one instruction each time that "
-    "it goes back to the "
-    "guest or to its user program, even where RIP has not moved. A REP string goes back once for "
-    "each element that the user program does, once for each 1,024 elements that KVM's kernel does, "
-    "and "
-    "once more with RCX = 0, because x86_emulate_insn() (emulate.c) leaves RIP after the last "
-    "element: "
-    '"skip rip writeback".',
-    "each store": "As for ports: each element is an EPT violation, an exit to the user program, "
-    "and one count in "
-    "x86_emulate_instruction() (x86.c). The guest then re-enters at the REP with RCX = 0, and the "
-    "processor retires it: one more.",
-    "icebp": "KVM intercepts #DB. At an INT1 handle_exception_nmi() (vmx/vmx.c) moves RIP by the "
-    "inner "
-    "skip_emulated_instruction(), not by kvm_skip_emulated_instruction(), which alone counts. "
-    "Neither the "
-    "instruction nor the branch is counted. Xen intercepts #DB as well, and injects it: "
-    "vmx_vmexit_handler() and vmx_propagate_intr() (arch/x86/hvm/vmx/vmx.c). The INT1 itself never "
-    "retires.",
-    "root counts": "BitVisor's exit controls do not load IA32_PERF_GLOBAL_CTRL (vt__vmcs_init(), "
-    "core/x86/vt_init.c): "
-    "the guest's counters go on in root mode, at CPL 0. Each exit adds root mode's instructions, "
-    "by the "
-    "ledger to the digit, less the instruction that root mode completed (add_ip()).",
-    "step lost": "As above. Besides add_ip() leaves no debug exception pending: the single step of "
-    "the CPUID is lost, "
-    "and with it the seven instructions of its handler.",
-    "emulated": "KVM counts what it executes for the guest: kvm_skip_emulated_instruction() and "
-    "x86_emulate_instruction() (x86.c) call kvm_pmu_trigger_event() (6.1) or "
-    "kvm_pmu_instruction_retired() (7.3; pmu.c). The processor has not retired it.",
-    "off": "The counters are off for a part of it (IA32_PERF_GLOBAL_CTRL): the WRMSR that stops "
-    "them and the two "
-    "instructions behind it are not counted.",
+    key: " ".join(text.split())
+    for key, text in re.findall(r"\*\*(.*)\*\*: ([^*]*)(?:\n- |\n$)", LIST)
 }
 # {row: (columns, instructions, branches, reason)}: less the native count.
 NATIVE_APART = [
     *(
         (row, OURS, -1, 0, "completed")
-        for row in (
-            "cpuid",
-            "rdmsr",
-            "wrmsr",
-            "in_user",
-            "xsetbv",
-            "invd",
-            "vmcall",
-            "step_cpuid",
-            "user_cpuid",
-        )
+        for row in "cpuid rdmsr wrmsr in_user xsetbv invd vmcall step_cpuid user_cpuid".split()
     ),
     *(
         (row, ("intercept",), -1, 0, "completed")
@@ -81,29 +39,10 @@ NATIVE_APART = [
     *(
         (row, XEN, -1, 0, "completed")
         for row in (
-            "cpuid",
-            "rdmsr",
-            "wrmsr",
-            "wrmsr_deadline",
-            "rdmsr_status",
-            "wrmsr_selector",
-            "in_kernel",
-            "outs_kernel",
-            "ins_kernel",
-            "ins_kernel_long",
-            "xsetbv",
-            "invd",
-            "wbinvd",
-            "vmcall",
-            "device_read",
-            "device_stos",
-            "ipi",
-            "hlt",
-            "nmi",
-            "step_cpuid",
-            "user_cpuid",
-            "stop_start",
-        )
+            "cpuid rdmsr wrmsr wrmsr_deadline rdmsr_status wrmsr_selector in_kernel "
+            "outs_kernel ins_kernel ins_kernel_long xsetbv invd wbinvd vmcall device_read "
+            "device_stos ipi hlt nmi step_cpuid user_cpuid stop_start"
+        ).split()
     ),
 ]
 # {row: (columns, instructions, reason)}: less what retired.
@@ -111,26 +50,9 @@ RETIRED_APART = [
     *(
         (row, KVMS, 1, "emulated")
         for row in (
-            "cpuid",
-            "rdmsr",
-            "wrmsr",
-            "wrmsr_deadline",
-            "xsetbv",
-            "invd",
-            "wbinvd",
-            "vmcall",
-            "hlt",
-            "wrmsr_selector",
-            "in_kernel",
-            "in_user",
-            "out_user",
-            "device_read",
-            "device_jump",
-            "ipi",
-            "nmi",
-            "step_cpuid",
-            "user_cpuid",
-        )
+            "cpuid rdmsr wrmsr wrmsr_deadline xsetbv invd wbinvd vmcall hlt wrmsr_selector "
+            "in_kernel in_user out_user device_read device_jump ipi nmi step_cpuid user_cpuid"
+        ).split()
     ),
     *((row, TRAPPING, 1, "emulated") for row in ("rdmsr_status", "rdpmc")),
     ("outs_user", KVMS, 17, "each return"),
@@ -213,7 +135,6 @@ def unexplained(cells, columns=COLUMNS, besides=(), without=()):
             )
             out.append(
                 f"{row}, {column}: {found}, explained {wanted} (instructions and branches less "
-                f"native's, "
-                "instructions less what retired)"
+                "native's, instructions less what retired)"
             )
     return out

@@ -6,12 +6,9 @@ import textwrap
 from bench.cells import NONE, Cell, Table, signed
 from experiments.counted.analysis import counted
 from experiments.counted.analysis import counted_reasons as reasons
+from experiments.shared.analysis import answers
 
 WIDTH = 118  # of the page's lines
-PLACES = {
-    name: (f"<!-- made by counted_kept.py: {name} -->", f"<!-- the end of {name} -->")
-    for name in ("the answer", "the table", "the reasons")
-}
 SHOWN = counted.COLUMNS[1:]
 
 
@@ -65,24 +62,13 @@ def table(cells):
 
 
 def markdown(cells):
-    lines = [
-        "| an operation | " + " | ".join(f"`{column}`" for column in SHOWN) + " | why |",
-        "|---" * (len(SHOWN) + 2) + "|",
-    ]
+    rows = []
     for row in differing(cells):
         here = {column: cells[row, column] for column in SHOWN if (row, column) in cells}
         why = {reasons.reason(row, column, cell) for column, cell in here.items()} - {None}
         texts = [text_of(here[column]) if column in here else "stops" for column in SHOWN]
-        lines.append(f"| {counted.LABELS[row]} | {' | '.join(texts)} | {', '.join(sorted(why))} |")
-    return "\n".join(lines)
-
-
-def wrapped(text, indent=""):
-    return "\n".join(
-        textwrap.wrap(
-            text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-        )
-    )
+        rows.append([counted.LABELS[row], *texts, ", ".join(sorted(why))])
+    return answers.markdown(["an operation", *(f"`{column}`" for column in SHOWN), "why"], rows)
 
 
 def unlike(cells, column, sign):
@@ -99,45 +85,33 @@ def span_of(cells, columns, sign):
 
 
 def answer(cells):
-    """The whole in two sentences."""
+    """The whole in a few sentences."""
     branches = sum(
         row in counted.LABELS and bool(cell.branches)
         for (row, column), cell in cells.items()
         if column == reasons.KVMS[-1]
     )
-    passed, kvms = ("`msr+nmi` and `msr`", reasons.KVMS)
-    own = max(int(cell.instructions) for (_, column), cell in cells.items() if column == "bitvisor")
-    return wrapped(
+
+    def most(columns):
+        return max(int(cell.instructions) for (_, at), cell in cells.items() if at in columns)
+
+    text = (
         f"**Of {len(counted.LABELS)} operations in the emulator, "
-        f"{span_of(cells, ('msr+nmi', 'msr'), -1)} count too "
-        f"little under PMUvisor's {passed} ({unlike(cells, 'intercept', -1)} under `intercept`): "
-        f"one instruction, "
-        "which exited and which root mode completed. None counts too much. Under each of the three "
-        "KVMs "
-        f"{span_of(cells, kvms, 1)} count too much, all of them REP strings at a device, by 1 to "
-        f"{max(int(cell.instructions) for (_, column), cell in cells.items() if column in kvms)} "
-        f"instructions, and "
-        f"{span_of(cells, kvms, -1)} too little: INT1, which is not counted at all, with its "
-        f"{branches} branch.** "
-        f"Xen counts {unlike(cells, 'xen', -1)} too little, by one: INT1 and what its root mode "
-        f"completes, more than "
-        "PMUvisor's; and none too much. BitVisor counts "
-        f"{unlike(cells, 'bitvisor', 1)} too much: its own instructions, up to "
-        f"{own}. "
-        "An emulator cannot say what a processor's own errata add at exits and interrupts."
+        f"{span_of(cells, ('msr+nmi', 'msr'), -1)} count too little under PMUvisor's `msr+nmi` and "
+        f"`msr` ({unlike(cells, 'intercept', -1)} under `intercept`): one instruction, which exited "
+        "and which root mode completed. None counts too much. Under each of the three KVMs "
+        f"{span_of(cells, reasons.KVMS, 1)} count too much, all of them REP strings at a device, "
+        f"by 1 to {most(reasons.KVMS)} instructions, and {span_of(cells, reasons.KVMS, -1)} too "
+        f"little: INT1, which is not counted at all, with its {branches} branch.** Xen counts "
+        f"{unlike(cells, 'xen', -1)} too little, by one: INT1 and what its root mode completes, "
+        f"more than PMUvisor's; and none too much. BitVisor counts {unlike(cells, 'bitvisor', 1)} "
+        f"too much: its own instructions, up to {most((reasons.BITVISOR,))}. An emulator cannot "
+        "say what a processor's own errata add at exits and interrupts."
     )
-
-
-def reason_list():
-    return "\n".join(
-        wrapped(f"- **{key}**: {reason}", "  ") for key, reason in reasons.REASONS.items()
-    )
+    return textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
 def put(page, cells):
     """The page with what is made in its places."""
-    for made, (begin, end) in zip((answer(cells), markdown(cells), reason_list()), PLACES.values()):
-        before, _, rest = page.partition(begin)
-        _, _, after = rest.partition(end)
-        page = f"{before}{begin}\n{made}\n{end}{after}"
-    return page
+    made = {"the answer": answer(cells), "the table": markdown(cells)}
+    return answers.put(page, "counted_kept.py", made)

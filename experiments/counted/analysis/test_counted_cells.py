@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import pytest
 
+from bench import plots
 from bench.cells import NONE
 from experiments.counted.analysis import counted
 from experiments.counted.analysis import counted_kept as kept
@@ -54,9 +55,8 @@ def test_counts():
         REGIONS,
     )
     assert set(found) == {"cpuid", "empty", "x"} and found["x"].retired is None
-    assert found["cpuid"].instructions == {"kernel": 40, "user": 2} and found["cpuid"].exits == {
-        "CPUID": 4
-    }
+    assert found["cpuid"].instructions == {"kernel": 40, "user": 2}
+    assert found["cpuid"].exits == {"CPUID": 4}
 
 
 def test_each():
@@ -74,12 +74,10 @@ def test_kept_is_explained(columns):
     assert set(columns) == set(counted.COLUMNS)
     assert not reasons.unexplained(cells)
     assert set(reasons.EXPECTED) | set(reasons.RETIRED) <= set(cells)
-    by_ledger = {reasons.reason(row, column, cell) for (row, column), cell in cells.items()} - {
-        None
-    }
-    assert {
-        one[-1] for one in (*reasons.EXPECTED.values(), *reasons.RETIRED.values())
-    } | by_ledger == set(reasons.REASONS)
+    given = {reasons.reason(*place, cell) for place, cell in cells.items()} - {None}
+    for expected in reasons.EXPECTED, reasons.RETIRED:
+        given |= {one[-1] for one in expected.values()}
+    assert given == set(reasons.REASONS)
 
 
 def test_bitvisor_is_its_root_mode(columns):
@@ -92,15 +90,10 @@ def test_bitvisor_is_its_root_mode(columns):
     ):
         changed = copy.deepcopy(columns)
         count = changed[reasons.BITVISOR][row]
-        setattr(
-            count,
-            what,
-            (
-                count.root + count.runs
-                if what == "root"
-                else {**getattr(count, what), "kernel": getattr(count, what)["kernel"] + count.runs}
-            ),
-        )
+        if what == "root":
+            count.root += count.runs
+        else:
+            getattr(count, what)["kernel"] += count.runs
         wrong = reasons.unexplained(counted.cells(changed))
         assert [line.split(":")[0] for line in wrong] == [f"{row}, bitvisor"], (what, wrong)
 
@@ -183,12 +176,11 @@ def test_missing_row(columns):
 def test_page_and_picture(columns):
     """Both are what the file gives (make counted)."""
     cells = counted.cells(columns)
-    with open(kept.PAGE, encoding="utf-8") as source:
-        page = source.read()
-    assert all(page.count(mark) == 1 for marks in counted_table.PLACES.values() for mark in marks)
+    page = kept.PAGE.read_text(encoding="utf-8")
     assert page == counted_table.put(page, cells)
-    with open(kept.PICTURE, encoding="utf-8") as source:
-        assert source.read() == counted_picture.picture(cells)
+    assert plots.is_kept(kept.PICTURE, counted_picture.picture(cells))
+    cells["cpuid", "kvm"].retired += 1
+    assert not plots.is_kept(kept.PICTURE, counted_picture.picture(cells))
 
 
 def test_report_table(columns):

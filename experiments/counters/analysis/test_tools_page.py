@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_tools_page.py: what is compared of a tool's output, what counts as an exit for the PMU, and
 # that the page TOOLS.md is of the rows of tools.ini. Boots nothing.
-import re
 
 import pytest
 
@@ -17,13 +16,11 @@ title = Some
 image = tool-some
 version = some 1
 what = Counts.
-case a = some -a
-case b = some -b
+run some -{} = a b
 differs time = \\d+ s\\b
     Time is another each time.
 leave place = ^at 0x
     An address.
-never kvm = It has no PMU.
 expect msr = Fewer lines.
 expect kvm = None.
 [tool more]
@@ -67,12 +64,12 @@ def fixture_rows(tmp_path):
 
 def test_rows(rows):
     some, more = rows["some"], rows["more"]
-    assert some.cases == {"a": "some -a", "b": "some -b"} and some.never == {
-        "kvm": "It has no PMU."
-    }
+    assert some.cases == {"a": "some -a", "b": "some -b"}
     assert rows["less"].cases == {"a": "some -a"}
-    assert more.cases == {"b": "some -b"} and more.rules == some.rules and more.said_by == "some"
-    assert "kvm" not in tools.columns_of(some) and "msr" in tools.columns_of(more)
+    assert (
+        more.cases == {"b": "some -b"} and more.differs == some.differs and more.said_by == "some"
+    )
+    assert "msr" in tools.columns_of(more)
     guest = rows["guest"]
     assert guest.host == "some" and guest.get("image") == "tool-some" and guest.said_by == "guest"
     assert tools.columns_of(guest) == ["native", "msr"] and tools_table.in_boot(rows, "some") == [
@@ -82,7 +79,7 @@ def test_rows(rows):
 
 
 def test_chosen(rows, monkeypatch):
-    """What a boot is told to run: all, but for a row that never runs in that column."""
+    """What a boot is told to run: all, but for a row that does not run in that column."""
     monkeypatch.setattr(tools_table, "read", lambda: rows)
     some, more, guest = (rows[name] for name in ("some", "more", "guest"))
     assert tools.chosen(some, "native", ()) == [] and tools.chosen(some, "msr+nmi", ()) == [
@@ -90,8 +87,6 @@ def test_chosen(rows, monkeypatch):
     ]
     assert tools.chosen(more, "native", ()) == ["some/b"]
     assert tools.chosen(guest, "native", ["c", "some/a"]) == ["guest/c", "some/a"]
-    assert tools_page.part_of_boot({"guest": guest}, guest, "native") == ["guest/c"]
-    assert tools_page.part_of_boot({"some": some, "guest": guest}, guest, "native") == []
     some.settings["fewer"] = "b"
     assert tools.cases_in(some, "native") == ["a", "b"] and tools.cases_in(some, "msr") == ["b"]
     assert tools.chosen(some, "msr", ()) == ["some/b", "guest/*"] and tools.chosen(
@@ -104,7 +99,7 @@ def test_chosen(rows, monkeypatch):
     [
         ("what =", "where ="),
         ("    Time is another each time.\n", ""),
-        ("case a", "case A b"),
+        ("run some", "walk some"),
         ("with = some", "with = some\nimage = other"),
     ],
     ids=["key", "reason", "name", "boot"],
@@ -153,7 +148,7 @@ def test_cell_texts(rows):
     tool = rows["some"]
     assert (
         tools_results.short(CELL) == "same; 0 exits"
-        and tools_results.noticed(tool, "msr", CELL) == "nothing"
+        and tools_results.noticed(tool, "msr", CELL) == ""
     )
     worse = {**CELL, "numbers": 1, "part": 0.02, "others": 1}
     assert tools_results.compared(worse) == "1 of 4 lines differ, 1 counts by at most 2 %"
@@ -176,63 +171,43 @@ def test_report_table(monkeypatch):
         tools_report.tools_table(None, None)
 
 
-def sections(text):
-    """{heading: its text} of the page."""
-    parts = re.split(r"^## (.*)$", text, flags=re.MULTILINE)
-    return dict(zip(parts[1::2], parts[2::2]))
-
-
-def columns_shown(text):
-    """Titles of the page's columns. A column that is newer than the page is not missing in it."""
-    head = next(line for line in text.splitlines() if line.startswith("| tool |"))
-    return head.strip("| ").split(" | ")[1:]
-
-
 def complaints(text, rows):
-    """What the page has not of the rows: sections, columns, reasons, cases, sentences."""
-    shown = columns_shown(text)
-    found, titles = sections(text), tools.titles()
-    wrong = [
-        f"no section {tool.get('title')}"
-        for tool in rows.values()
-        if tool.get("title") not in found
+    """What the page's first table has not of the rows: tools, and cells of their columns. A column
+    that is newer than the page is not missing in it."""
+    head, _, *lines = [
+        [cell.strip() for cell in line.strip("|").split(" | ")]
+        for line in text.split("\n\n")[-2].splitlines()
     ]
-    for tool in rows.values():
-        part = found.get(tool.get("title"), "")
-        wanted = [
-            f"| {titles[name]} |" for name in tools.columns_of(tool) if titles[name] in shown
-        ] + [
-            *tool.never.values(),
-            *(rule.reason for rule in tool.rules),
-            *(f"`{case}`" for case in tool.cases),
-        ]
-        wrong += [f"{tool.name}: no {text}" for text in wanted if text not in part]
+    found = {line[0]: dict(zip(head, line)) for line in lines}
+    wrong = [f"{title} is of no row" for title in found.keys() - titles_of(rows)]
     return wrong + [
-        f"section {title} is of no row"
-        for title in found
-        if title not in [tool.get("title") for tool in rows.values()]
+        f"{tool.get('title')}: no {title}"
+        for tool in rows.values()
+        for title in (tools.titles()[name] for name in tools.columns_of(tool))
+        if title in head and found.get(tool.get("title"), {}).get(title, "-") == "-"
     ]
+
+
+def titles_of(rows):
+    return {tool.get("title") for tool in rows.values()}
 
 
 def test_page_is_of_the_rows():
-    """TOOLS.md has each row, each of its columns and each reason. Without one of them it is
-    seen."""
+    """TOOLS.md has each row, and each of its columns. Without one of them it is seen."""
     with open(tools_page.PAGE, encoding="ascii") as source:
         text = source.read()
     rows = tools_table.read()
     wrong = complaints(text, rows)
     assert not wrong, f"TOOLS.md is not of tools.ini: make tools ({wrong[:4]})"
     name, tool = next(iter(rows.items()))
-    assert complaints(
-        text, {**rows, name: tools_table.Tool(name, {**dict(tool.settings), "title": "None"})}
-    )
-    head, mark, last = text.rpartition("\n## ")
-    assert complaints(head + mark + last.replace(f"| {tools.titles()['msr+nmi']} |", "| |"), rows)
+    other = tools_table.Tool(name, {**tool.settings, "title": "None"})
+    assert complaints(text, {**rows, name: other})
+    assert complaints(text.replace("same; 0 exits", "-"), rows)
 
 
 def test_page_made(rows):
-    """Of cells that are given: the one table, and what differs."""
-    worse = {**CELL, "others": 1, "shown": [["a", "one | line", "another"]]}
+    """Of cells that are given: the one table, and what a user notices."""
+    worse = {**CELL, "others": 1}
     text = tools_page.page(
         rows,
         {
@@ -243,8 +218,15 @@ def test_page_made(rows):
         },
     )
     assert not complaints(text, rows), complaints(text, rows)
-    assert "1 of 4 lines differ; 0 exits" in text and "one &#124; line" in text
-    assert "| 1 of 1 (1 not run) |" in tools_page.page(
-        rows, {"some": {"native": {**CELL, "cases": 1, "alike": 1}}}
-    )
+    assert "1 of 4 lines differ; 0 exits" in text and "| Fewer lines. |" in text
     assert "| not run |" in tools_page.page(rows, {}) and "| not run |" not in text
+
+
+def test_kept(monkeypatch, tmp_path):
+    """What one boot has kept stands beside the others', and a page of a part is refused."""
+    monkeypatch.setattr(tools_results, "FOLDER", tmp_path)
+    tools_results.keep("gdb", "msr+nmi", CELL)
+    tools_results.keep("rr", "native", CELL)
+    assert tools_results.kept() == {"rr": {"native": CELL}, "gdb": {"msr+nmi": CELL}}
+    with pytest.raises(SystemExit):
+        tools_page.main()

@@ -1,39 +1,26 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# tools_page.py: make tools: runs the tools of guest/tools/tools.ini in all columns, as many boots
-# at once as there are processors, and writes the page TOOLS.md and build/tools/results.json, of
-# which the report has a table. A boot that is kept (testbed/store.py) is not made again.
-# Usage:
-#   python3 -m experiments.counters.analysis.tools_page [--only WORD,WORD] [--columns C,C]
-#       [--jobs N] [--out FILE]
-import argparse
-import functools
-import html
-import os
-import signal
+# tools_page.py: writes the page TOOLS.md of what make tools has kept, once that is all of the table.
+# Usage: python3 -m experiments.counters.analysis.tools_page
+import pathlib
 import sys
-import time
 
 from experiments.counters.analysis import tools_results
 from experiments.counters.tests import tools, tools_table
-from testbed.lab import Lab
-from testbed.machine import call_all
 
-TOP = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", ".."))
-EXPERIMENT = os.path.join(TOP, "experiments", "counters")
-PAGE = os.path.join(EXPERIMENT, "TOOLS.md")
+PAGE = pathlib.Path(__file__).parents[1] / "TOOLS.md"
 NOT_RUN = "not run"
-SHOWN = 6  # differences of one column that the page shows
 HEAD = """<!-- SPDX-License-Identifier: BSD-2-Clause -->
 # Tools that people use, in every column
 
 Debian's packages, unchanged, in the emulator: each tool's cases natively and in each column, and
-their output beside native's. `make tools` runs them and writes this page
-([the rows](guest/tools/tools.ini)).
+their output beside native's. `make tools` runs them and writes this page.
+[The rows](guest/tools/tools.ini) have the versions and the cases. The files in `build/tools/` have
+all exits, the PMIs and the first lines that differ.
 
-"Same": every line that a case prints is native's, but for what the tool's section lists. "Exits":
-those for work on the PMU, while the cases ran: accesses to its registers, RDPMC, PMIs that exited.
-What a case waits for, and what it reads otherwise, exits as ever. A tool that fails natively as
-well is the same. Columns that are neither native nor PMUvisor's default run fewer cases, where all
+"Same": every line that a case prints is native's, but for what the tool's row names with a reason.
+"Exits": those for work on the PMU, while the cases ran: accesses to its registers, RDPMC, PMIs that
+exited. What a case waits for, and what it reads otherwise, exits as ever. A tool that fails
+natively as well is the same. Columns that are neither native nor PMUvisor's default run fewer cases, where all
 would take hours. KVM's guest has what this project's small launcher gives it (programs/kvm): a
 processor, memory and a console, no platform of QEMU's. What a tool misses there that is no counter
 may be the launcher's doing.
@@ -46,7 +33,7 @@ def row_of(texts):
 
 
 def table(heads, rows):
-    return row_of(heads) + "|" + "---|" * len(heads) + "\n" + "".join(map(row_of, rows)) + "\n"
+    return row_of(heads) + "|" + "---|" * len(heads) + "\n" + "".join(map(row_of, rows))
 
 
 def overview(rows, found, titles):
@@ -58,7 +45,7 @@ def overview(rows, found, titles):
         ["tool", *(titles[name] for name in used)],
         [
             [
-                f"[{tool.get('title')}](#{anchor(tool)})",
+                tool.get("title"),
                 *(cell_text(tool, name, found.get(row, {}).get(name)) for name in used),
             ]
             for row, tool in rows.items()
@@ -66,15 +53,7 @@ def overview(rows, found, titles):
     )
 
 
-def anchor(tool):
-    return "".join(
-        one for one in tool.get("title").lower().replace(" ", "-") if one.isalnum() or one in "-_"
-    )
-
-
 def cell_text(tool, column, one):
-    if column in tool.never:
-        return "cannot run, see below"
     if one is None:
         return NOT_RUN if column in tools.columns_of(tool) else "-"
     if column == tools.NATIVE:
@@ -83,187 +62,35 @@ def cell_text(tool, column, one):
     return part + tools_results.short(one)
 
 
-def quoted(text):
-    """A tool's own line in a table's cell."""
-    text = html.escape(text.strip()[: tools.SAID_MAX], quote=False)
-    return f"<code>{text}</code>" if text else "no line"
-
-
-def figures(tool, column, one):
-    """A row of a tool's own table, after the column's title."""
-    if one is None:
-        return [NOT_RUN, "", "", "", "", ""]
-    native = column == tools.NATIVE
-    left = len(tools.cases_in(tool, column)) - one["cases"]
-    return [
-        tools_results.ran(one) + (f" ({left} {NOT_RUN})" if left > 0 else ""),
-        "" if native else tools_results.compared(one),
-        f"{one['pmu']:,}",
-        f"{one['exits']:,}",
-        f"{one['pmis']:,}",
-        "" if native else tools_results.noticed(tool, column, one),
-    ]
-
-
-def section(tool, cells, titles):
-    """What one tool did."""
-    text = f"## {tool.get('title')}\n\n{tool.get('version')}. {tool.get('what')}\n\n"
-    text += table(
-        [
-            "column",
-            "cases as natively",
-            "lines and counts",
-            "exits for the PMU",
-            "all exits",
-            "PMIs",
-            "its user notices",
-        ],
-        [[titles[name], *figures(tool, name, cells.get(name))] for name in tools.columns_of(tool)],
+def notices(rows, found, titles):
+    """What the user of a tool notices, where tools.ini has a sentence."""
+    seen = {}
+    for row, tool in rows.items():
+        for name, one in found.get(row, {}).items():
+            if said := tools_results.noticed(tool, name, one):
+                seen.setdefault((tool.get("title"), said), []).append(titles[name])
+    return table(
+        ["tool", "columns", "what its user notices"],
+        [[tool, "; ".join(names), said] for (tool, said), names in seen.items()],
     )
-    for name, sentence in tool.never.items():
-        text += f"{titles.get(name, name)}: cannot run. {sentence}\n\n"
-    if tool.rules:
-        text += "Not compared:\n\n" + table(
-            ["what", "expression", "why"],
-            [[rule.name, quoted(rule.expression.pattern), rule.reason] for rule in tool.rules],
-        )
-    shown = [
-        [titles[name], case, quoted(native), quoted(other)]
-        for name in titles
-        if name in cells
-        for case, native, other in cells[name]["shown"]
-    ]
-    if shown:
-        text += "Lines that differ, the first of each column:\n\n" + table(
-            ["column", "case", "natively", "here"], shown
-        )
-    if tool.cases:
-        text += "Cases: " + "; ".join(f"`{case}`" for case in tool.cases) + ".\n\n"
-    return text
 
 
 def page(rows, found):
     titles = tools.titles()
-    return (
-        HEAD
-        + overview(rows, found, titles)
-        + "".join(section(tool, found.get(row, {}), titles) for row, tool in rows.items())
-    ).rstrip("\n") + "\n"
-
-
-def cell(tool, column, native, boot):
-    """Of one boot, beside {case: Case} of native's (None: it is native's)."""
-    found = tools.cases_of(boot, tool)
-    base = (
-        found
-        if native is None
-        else {name: native[name] for name in tools.cases_in(tool, column) if name in native}
-    )
-    wrong = tools.differences(tool, base, found) if native is not None else []
-    numbers = [one.part for one in wrong if one.part is not None]
-    pmu, every, pmis = tools.exits_of(boot, found)
-    return {
-        "cases": len(base),
-        "ended": sum(case.status >= 0 for case in found.values()),
-        "good": sum(case.status == 0 for case in found.values()),
-        "alike": sum(
-            name in found and found[name].status == case.status for name, case in base.items()
-        ),
-        "lines": sum(len(tools.said(tool, case.lines)) for case in base.values()),
-        "numbers": len(numbers),
-        "part": max(numbers, default=0.0),
-        "others": len(wrong) - len(numbers),
-        "shown": [[one.case, one.native, one.found] for one in wrong[:SHOWN]],
-        "pmu": pmu,
-        "exits": every,
-        "pmis": pmis,
-        "end": boot.status,
-        "seconds": boot.seconds,
-    }
-
-
-def one_cell(lab, rows, tool, column):
-    """Of one boot, and what is compared with native's."""
-    native, boot = (
-        tools.boot_of(lab, tool, name, part_of_boot(rows, tool, name))
-        for name in (tools.NATIVE, column)
-    )
-    if column == tools.NATIVE:
-        return cell(tool, column, None, native)
-    return cell(tool, column, tools.cases_of(native, tool), boot)
-
-
-def part_of_boot(rows, tool, column):
-    """What a boot has to run where not all rows in it are wanted; nothing: all."""
-    in_boot = tools_table.in_boot(tools_table.read(), tool.host)
-    wanted = [row for row in in_boot if row.name in rows]
-    return (
-        [f"{row.name}/{case}" for row in wanted for case in tools.cases_in(row, column)]
-        if len(wanted) < len(in_boot)
-        else []
-    )
-
-
-def measure(lab, jobs, rows, only):
-    """{tool: {column: cell}}."""
-    wanted = [
-        (row, name)
-        for row, tool in rows.items()
-        for name in tools.columns_of(tool)
-        if not only or name in only or name == tools.NATIVE
-    ]
-    cells, interrupted = call_all(
-        [functools.partial(one_cell, lab, rows, rows[row], name) for row, name in wanted], jobs
-    )
-    if interrupted:
-        raise KeyboardInterrupt
-    found = {row: {} for row in rows}
-    for (row, name), one in zip(wanted, cells):
-        found[row][name] = one
-        print(f"{row} {name}: {tools_results.short(one)}", flush=True)
-    return found
+    return f"{HEAD}{overview(rows, found, titles)}\n{notices(rows, found, titles)}"
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Runs the tools that people use in all columns.")
-    parser.add_argument(
-        "--only", default="", metavar="WORD,WORD", help="rows that have one of these words"
-    )
-    parser.add_argument(
-        "--columns", default="", metavar="C,C", help="default: all; native's always"
-    )
-    parser.add_argument(
-        "--jobs", type=int, metavar="N", help="boots at once; default: the processors"
-    )
-    parser.add_argument(
-        "--out",
-        default="",
-        metavar="FILE",
-        help="default: TOOLS.md, of a part build/tools/TOOLS.md",
-    )
-    arguments = parser.parse_args()
-    began = time.monotonic()
-    words = [word for word in arguments.only.split(",") if word]
-    rows = {
-        name: tool
-        for name, tool in tools_table.read().items()
-        if not words or any(word in name for word in words)
-    }
-    # Ended by another program, it ends its boots.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    lab = Lab(os.path.join(TOP, "build", "tools", "boots"))
-    jobs = arguments.jobs or len(os.sched_getaffinity(0))
-    found = measure(lab, jobs, rows, [name for name in arguments.columns.split(",") if name])
-    lab.close()
-    # A part of it adds to what was there before, and leaves the page to a whole run.
-    whole = not words and not arguments.columns
-    there = {} if whole else tools_results.kept()
-    found = {**there, **{row: {**there.get(row, {}), **cells} for row, cells in found.items()}}
-    tools_results.keep(found)
-    target = arguments.out or (PAGE if whole else os.path.join(TOP, "build", "tools", "TOOLS.md"))
-    with open(target, "w", encoding="ascii") as out:
-        out.write(page(tools_table.read(), found))
-    print(f"{target}: {len(found)} tools, {(time.monotonic() - began) / 60:.1f} minutes")
+    rows, found = tools_table.read(), tools_results.kept()
+    missing = [
+        f"{row} {name}"
+        for row, tool in rows.items()
+        for name in tools.columns_of(tool)
+        if name not in found.get(row, {})
+    ]
+    if missing:
+        sys.exit(f"no TOOLS.md: make tools has not run {missing[0]}, and {len(missing) - 1} more")
+    PAGE.write_text(page(rows, found), encoding="ascii")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import re
 
 import pytest
 
+from experiments.counters.tests import papi_table
 from testbed.machine import STATUS_POWEROFF, path
 from tests.e2e.policies import NMI, RDPMC
 
@@ -20,7 +21,7 @@ KNOBS = "tsc_hz 500000000\n"
 # tests wait for.
 SLOW_KNOBS = "tsc_hz 100000000\n"
 LIMIT = 200_000
-WAYS_TO_END = ("PASSED", "WARNED", "SKIPPED", "FAILED", "ENDED", "TIMEOUT", "CRASHED", "-")
+TABLE = papi_table.read()
 THREADS, THRESHOLD = 4, 7919  # experiments/counters/guest/tools/threads.c
 FLOPS = 20_000_000  # c += a * b: NUM_FLOPS of papi-examples' testlib/do_loops.h
 MOVING = 2
@@ -30,30 +31,14 @@ OFTEN, OFF_MAX = 10_000_000, 0.04
 BY_SEQUENCE = 100  # branches: a reader's further rounds when the kernel changes the page under it
 
 
-def table():
-    """{test: (when, wanted result, seconds)} of experiments/counters/guest/tools/papi.txt."""
-    found = {}
-    with open(
-        path("experiments", "counters", "guest", "tools", "papi.txt"), encoding="ascii"
-    ) as rows:
-        for row in rows:
-            words = row.split()
-            if words and not row.startswith("#"):
-                assert words[6] in WAYS_TO_END, row
-                found[words[0]] = words[5], words[6], words[4]
-    return found
-
-
-def ended(lab, name, which, jobs="papi,nmilog", knobs=SLOW_KNOBS, **more):
-    """A boot that runs what `which` names of PAPI's tests, and ends well."""
+def ended(lab, name, image="papi", knobs=KNOBS, **more):
+    """A boot that ends well."""
     boot = lab.emulator(
         name,
-        jobs=jobs,
         config="console=none",
-        append=f"pmv.papi={which} pmv.papi_said=12",
         knobs=knobs,
         limit=LIMIT,
-        initrd=path("build/payload/papi-cloud.img"),
+        initrd=path(f"build/payload/{image}-cloud.img"),
         memory=1024,
         **more,
     )
@@ -61,20 +46,26 @@ def ended(lab, name, which, jobs="papi,nmilog", knobs=SLOW_KNOBS, **more):
     return boot
 
 
+def papi_tests(lab, name, which, jobs="papi,nmilog", knobs=SLOW_KNOBS, **more):
+    """A boot that runs what `which` names of PAPI's tests."""
+    words = f"pmv.papi={which} pmv.papi_said=12"
+    return ended(lab, name, jobs=jobs, knobs=knobs, append=words, **more)
+
+
 def papi_boot(lab, entry, which=WHICH):
     if which == "long":
-        return ended(lab, f"tools-papi-long-{entry}", which, entry=entry)
-    return ended(lab, f"tools-papi-{entry}", which, "papi,overflow,nmilog", KNOBS, entry=entry)
+        return papi_tests(lab, f"tools-papi-long-{entry}", which, entry=entry)
+    return papi_tests(lab, f"tools-papi-{entry}", which, "papi,overflow,nmilog", KNOBS, entry=entry)
 
 
 def slow_boot(lab, test, entry):
     """One of PAPI's tests of up to thousands of millions of instructions, alone. It is ended after
     its seconds in the table, each of 100 million instructions. Those that attach to a processor
     want two."""
-    return ended(
+    return papi_tests(
         lab,
         f"tools-papi-{test}-{entry}",
-        f"{test} pmv.papi_seconds={table()[test][2]}",
+        f"{test} pmv.papi_seconds={TABLE[test].seconds}",
         entry=entry,
         cpus=2 if test.startswith("attach_cpu") else 1,
     )
@@ -101,11 +92,11 @@ def without_exits(boot):
 
 
 def check_table(lab, entry, which=WHICH):
-    """Each test ends as papi.txt says; how the tests ended."""
+    """Each test ends as papi.ini says; how the tests ended."""
     found = results(papi_boot(lab, entry, which=which))
     wanted = {
         name: result
-        for name, (when, result, _) in table().items()
+        for name, (*_, when, result) in TABLE.items()
         if when == which or (which == "full" and when == "quick")
     }
     wrong = {
@@ -115,12 +106,12 @@ def check_table(lab, entry, which=WHICH):
     }
     assert not wrong and len(found) == len(wanted), wrong
     ends = [result for result, _ in found.values()]
-    return ", ".join(f"{ends.count(way)} {way}" for way in WAYS_TO_END if way in ends)
+    return ", ".join(f"{ends.count(way)} {way}" for way in papi_table.RESULTS if way in ends)
 
 
 @pytest.mark.full
 def test_papi_native(lab):
-    """Each of PAPI's tests ends as papi.txt says, with a reason where it does not pass."""
+    """Each of PAPI's tests ends as papi.ini says, with a reason where it does not pass."""
     return check_table(lab, "native")
 
 
@@ -136,7 +127,7 @@ def check_same(lab, policy, which=WHICH):
 
 
 def test_papi_msr_nmi(lab):
-    """PAPI's tests end under msr+nmi as natively, by papi.txt and, with FULL=1, by a native boot;
+    """PAPI's tests end under msr+nmi as natively, by papi.ini and, with FULL=1, by a native boot;
     in the whole boot no PMI, no NMI and no RDPMC exits."""
     said = check_table(lab, "msr+nmi")
     if FULL:
@@ -148,7 +139,7 @@ def test_papi_msr_nmi(lab):
 
 @pytest.mark.full
 def test_papi_long(lab):
-    """More of PAPI's tests, of some hundred million instructions each: natively as papi.txt says,
+    """More of PAPI's tests, of some hundred million instructions each: natively as papi.ini says,
     and under msr+nmi as natively."""
     said = check_table(lab, "native", "long") + "; " + check_same(lab, "msr+nmi", "long")
     ledger = without_exits(papi_boot(lab, "msr+nmi", "long"))
@@ -156,11 +147,11 @@ def test_papi_long(lab):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("test", [name for name, (when, *_) in table().items() if when == "slow"])
+@pytest.mark.parametrize("test", [name for name, test in TABLE.items() if test.when == "slow"])
 def test_papi_slow(lab, test):
     """The rest, each in a boot of its own."""
     native, done = (slow_boot(lab, test, entry) for entry in ("native", "msr+nmi"))
-    assert results(native)[test][0] == table()[test][1], results(native)
+    assert results(native)[test][0] == TABLE[test].result, results(native)
     assert results(done) == results(native), (results(native), results(done))
     return f"{results(done)[test][0]}; {without_exits(done)['pmi']['raised']} PMIs"
 
@@ -185,10 +176,15 @@ def test_floating_point(lab):
     return f"{2 * FLOPS} operations"
 
 
-def overflows(boot):
-    rows = [row for row in boot.lines("threads") if row.get("mode") == "overflow"]
-    assert boot.job_status("overflow") == 0 and len(rows) == THREADS, boot.lines("threads")
+def threads_of(boot, job, mode, count):
+    """What threads.c says of each of its threads."""
+    rows = [row for row in boot.lines("threads") if row.get("mode") == mode]
+    assert boot.job_status(job) == 0 and len(rows) == count, boot.lines("threads")
     return [{key: int(value) for key, value in row.items() if key != "mode"} for row in rows]
+
+
+def overflows(boot):
+    return threads_of(boot, "overflow", "overflow", THREADS)
 
 
 def check_overflows(rows):
@@ -219,46 +215,23 @@ def test_overflow_threads(lab):
 @pytest.mark.full
 def test_overflow_inexact(lab):
     """The same threads are seen to get other counts under a hypervisor that loses bits of them."""
-    boot = lab.emulator(
-        "tools-inexact-intercept",
-        entry="intercept",
-        jobs="overflow",
-        config="console=none",
-        initrd=path("build/payload/papi-cloud.img"),
-        knobs=KNOBS,
-        limit=LIMIT,
-        memory=1024,
-        efi=path("build", "mutants", "inexact.efi"),
-    )
-    boot.expect_status(STATUS_POWEROFF)
+    efi = path("build", "mutants", "inexact.efi")
+    boot = ended(lab, "tools-inexact-intercept", entry="intercept", jobs="overflow", efi=efi)
     native, found = overflows(papi_boot(lab, "native")), overflows(boot)
     assert all(one["count"] != other["count"] for one, other in zip(native, found)), found
     return "counts of " + ", ".join(str(row["count"]) for row in found)
 
 
 def moving(lab, entry):
-    boot = lab.emulator(
-        f"tools-migrate-{entry}",
-        entry=entry,
-        jobs="migrate,nmilog",
-        cpus=2,
-        config="console=none",
-        initrd=path("build/payload/papi-cloud.img"),
-        knobs=KNOBS,
-        limit=LIMIT,
-        memory=1024,
-    )
-    boot.expect_status(STATUS_POWEROFF)
-    rows = [row for row in boot.lines("threads") if row.get("mode") == "migrate"]
-    assert boot.job_status("migrate") == 0 and len(rows) == MOVING, boot.lines("threads")
-    return [{key: int(value) for key, value in row.items() if key != "mode"} for row in rows]
+    boot = ended(lab, f"tools-migrate-{entry}", entry=entry, jobs="migrate,nmilog", cpus=2)
+    return threads_of(boot, "migrate", "migrate", MOVING)
 
 
 @pytest.mark.full
 def test_rdpmc_migrates(lab):
     """Two threads swap processors a hundred times: each count that PAPI reads by RDPMC has the work
     since the last one, no more and no less."""
-    rows = moving(lab, "msr+nmi") + (moving(lab, "native") if FULL else [])
+    rows = moving(lab, "msr+nmi") + moving(lab, "native")
     for row in rows:
         assert row["rdpmc"] == 1, f"PAPI does not read by RDPMC: {row}"
         assert row["block"] <= row["least"] <= row["most"] <= row["least"] + BY_SEQUENCE, row
@@ -269,27 +242,20 @@ def test_rdpmc_migrates(lab):
     )
 
 
-def perf_boot(lab, entry, jobs, append=""):
-    boot = lab.emulator(
-        f"tools-{jobs}-{entry}",
-        entry=entry,
-        jobs=f"{jobs},nmilog",
-        append=append,
-        config="console=none",
-        initrd=path("build/payload/multiplex-cloud.img"),
-        knobs=SLOW_KNOBS,
-        limit=LIMIT,
-        memory=1024,
-    )
-    boot.expect_status(STATUS_POWEROFF)
-    assert boot.job_status(jobs) == 0, boot.last_line()
-    return boot
-
-
 def scaled(lab, entry):
     """{event: {run: (count, percent of the time that it was counted)}}."""
+    boot = ended(
+        lab,
+        f"tools-multiplex-{entry}",
+        image="multiplex",
+        knobs=SLOW_KNOBS,
+        entry=entry,
+        jobs="multiplex,nmilog",
+        append="",
+    )
+    assert boot.job_status("multiplex") == 0, boot.last_line()
     found = {}
-    for row in perf_boot(lab, entry, "multiplex").lines("multiplex"):
+    for row in boot.lines("multiplex"):
         found.setdefault(row["event"], {})[row["run"]] = int(row["count"]), float(row["running"])
     assert len(found) == EVENTS, sorted(found)
     return found
@@ -319,6 +285,5 @@ def test_multiplex(lab):
             worst = max(worst, (off * 100, event))
     return (
         f"{inside} of {values} between native's least and most; what is counted ten million times "
-        f"is at "
-        f"most {worst[0]:.1f} % from the count alone ({worst[1]})"
+        f"is at most {worst[0]:.1f} % from the count alone ({worst[1]})"
     )

@@ -33,8 +33,7 @@ PMU_MSRS = [
         (0x309, 0x319),
         (0x329, 0x32A),
         (0x345, 0x346),
-        (0x38D, 0x38E),
-        (0x38E, 0x393),
+        (0x38D, 0x393),
         (0x3F1, 0x3F8),
         (0x4C1, 0x4CB),
         (0x600, 0x601),
@@ -46,7 +45,6 @@ PMU_MSRS = [
     )
 ]
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
-SAID_MAX = 160
 
 
 class Case(NamedTuple):
@@ -76,8 +74,7 @@ def titles():
 
 def columns_of(tool):
     """Those that a row is run in."""
-    names = tool.words_of("columns") or [*columns.COLUMNS, *tool.words_of("also")]
-    return [name for name in names if name not in tool.never]
+    return tool.words_of("columns") or [*columns.COLUMNS, *tool.words_of("also")]
 
 
 def cases_in(tool, column):
@@ -109,11 +106,10 @@ def chosen(tool, column, cases):
     return [] if runs == [f"{row.name}/*" for row in rows] else runs
 
 
-def options_of(tool, column, cases=(), config="", **more):
+def options_of(tool, column, cases=(), **more):
     """lab.emulator()'s for a row's boot in a column."""
     extra = extras().get(column)
     base = extra.column if extra else column
-    job = tool.get("job", "tool")
     cases = chosen(tool, column, cases)
     words = " ".join(
         [
@@ -125,7 +121,7 @@ def options_of(tool, column, cases=(), config="", **more):
     knobs = "".join(f"{knob.strip()}\n" for knob in tool.get("knobs").split("/") if knob.strip())
     found = {
         "entry": base if columns.is_pmuvisor(base) else NATIVE,
-        "jobs": f"{job},nmilog",
+        "jobs": "tool,nmilog",
         "append": words,
         "knobs": knobs or None,
         "memory": tool.number("memory", MEMORY),
@@ -135,9 +131,7 @@ def options_of(tool, column, cases=(), config="", **more):
     }
     files = more.pop("files", None)
     if columns.is_pmuvisor(base):
-        found["config"] = " ".join(
-            ["console=none", *([extra.options] if extra else []), config]
-        ).strip()
+        found["config"] = f"console=none {extra.options if extra else ''}".strip()
     elif columns.is_kvm(base):
         host = columns.option(base, "host")
         image = "-".join(["kvm", tool.get("image"), *([host] if host else [])])
@@ -147,7 +141,7 @@ def options_of(tool, column, cases=(), config="", **more):
             kernel=boots.kernel("cloud", host),
             memory=found["memory"] + KVM_MEMORY,
             limit=KVM_SLOWER * found["limit"],
-            append=f"{words} {KVM_WORDS} pmv.kvm={job},nmilog pmv.kvm_cpus={found['cpus']} "
+            append=f"{words} {KVM_WORDS} pmv.kvm=tool,nmilog pmv.kvm_cpus={found['cpus']} "
             f"pmv.mediated={columns.option(base, 'mediated') or 0}".strip(),
         )
     if files:

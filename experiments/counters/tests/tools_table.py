@@ -1,49 +1,32 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # tools_table.py: experiments/counters/guest/tools/tools.ini for Python: the tools that people use,
-# and in which columns they are run. Touches nothing.
+# and in which columns they are run. Touches nothing. As a program it prints the file /tool/cases for
+# the guest, of one row and those in its boot: a case a line, its row, its name and the command.
+# Usage: python3 -m experiments.counters.tests.tools_table ROW
 import configparser
 import functools
 import os
 import re
+import sys
 from typing import NamedTuple
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TABLE = os.path.join(HERE, "..", "guest", "tools", "tools.ini")
-NAME = re.compile(r"[a-z0-9_+-]+")
-KINDS = ("case", "differs", "leave", "never", "expect")
+KINDS = ("case", "run", "differs", "leave", "expect")
 PLAIN = (
-    "title",
-    "version",
-    "image",
-    "job",
-    "words",
-    "knobs",
-    "memory",
-    "cpus",
-    "limit",
-    "also",
-    "quick",
-    "what",
-    "of",
-    "only",
-    "without",
-    "takes",
-    "leaves",
-    "with",
-    "columns",
-    "fewer",
-)
+    "title version image words knobs memory cpus limit also quick what of only without takes "
+    "leaves with columns fewer"
+).split()
 OWN = ("also", "quick", "leaves", "columns", "fewer")  # of no row that is `of` this one
-BOOT = ("image", "job", "words", "knobs", "memory", "cpus", "limit")  # of the row whose boot it is
+BOOT = ("image", "words", "knobs", "memory", "cpus", "limit")  # of the row whose boot it is
 MEMORY, LIMIT = 1024, 60_000  # MiB; millions of instructions
 
 
 class Rule(NamedTuple):
-    """What may differ: an expression, and why."""
+    """What may differ. The reason is for readers of the table."""
 
     name: str
     expression: re.Pattern
-    reason: str
 
 
 class Tool:
@@ -51,33 +34,34 @@ class Tool:
 
     def __init__(self, name, settings):
         self.name, self.settings = name, {}
-        self.cases, self.differs, self.left_out, self.never, self.expect = {}, [], [], {}, {}
+        self.cases, self.differs, self.left_out, self.expect = {}, [], [], {}
         for key, text in settings.items():
             kind, _, what = key.partition(" ")
+            text = " ".join(text.split()) if kind not in ("differs", "leave") else text.strip()
             if not what and kind in PLAIN:
-                self.settings[kind] = " ".join(text.split())
-            elif kind in KINDS and NAME.fullmatch(what):
+                self.settings[kind] = text
+            elif what and kind in KINDS:
                 self.add(kind, what, text)
             else:
                 raise ValueError(
                     f"tools.ini: [tool {name}]: found '{key}', wanted one of "
-                    f"{', '.join(PLAIN)}, or of {', '.join(KINDS)} with a name"
+                    f"{', '.join(PLAIN)}, or of {', '.join(KINDS)} with more words"
                 )
 
     def add(self, kind, what, text):
-        lines = text.strip().splitlines()
-        if kind in ("differs", "leave"):
-            if len(lines) < 2:
+        if kind == "run":
+            self.cases.update({name: what.format(name) for name in text.split()})
+        elif kind in ("case", "expect"):
+            (self.cases if kind == "case" else self.expect)[what] = text
+        else:
+            expression, *reason = text.splitlines()
+            if not reason:
                 raise ValueError(
                     f"tools.ini: [tool {self.name}]: {kind} {what}: wanted an expression, "
                     "and its reason in the lines after it"
                 )
             rules = self.differs if kind == "differs" else self.left_out
-            rules.append(Rule(what, re.compile(lines[0]), " ".join(" ".join(lines[1:]).split())))
-        else:
-            {"case": self.cases, "never": self.never, "expect": self.expect}[kind][what] = " ".join(
-                text.split()
-            )
+            rules.append(Rule(what, re.compile(expression)))
 
     def get(self, key, default=""):
         return self.settings.get(key, default)
@@ -99,7 +83,6 @@ class Tool:
             **self.cases,
         }
         self.differs, self.left_out = other.differs + self.differs, other.left_out + self.left_out
-        self.never = {**other.never, **self.never}
 
     def in_boot_of(self, other):
         """Its cases are run in another row's boot: with = ROW."""
@@ -107,8 +90,7 @@ class Tool:
         if own:
             raise ValueError(
                 f"tools.ini: [tool {self.name}]: found {own[0]}, wanted it in [tool {other.name}], "
-                f"whose "
-                "boot it is"
+                "whose boot it is"
             )
         self.settings.update({key: other.settings[key] for key in BOOT if key in other.settings})
 
@@ -121,10 +103,6 @@ class Tool:
     def said_by(self):
         """The name that its image's job prints: of the row whose cases these are."""
         return self.get("of") or self.name
-
-    @property
-    def rules(self):
-        return [*self.differs, *self.left_out]
 
     def words_of(self, key):
         return self.get(key).split()
@@ -173,3 +151,9 @@ def in_boot(rows, host):
 def extras(path=TABLE):
     """{name: Extra}."""
     return {name: Extra(*text.split(maxsplit=2)) for name, text in parse(path)["columns"].items()}
+
+
+if __name__ == "__main__":
+    for row in in_boot(read(), sys.argv[1]):
+        for case, command in row.cases.items() if not row.get("of") else ():
+            print(row.name, case, command)

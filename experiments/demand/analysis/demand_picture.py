@@ -13,7 +13,7 @@ from experiments.shared.analysis import answers
 PICTURE = os.path.join(TOP, "experiments", "demand", "demand.svg")
 FREQUENCY, SESSIONS, TICKS = 1000, 0.1, 10  # a session each 10 s; tick=100, the default
 SWITCHES = 1000  # of the left panel
-SHARES = [n / 250 for n in range(1, 250)]
+SHARES = [n / 100 for n in range(1, 100)]
 COLOURS = {
     "trap": plots.COLUMN_COLOURS["intercept"],
     "pass": plots.COLUMN_COLOURS["msr+nmi"],
@@ -21,14 +21,6 @@ COLOURS = {
 }
 LINES = {"counting": "-", "whole": "--"}
 LEAST, MOST = 0.01, 100_000  # switches a second, of the right panel
-
-
-def read():
-    return answers.kept("demand")
-
-
-def below(axes):
-    axes.legend(fontsize=7.5, ncol=2, loc="upper left", bbox_to_anchor=(-0.05, -0.14))
 
 
 def costs(axes, u):
@@ -55,7 +47,6 @@ def costs(axes, u):
         )
     axes.set_title(f"Cost at {SWITCHES:,} switches a second (emulator)", loc="left")
     axes.set_ylabel("root-mode instructions a second, thousands")
-    below(axes)
 
 
 def crossovers(axes, u):
@@ -82,12 +73,13 @@ def crossovers(axes, u):
             )
     axes.set_yscale("log")
     axes.set_ylim(LEAST, MOST)
+    plots.plain_logarithmic(axes.yaxis, False)
+    axes.minorticks_off()
     axes.set_title("Which costs least (emulator)", loc="left")
     axes.set_ylabel("switches between virtual machines a second")
     axes.text(0.5, 60, "on demand", ha="center", color=COLOURS["demand"])
     axes.text(0.5, 12_000, "trap", ha="center", color=COLOURS["trap"])
     axes.text(0.5, 0.03, "pass", ha="center", color=COLOURS["pass"])
-    below(axes)
 
 
 def picture(data):
@@ -99,7 +91,9 @@ def picture(data):
     for axes in (left, right):
         axes.set_xlabel("share of time that the guest profiles")
         axes.grid(True)
+        axes.tick_params(bottom=False, left=False)
         axes.set_xlim(0, 1)
+        axes.legend(fontsize=7.5, ncol=2, loc="upper left", bbox_to_anchor=(-0.05, -0.14))
     figure.subplots_adjust(wspace=0.32)
     return (
         plots.svg_of(
@@ -117,8 +111,8 @@ def picture(data):
 
 def main():
     with open(PICTURE, "w", encoding="utf-8") as target:
-        target.write(picture(read()))
-    print("\n".join(demand_tables.page(read()["cases"])))
+        target.write(picture(answers.kept("demand")))
+    print("\n".join(demand_tables.page(answers.kept("demand")["cases"])))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_demand_page.py: the README's tables are of results/answers/demand.json, and its picture is.
-import pytest
-
 from bench import plots
 from experiments.demand.analysis import demand_picture, demand_tables
+from experiments.shared.analysis import answers
 from testbed.machine import path
 
 
@@ -13,25 +12,18 @@ def readme():
 
 
 def test_tables():
-    text, rows = readme(), list(demand_tables.page(demand_picture.read()["cases"]))
+    text, rows = readme(), list(demand_tables.page(answers.kept("demand")["cases"]))
     assert len(rows) > 20 and [row for row in rows if row not in text] == []
 
 
 def test_tables_of_other_data():
-    cases = demand_picture.read()["cases"]
+    cases = answers.kept("demand")["cases"]
     cases["trap"]["a1"]["with"]["instructions"] += 100_000
     assert [row for row in demand_tables.page(cases) if row not in readme()]
 
 
 def test_picture():
-    data = demand_picture.read()
-    with open(demand_picture.PICTURE, encoding="utf-8") as source:
-        kept = plots.mark_of(source.read())
-    try:
-        assert kept and kept == plots.mark_of(
-            demand_picture.picture(data)
-        ), "demand_picture.py draws another one"
-    except plots.NoPlots as why:
-        pytest.skip(str(why))
+    data = answers.kept("demand")
+    assert plots.is_kept(demand_picture.PICTURE, demand_picture.picture(data))
     data["cases"]["trap"]["a1"]["with"]["instructions"] += 100_000
-    assert kept != plots.mark_of(demand_picture.picture(data))
+    assert not plots.is_kept(demand_picture.PICTURE, demand_picture.picture(data))

@@ -47,19 +47,18 @@ static uint64_t read_enabled_counters(const struct pmu_facts *facts)
     return bits;
 }
 
-bool demand_enables_counter(const struct cpu *cpu, uint32_t index, uint64_t value)
+bool demand_enables_counter(const struct pmu_facts *facts, uint32_t index, uint64_t value)
 {
     if (is_event_select(index))
         return value & EVTSEL_EN;
     if (index == IA32_FIXED_CTR_CTRL)
         return value & ALL_FIXED_ENABLED;
-    return index == IA32_PERF_GLOBAL_CTRL && value != 0 &&
-           value & read_enabled_counters(&demand_of(cpu)->facts);
+    return index == IA32_PERF_GLOBAL_CTRL && value != 0 && value & read_enabled_counters(facts);
 }
 
-bool demand_is_counting(const struct cpu *cpu)
+bool demand_is_counting(const struct cpu *cpu, const struct pmu_facts *facts)
 {
     uint64_t global_ctrl = pmu_get_global_ctrl(cpu);
 
-    return global_ctrl != 0 && (global_ctrl & read_enabled_counters(&demand_of(cpu)->facts)) != 0;
+    return global_ctrl != 0 && (global_ctrl & read_enabled_counters(facts)) != 0;
 }

@@ -29,12 +29,23 @@
 #define IDLE_TICKS 2
 #define PART_WRITE 2048 /* offset of the part of the bitmap that controls writes */
 
-uint32_t second_user;
+/* State of each processor. */
+struct cpu_demand {
+    uint8_t *open;          /* bitmap that lets PMU accesses pass; NULL: other policy or pmu=off */
+    bool passes;            /* PMU accesses pass now */
+    bool rdpmc_exits;       /* this processor's VMX cannot turn RDPMC exiting off */
+    unsigned idle;          /* ticks in a row at which nothing counted */
+    struct pmu_facts facts; /* the counters that exist */
+    exit_handler wrmsr;     /* the handler that demand_wrmsr() replaced */
+    exit_handler tick;      /* the handler that demand_tick() replaced */
+    exit_handler under_second_user; /* the handler that second_user_tick() replaced */
+};
+
 static const struct option_row options[] = {EXPERIMENT_OPTIONS(EXPERIMENT_OPTION)};
 
 static uint64_t place;
 
-struct cpu_demand *demand_of(const struct cpu *cpu)
+static struct cpu_demand *demand_of(const struct cpu *cpu)
 {
     return (struct cpu_demand *)((uintptr_t)cpu + place);
 }
@@ -57,7 +68,7 @@ static void demand_wrmsr(struct cpu *cpu)
     struct cpu_demand *d = demand_of(cpu);
     uint64_t value = (uint32_t)cpu->gpr[GPR_RAX] | cpu->gpr[GPR_RDX] << 32;
 
-    if (d->passes || !demand_enables_counter(cpu, (uint32_t)cpu->gpr[GPR_RCX], value)) {
+    if (d->passes || !demand_enables_counter(&d->facts, (uint32_t)cpu->gpr[GPR_RCX], value)) {
         d->wrmsr(cpu);
         return;
     }
@@ -70,7 +81,7 @@ static void demand_tick(struct cpu *cpu)
     struct cpu_demand *d = demand_of(cpu);
 
     if (d->passes) {
-        if (demand_is_counting(cpu))
+        if (demand_is_counting(cpu, &d->facts))
             d->idle = 0;
         else if (++d->idle == IDLE_TICKS)
             set_pmu_passthrough(cpu, false);
@@ -121,9 +132,28 @@ static uint64_t count_pages(const struct boot_info *bi, UNUSED uint64_t tables)
     return bi->acpi.processors < PROCESSORS_MAX ? bi->acpi.processors : PROCESSORS_MAX;
 }
 
+/* Returns whether the PMU's registers belong to the guest. If so, they hold values that a second
+ * user would overwrite. */
+static bool is_pmu_passed_through(const struct cpu *cpu)
+{
+    const struct cpu_demand *d = demand_of(cpu);
+
+    return d->open != NULL ? d->passes : cpu->boot->options.policy != POLICY_INTERCEPT;
+}
+
+static void second_user_tick(struct cpu *cpu)
+{
+    demand_of(cpu)->under_second_user(cpu);
+    if (is_pmu_passed_through(cpu))
+        second_user_switch(cpu);
+}
+
 static void set_up_processor(struct cpu *cpu, UNUSED const struct vmx_capability *c)
 {
-    second_user_setup(cpu);
+    if (second_user == SECOND_USER_OFF || !cpu->boot->options.pmu)
+        return;
+    demand_of(cpu)->under_second_user = cpu->handlers[EXIT_REASON_PREEMPTION_TIMER];
+    cpu->handlers[EXIT_REASON_PREEMPTION_TIMER] = second_user_tick;
 }
 
 static const struct experiment demand = {

@@ -11,31 +11,14 @@
 
 #include "nmi/nmi.h"
 
-/* Returns whether the PMU's registers belong to the guest. If so, they hold values that a second
- * user would overwrite. */
-static bool is_pmu_passed_through(const struct cpu *cpu)
-{
-    const struct cpu_demand *d = demand_of(cpu);
+uint32_t second_user;
 
-    return d->open != NULL ? d->passes : cpu->boot->options.policy != POLICY_INTERCEPT;
-}
-
-static void second_user_tick(struct cpu *cpu)
+void second_user_switch(struct cpu *cpu)
 {
-    demand_of(cpu)->under_second_user(cpu);
-    if (!is_pmu_passed_through(cpu))
-        return;
     bool whole = second_user == SECOND_USER_WHOLE;
+
     nmi_hold(cpu);
     pmu_context_switch(cpu, cpu->pmu.guest, cpu->pmu.host, whole);
     pmu_context_switch(cpu, cpu->pmu.host, cpu->pmu.guest, whole);
     nmi_release(cpu);
-}
-
-void second_user_setup(struct cpu *cpu)
-{
-    if (second_user == SECOND_USER_OFF || !cpu->boot->options.pmu)
-        return;
-    demand_of(cpu)->under_second_user = cpu->handlers[EXIT_REASON_PREEMPTION_TIMER];
-    cpu->handlers[EXIT_REASON_PREEMPTION_TIMER] = second_user_tick;
 }

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # report_tables.py: the tables of this experiment's tables.toml that are made of the boots of its
 # tests (bench/added.py).
-from experiments.demand.analysis import demand_picture, demand_tables
+from experiments.demand.analysis import demand_tables
 from experiments.demand.tests import demand_boots
+from experiments.shared.analysis import answers
 
 
 def of_answer(lab, _machine):
@@ -10,4 +11,4 @@ def of_answer(lab, _machine):
 
 
 def kept_answer():
-    return demand_tables.answer(demand_picture.read()["cases"])
+    return demand_tables.answer(answers.kept("demand")["cases"])

@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass
 TIMER = "236"  # Linux, LOCAL_TIMER_VECTOR
 REGION = 2900  # guest/main.c
 MILLION = 1_000_000
+COSTS = ("vmread", "vmwrite", "rdmsr", "wrmsr")  # of root mode, beside its instructions
+COUNTED = ("switches", "accesses", "misses", "own_accesses", "own_misses")  # by the knob
 
 # name: time in root mode is kept in the guest's clock or taken out of it, with an exit's price or
 # as the emulator counts, and how a write is stepped.
@@ -24,34 +26,31 @@ WAYS = {
 class Counts:
     """Of one region."""
 
-    writes: int  # of the loop
-    ticks: int  # of the guest's clock
-    guest: int  # instructions
-    user: int  # those of CPL 3
-    root: int  # instructions of root mode
-    exits: int
-    vmread: int
-    vmwrite: int
-    rdmsr: int
-    wrmsr: int
-    timer: int  # interrupts, by the emulator
-    switches: int  # changes of the page table, by the emulator
-    guest_timer: int  # by /proc/interrupts
-    guest_switches: int  # by /proc/stat
-    accesses: int
-    misses: int
-    own_accesses: int  # of the loop's process
-    own_misses: int
+    writes: int = 0  # of the loop
+    ticks: int = 0  # of the guest's clock
+    guest: int = 0  # instructions
+    user: int = 0  # those of CPL 3
+    root: int = 0  # instructions of root mode
+    exits: int = 0
+    vmread: int = 0
+    vmwrite: int = 0
+    rdmsr: int = 0
+    wrmsr: int = 0
+    timer: int = 0  # interrupts, by the emulator
+    switches: int = 0  # changes of the page table, by the emulator
+    guest_timer: int = 0  # by /proc/interrupts
+    guest_switches: int = 0  # by /proc/stat
+    accesses: int = 0
+    misses: int = 0
+    own_accesses: int = 0  # of the loop's process
+    own_misses: int = 0
 
     def costs(self):
         """As bench/predict.py wants them."""
         return {
             "exits": self.exits,
             "instructions": self.root,
-            "vmread": self.vmread,
-            "vmwrite": self.vmwrite,
-            "rdmsr": self.rdmsr,
-            "wrmsr": self.wrmsr,
+            **{name: getattr(self, name) for name in COSTS},
         }
 
 
@@ -76,18 +75,11 @@ def counts_of(job, counted, region):
         user=region["nonroot"]["user"],
         root=root["instructions"],
         exits=sum(one["count"] for one in region["exits"].values()),
-        vmread=root["vmread"],
-        vmwrite=root["vmwrite"],
-        rdmsr=root["rdmsr"],
-        wrmsr=root["wrmsr"],
         timer=counted["interrupts"].get(TIMER, 0),
-        switches=counted["switches"],
         guest_timer=int(job["timer"]),
         guest_switches=int(job["switches"]),
-        accesses=counted["accesses"],
-        misses=counted["misses"],
-        own_accesses=counted["own_accesses"],
-        own_misses=counted["own_misses"],
+        **{name: root[name] for name in COSTS},
+        **{name: counted[name] for name in COUNTED},
     )
 
 

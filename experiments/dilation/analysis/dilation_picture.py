@@ -46,15 +46,16 @@ def draw(found):
             style,
             color=colour,
             label=name,
-            marker="o",
-            markersize=3,
         )
     axes.set_xscale("symlog", linthresh=0.05)
     axes.set_yscale("log")
     axes.set_xticks([0, 0.05, 0.1, 0.3, 1, 3, 10], ["0", "0.05", "0.1", "0.3", "1", "3", "10"])
     axes.set_xlabel("traced writes, % of the loop's instructions (0: none)")
     axes.set_ylabel("timer interrupts per million")
-    axes.grid(True, which="major")
+    axes.set_yticks([0.5, 1, 5, 10, 50], ["0.5", "1", "5", "10", "50"])
+    axes.minorticks_off()
+    axes.tick_params(left=False, bottom=False)
+    axes.grid(True, axis="y")
     axes.legend(loc="upper left", fontsize=8)
     desc = "; ".join(
         f"{name}: {dilation.timer_rate(found[name]['pairs'][-1].traced):.2f} at 10 %"

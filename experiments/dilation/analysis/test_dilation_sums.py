@@ -8,22 +8,10 @@ import pytest
 from experiments.dilation.analysis import dilation, dilation_picture
 
 MADE = dilation.Counts(
-    writes=0,
     ticks=1_000_000,
     guest=1_000_000,
-    user=1_000_000,
-    root=0,
-    exits=0,
-    vmread=0,
-    vmwrite=0,
-    rdmsr=0,
-    wrmsr=0,
     timer=4,
-    switches=8,
-    guest_timer=4,
     guest_switches=8,
-    accesses=200_000,
-    misses=300,
     own_accesses=200_000,
     own_misses=200,
 )

@@ -14,6 +14,7 @@ import statistics
 import sys
 
 from experiments.flow.analysis import analyses, exit_reasons
+from experiments.flow.analysis import levels as ada
 from experiments.flow.analysis.identity import Identity, read_names
 from experiments.flow.analysis.states import timeline
 from experiments.flow.analysis.trace_source import BadTrace, load
@@ -44,12 +45,72 @@ def table(title, head, rows, limit):
         yield f"  ... and {len(rows) - len(cells) + 1} more (--all)"
 
 
-def name_of(line, key):
-    """Gives a process as text, as far as it is known."""
-    if key is None:
-        return "nobody"
-    process = line.processes[key]
-    return process.name + (f" [{process.pid}]" if process.pid is not None else "")
+def tables(line, found):
+    """Takes a Timeline and what analyse() gave; yields title, heads and rows of each table."""
+
+    def label(key):
+        return "nobody" if key is None else line.label(key)
+
+    yield (
+        "Processors, ms",
+        ["processor", *analyses.PROCESSOR_STATES],
+        [
+            [number, *map(milliseconds, times.values())]
+            for number, times in found["processors"].items()
+        ],
+    )
+    yield (
+        "Processes, ms",
+        ["process", "cr3", *analyses.STATES, "threads", "on"],
+        [
+            [label(row.key), f"{row.key:#x}", *map(milliseconds, row.times.values())]
+            + [row.threads, ",".join(map(str, row.on))]
+            for row in found["processes"]
+        ],
+    )
+    yield (
+        "Stacks: threads by what their exits showed",
+        ["process", "stack or thread", "records"],
+        [
+            [label(row.key), stack, count]
+            for row in found["processes"]
+            for stack, count in row.stacks.items()
+        ],
+    )
+    yield (
+        "Preemption",
+        ["process", "by", "times", "ms", "longest ms"],
+        [
+            [
+                label(row.process),
+                label(row.by),
+                row.count,
+                *map(milliseconds, (row.time, row.longest)),
+            ]
+            for row in found["preemptions"]
+        ],
+    )
+    yield (
+        "Wake-ups from idle: from the interrupt to the process, us",
+        ["process", "vector", "times", "min", "median", "max"],
+        [
+            [label(row.process), f"{row.vector:#x}", len(row.latencies)]
+            + [f"{value(row.latencies) / MICRO:.1f}" for value in (min, statistics.median, max)]
+            for row in found["wake_ups"]
+        ],
+    )
+    yield (
+        "Exits",
+        ["reason", "count", "a second", "ms", "longest ms", "% of time"],
+        [
+            [row.reason, row.count, f"{row.per_second:.0f}"]
+            + [milliseconds(row.time), milliseconds(row.longest), f"{row.share:.3f}"]
+            for row in found["exits"]
+        ],
+    )
+    if found["levels"]:
+        heads = ["processor", "state", "level", "ms"]
+        yield "Levels of virtualization (ADA), ms", heads, found["levels"]
 
 
 def report(line, found, limit):
@@ -69,99 +130,8 @@ def report(line, found, limit):
     yield f"lost records: {line.lost}"
     for complaint in line.complaints:
         yield f"note: {complaint}"
-    yield from table(
-        "Processors, ms",
-        ["processor", *analyses.PROCESSOR_STATES],
-        [
-            [number, *map(milliseconds, times.values())]
-            for number, times in found["processors"].items()
-        ],
-        limit,
-    )
-    yield from table(
-        "Processes, ms",
-        ["process", "cr3", *analyses.STATES, "threads", "on"],
-        [
-            [
-                name_of(line, row.key),
-                f"{row.key:#x}",
-                *map(milliseconds, row.times.values()),
-                row.threads,
-                ",".join(map(str, row.on)),
-            ]
-            for row in found["processes"]
-        ],
-        limit,
-    )
-    yield from table(
-        "Stacks: threads by what their exits showed",
-        ["process", "stack or thread", "records"],
-        [
-            [name_of(line, row.key), stack, count]
-            for row in found["processes"]
-            for stack, count in row.stacks.items()
-        ],
-        limit,
-    )
-    yield from table(
-        "Preemption",
-        ["process", "by", "times", "ms", "longest ms"],
-        [
-            [
-                name_of(line, row.process),
-                name_of(line, row.by),
-                row.count,
-                milliseconds(row.time),
-                milliseconds(row.longest),
-            ]
-            for row in found["preemptions"]
-        ],
-        limit,
-    )
-    yield from table(
-        "Wake-ups from idle: from the interrupt to the process, us",
-        ["process", "vector", "times", "min", "median", "max"],
-        [
-            [
-                name_of(line, row.process),
-                f"{row.vector:#x}",
-                len(row.latencies),
-                *(
-                    f"{value / MICRO:.1f}"
-                    for value in (
-                        min(row.latencies),
-                        statistics.median(row.latencies),
-                        max(row.latencies),
-                    )
-                ),
-            ]
-            for row in found["wake_ups"]
-        ],
-        limit,
-    )
-    yield from table(
-        "Exits",
-        ["reason", "count", "a second", "ms", "longest ms", "% of time"],
-        [
-            [
-                row.reason,
-                row.count,
-                f"{row.per_second:.0f}",
-                milliseconds(row.time),
-                milliseconds(row.longest),
-                f"{row.share:.3f}",
-            ]
-            for row in found["exits"]
-        ],
-        limit,
-    )
-    if found["levels"]:
-        yield from table(
-            "Levels of virtualization (ADA), ms",
-            ["processor", "state", "level", "ms"],
-            found["levels"],
-            limit,
-        )
+    for title, heads, rows in tables(line, found):
+        yield from table(title, heads, rows, limit)
 
 
 def levels(source, line, names):
@@ -172,18 +142,11 @@ def levels(source, line, names):
     for number, records in source.processors.items():
         if not any(record.reason in launches for record in records):
             continue
-        from experiments.flow.analysis import levels as ada
-
         mask = Identity(source.processors, names).mask
-        for (state, level), ticks in ada.times(ada.of_records(records, mask).intervals).items():
-            rows.append(
-                [
-                    number,
-                    state,
-                    "-" if level is None else level,
-                    milliseconds(line.ns(line.start_tick + ticks)),
-                ]
-            )
+        intervals = ada.of_records(records, mask).intervals
+        for (state, level), ticks in ada.times(intervals).items():
+            ms = milliseconds(line.ns(line.start_tick + ticks))
+            rows.append([number, state, "-" if level is None else level, ms])
     return rows
 
 

@@ -44,18 +44,13 @@ def state_event(interval, name, pid, tid, args):
     }
 
 
-def process_text(line, key):
-    process = line.processes[key]
-    return process.name + (f" [{process.pid}]" if process.pid is not None else "")
-
-
 def processor_events(source, line, number):
     """Yields a processor's track: what runs has the process's name, all else its state's."""
     yield from named("thread", f"Processor {number}", number, PROCESSORS, number)
     for interval in line.processors[number]:
         args = {"state": interval.state}
         if interval.process is not None:
-            args["process"] = process_text(line, interval.process)
+            args["process"] = line.label(interval.process)
             args["cr3"] = f"{interval.process:#x}"
         if interval.thread is not None and interval.thread in line.threads:
             args["thread"] = line.threads[interval.thread]
@@ -89,16 +84,16 @@ def losses(source, line, number):
 
 
 def process_events(line, key, tid, order):
-    yield from named("thread", process_text(line, key), order, PROCESSES, tid)
+    yield from named("thread", line.label(key), order, PROCESSES, tid)
     for interval in line.processes[key].intervals:
         args = {"state": interval.state, "cr3": f"{key:#x}"}
         if interval.process is not None:
-            args["by"] = process_text(line, interval.process)
+            args["by"] = line.label(interval.process)
         yield state_event(interval, interval.state, PROCESSES, tid, args)
 
 
 def events(source, line):
-    """Takes a trace_source.Source and its Timeline; yields the format's events."""
+    """Takes a records.Trace and its Timeline; yields the format's events."""
     yield from named("process", "Processors", 0, PROCESSORS)
     yield from named("process", "Processes", 1, PROCESSES)
     for number in line.processors:
@@ -109,7 +104,7 @@ def events(source, line):
 
 
 def write(source, out, line, title=""):
-    """Writes the JSON. Takes a Source, a file for text and the Timeline."""
+    """Writes the JSON. Takes a Trace, a file for text and the Timeline."""
     out.write('{"displayTimeUnit": "ns", "otherData": ')
     json.dump(
         {

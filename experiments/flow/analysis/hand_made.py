@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# hand_made.py: records for tests, written by hand. A tick is 1 ns; root mode takes 10.
+# hand_made.py: records for tests, written by hand, and what comes of them as text. A tick is 1 ns;
+# root mode takes 10.
 from experiments.flow.analysis import trace_source
 from experiments.flow.analysis.exit_reasons import (
     CR_ACCESS,
@@ -9,7 +10,7 @@ from experiments.flow.analysis.exit_reasons import (
     NUMBERS,
 )
 from experiments.flow.analysis.states import timeline
-from experiments.flow.analysis.trace_source import Record, Source
+from experiments.flow.analysis.trace_source import Record, Trace
 
 A, B, C = 0xA0000, 0xB0000, 0xC0000  # tables of three processes
 USER, KERNEL = 0x401000, 0xFFFFFFFF81000000
@@ -56,18 +57,57 @@ def cpuid(tsc, cr3, rip=USER):
     return record(tsc, NUMBERS["CPUID"], cr3, rip)
 
 
+TABLES = {"A": A, "B": B, "C": C}
+WORDS = {
+    "A": A_STACK,
+    "B": B_STACK,
+    "C": C_STACK,
+    "idle": IDLE_STACK,
+    "worker": WORKER_STACK,
+    "timer": TIMER,
+    "sent": WAKE,
+}
+KINDS = {
+    "load": load,
+    "tick": tick,
+    "kernel": kernel_tick,
+    "window": window,
+    "halt": halt,
+    "wake": wake,
+    "cpuid": cpuid,
+}
+
+
+def trace(text):
+    """Takes records as text, `TICK KIND TABLE [STACK] [VECTOR]` with semicolons between them: KIND
+    is a function of KINDS, TABLE a process, STACK whose stack it is."""
+    found = []
+    for record_text in text.split(";"):
+        when, kind, table, *more = record_text.split()
+        found.append(KINDS[kind](int(when), TABLES[table], *(WORDS[word] for word in more)))
+    return found
+
+
 def source(level, *processors, **more):
-    return Source(level=level, processors=dict(enumerate(map(list, processors))), **more)
+    """`processors`: records of each, or their text."""
+    lists = [trace(found) if isinstance(found, str) else list(found) for found in processors]
+    return Trace(level=level, processors=dict(enumerate(lists)), **more)
 
 
-def flow(*records, names=None, **more):
-    return timeline(source(trace_source.TRACE_FLOW, records, **more), names)
+def flow(*processors, names=None, **more):
+    return timeline(source(trace_source.TRACE_FLOW, *processors, **more), names)
 
 
-def exits(*records, **more):
-    return timeline(source(trace_source.TRACE_EXITS, records, **more))
+def exits(*processors, **more):
+    return timeline(source(trace_source.TRACE_EXITS, *processors, **more))
 
 
-def rows(intervals):
-    """(start, end, state, process) of each."""
-    return [tuple(interval[:4]) for interval in intervals]
+def said(intervals):
+    """`START STATE [PROCESS]` of each interval, and a last END; a gap is a dot."""
+    names, words, at = {table: name for name, table in TABLES.items()}, [], None
+    for one in intervals:
+        if at not in (None, one.start):
+            words.append(f"{at} .")
+        words.append(f"{one.start} {one.state}" + (f" {names[one.process]}" if one.process else ""))
+        at = one.end
+    return "; ".join([*words, str(at)])

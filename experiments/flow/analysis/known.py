@@ -2,7 +2,7 @@
 # known.py: what a trace tells of a process that has no name: when it came, after whom, whether it
 # was ever in user space, on which stacks, and whose memory its exits fit. Its parent the records do
 # not have; who ran before it may be.
-from experiments.flow.analysis import analyses, chrome
+from experiments.flow.analysis import analyses
 from experiments.flow.analysis.identity import KERNEL_HALF
 
 LISTED = 6  # processes that it may be
@@ -43,7 +43,7 @@ def came_after(line, key):
                 found.append((interval.start, before))
                 break
             if interval.process is not None:
-                before = chrome.process_text(line, interval.process)
+                before = line.label(interval.process)
             elif interval.state in ("idle", "unknown"):
                 before = "idle" if interval.state == "idle" else NOTHING
     return min(found)[1]

@@ -27,7 +27,6 @@ REASONS = {
     BUS_LOCK:74 NOTIFY:75""".split()
     )
 }
-FAILED_VMENTRY = "FAILED_VMENTRY"  # bit 31 of the reason, which the name then has after it
 
 # The task may have blanks and a hyphen in its name. The five flags are tracefs' and trace-cmd's.
 # A time with a point is in seconds, one without is the clock's own count (trace_clock x86-tsc).
@@ -90,14 +89,10 @@ def exit_fields(rest):
     number = int(found[3]) if found[2] == "UNKNOWN" and found[3] else reason(found[2])
     if number is None:
         return None
-    fields = {"reason": number, "failed": FAILED_VMENTRY in rest}
+    fields = {"reason": number}
     if found[1] is not None:
         fields["vcpu"] = int(found[1])
-    for name, pattern in (
-        ("rip", rf"rip {HEX}"),
-        ("info1", rf"info1? {HEX}"),
-        ("intr_info", rf"intr_info {HEX}"),
-    ):
+    for name, pattern in (("rip", rf"rip {HEX}"), ("info1", rf"info1? {HEX}")):
         value = re.search(pattern, rest)
         if value:
             fields[name] = int(value[1], 16)

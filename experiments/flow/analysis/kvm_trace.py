@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # kvm_trace.py: a KVM host's trace, in the form of this hypervisor's own records, so that the same
 # analyses read both; and the levels of virtualization in it (levels.py).
-# Usage: python3 -m experiments.flow.analysis.kvm_trace TEXT [--khz N] [--trace FILE] [--json]
+# Usage: python3 -m experiments.flow.analysis.kvm_trace TEXT [--khz N] [--trace FILE]
 #   TEXT    the text of tracefs' `trace`, of `trace-cmd report` or of `perf script`; - is stdin
 #   --khz   how fast the trace's clock is, where its times are counts (trace_clock x86-tsc)
 #   --trace writes the records as flowtrace does (experiments/shared/guest/trace_file.h), for all
@@ -9,7 +9,6 @@
 # timeline.md, "A KVM host's trace", says which events to record, and how.
 import argparse
 import collections
-import json
 import sys
 
 from experiments.flow.analysis import identity, kvm_text, levels
@@ -20,7 +19,7 @@ from experiments.flow.analysis.exit_reasons import (
     INTERRUPT_WINDOW,
 )
 from experiments.flow.analysis.exit_reasons import name as reason_name
-from experiments.flow.analysis.trace_source import TRACE_EXITS, TRACE_FLOW, Record, Source
+from experiments.flow.analysis.trace_source import TRACE_EXITS, TRACE_FLOW, Record, Trace
 from experiments.shared.analysis import records
 from experiments.shared.analysis.cr3 import PTI_USER_TABLE, TABLE_MASK
 
@@ -246,7 +245,7 @@ class Host:
     def source(self, khz=0):
         """Gives the records of all virtual processors, as trace_source.py has them. `khz`: of the
         clock, where the text has its counts; 0: not known."""
-        source = Source(
+        source = Trace(
             tsc_khz=khz if self.text.counts else NS_KHZ,
             level=TRACE_FLOW if self.loads else TRACE_EXITS,
             complaints=self.complaints(),
@@ -258,7 +257,7 @@ class Host:
             source.processors[place if same else thread.number] = thread.records
             source.gaps[place if same else thread.number] = dict(thread.gaps)
         # What is missing before the first event or after the last is of no one processor.
-        rest = self.text.lost - source.lost()
+        rest = self.text.lost - source.lost
         if rest:
             gaps = source.gaps[min(source.gaps)]
             gaps[0] = gaps.get(0, 0) + rest
@@ -274,41 +273,6 @@ def read(lines):
     return host
 
 
-def trace_file(source):
-    """Takes a Source; gives the bytes of a trace file: a head, and of each processor a chunk for
-    each stretch without a loss."""
-    out = [
-        records.FILE.pack(
-            records.FILE_MAGIC,
-            records.VERSION,
-            records.RECORD.size,
-            source.tsc_khz,
-            source.level,
-            len(source.processors),
-        )
-    ]
-    for number, found in source.processors.items():
-        gaps, gone = source.gaps.get(number, {}), 0
-        starts = sorted({0, *gaps})
-        for start, end in zip(starts, [*starts[1:], len(found)]):
-            lost = gaps.get(start, 0)
-            gone += lost
-            out.append(
-                records.CHUNK.pack(records.CHUNK_MAGIC, number, end - start, start + gone, lost)
-            )
-            out += [
-                records.RECORD.pack(
-                    each.tsc,
-                    each.rip,
-                    each.cr3 | each.reason << 48 | each.flags << 56,
-                    each.detail,
-                    each.root_time,
-                )
-                for each in found[start:end]
-            ]
-    return b"".join(out)
-
-
 def judge(thread):
     """Takes a Thread of a trace with KVM's nested events; gives {(level found, level by KVM):
     count} of its runs."""
@@ -318,64 +282,28 @@ def judge(thread):
 
 
 def summary(host):
-    """Gives what the trace shows of each virtual processor, for JSON. Times in the trace's unit."""
+    """Yields lines of what the trace shows of each virtual processor."""
+    yield from (f"complaint: {text}" for text in host.complaints())
+    yield f"CR3 known at {host.known} of {host.entries} entries"
+    unit = "counts" if host.text.counts else "ns"
     nested = any(event.name in TRUTH for event in host.text.events)
-    out = {
-        "unit": "counts" if host.text.counts else "ns",
-        "lost": host.text.lost,
-        "complaints": host.complaints(),
-        "entries": host.entries,
-        "cr3_known": host.known,
-        "vcpus": [],
-    }
     for thread in host.threads.values():
-        reasons = collections.defaultdict(lambda: [0, 0])
-        for run in thread.levels.runs:
-            reasons[reason_name(run.reason)][0] += 1
-        for record in thread.records:
-            reasons[reason_name(record.reason)][1] += record.root_time
+        yield f"vCPU {thread.number} (thread {thread.tid}), times in {unit}"
         times = sorted(levels.times(thread.levels.intervals).items(), key=str)
-        entry = {
-            "tid": thread.tid,
-            "vcpu": thread.number,
-            "woken": thread.woken,
-            "exits": {
-                name: {"count": count, "root_time": time}
-                for name, (count, time) in sorted(reasons.items())
-            },
-            "times": {
-                f"{state} L{level}" if state == levels.RUNNING else state: time
-                for (state, level), time in times
-            },
-            "preemptions": [each._asdict() for each in thread.levels.preemptions],
-        }
+        for (state, level), time in times:
+            name = f"{state} L{level}" if state == levels.RUNNING else state
+            yield f"  {name:<24}{time:>16,}"
+        counts = collections.Counter(reason_name(run.reason) for run in thread.levels.runs)
+        spent = collections.Counter()
+        for record in thread.records:
+            spent[reason_name(record.reason)] += record.root_time
+        for name in sorted({*counts, *spent}):
+            yield f"  exit {name:<19}{counts[name]:>16,}{spent[name]:>16,}"
+        yield f"  preempted in the guest  {len(thread.levels.preemptions):>16,}"
         if nested:
-            counts = judge(thread)
-            entry["levels"] = {
-                "right": sum(count for (a, b), count in counts.items() if a == b),
-                "of": sum(counts.values()),
-            }
-        out["vcpus"].append(entry)
-    return out
-
-
-def text_of(found):
-    lines = [f"complaint: {text}" for text in found["complaints"]]
-    lines.append(f"CR3 known at {found['cr3_known']} of {found['entries']} entries")
-    for vcpu in found["vcpus"]:
-        lines.append(f"vCPU {vcpu['vcpu']} (thread {vcpu['tid']}), times in {found['unit']}")
-        lines += [f"  {name:<24}{time:>16,}" for name, time in vcpu["times"].items()]
-        lines += [
-            f"  exit {name:<19}{entry['count']:>16,}{entry['root_time']:>16,}"
-            for name, entry in vcpu["exits"].items()
-        ]
-        lines.append(f"  preempted in the guest  {len(vcpu['preemptions']):>16,}")
-        if "levels" in vcpu:
-            lines.append(
-                f"  levels as KVM says      {vcpu['levels']['right']:>16,} of "
-                f"{vcpu['levels']['of']:,} runs"
-            )
-    return "\n".join(lines)
+            judged = judge(thread)
+            right = sum(count for (ours, truth), count in judged.items() if ours == truth)
+            yield f"  levels as KVM says      {right:>16,} of {judged.total():,} runs"
 
 
 def main():
@@ -383,7 +311,6 @@ def main():
     parser.add_argument("text")
     parser.add_argument("--khz", type=int, default=0)
     parser.add_argument("--trace")
-    parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     try:
         if options.text == "-":
@@ -396,11 +323,10 @@ def main():
     if options.trace:
         try:
             with open(options.trace, "wb") as out:
-                out.write(trace_file(host.source(options.khz)))
+                out.write(records.packed(host.source(options.khz)))
         except OSError as error:
             sys.exit(f"kvm_trace.py: {options.trace}: {error}")
-    found = summary(host)
-    print(json.dumps(found, indent=1) if options.json else text_of(found))
+    print("\n".join(summary(host)))
 
 
 if __name__ == "__main__":

@@ -103,7 +103,7 @@ def of_record(record, number):
 
 
 def packets(source, line, number):
-    """Takes a trace_source.Source, its Timeline and a processor; gives its [Packet]. Times never go
+    """Takes a records.Trace, its Timeline and a processor; gives its [Packet]. Times never go
     back: where a record's does, the last one's is taken (its complaint is the source's)."""
     gaps = source.gaps.get(number, {})
     found = [Packet(0, [])]

@@ -9,8 +9,7 @@ import re
 import struct
 import sys
 
-from experiments.flow.analysis import kvm_trace
-from experiments.flow.analysis.trace_source import Source
+from experiments.flow.analysis.trace_source import Trace
 from experiments.shared.analysis import records
 
 HEAD = re.compile(
@@ -26,9 +25,9 @@ class BadDump(Exception):
 
 
 def rings(console):
-    """Takes the console's text; gives a Source. Raises BadDump where there is no ring, or one is
+    """Takes the console's text; gives a Trace. Raises BadDump where there is no ring, or one is
     not whole: what else comes on the line may lie between."""
-    source, number, wanted = Source(), None, 0
+    source, number, wanted = Trace(), None, 0
     for line in console.replace("\r", "").split("\n"):
         head, found = HEAD.search(line), LINE.search(line)
         if head:
@@ -66,11 +65,11 @@ def main():
         with open(options.console, encoding="utf-8", errors="replace") as text:
             source = rings(text.read())
         with open(options.trace, "wb") as out:
-            out.write(kvm_trace.trace_file(source))
+            out.write(records.packed(source))
     except (BadDump, OSError) as error:
         sys.exit(f"rings_on_console.py: {options.console}: {error}")
     print(
-        f"{options.trace}: {sum(map(len, source.processors.values()))} records, {source.lost()} "
+        f"{options.trace}: {sum(map(len, source.processors.values()))} records, {source.lost} "
         f"before them lost"
     )
 

@@ -7,7 +7,7 @@ import collections
 
 from experiments.flow.analysis.exit_reasons import EXTERNAL_INTERRUPT, HLT
 from experiments.flow.analysis.levels import Vcpu
-from experiments.flow.analysis.trace_source import TRACE_EXITS, Source
+from experiments.flow.analysis.trace_source import TRACE_EXITS, Trace
 from experiments.shared.analysis.records import Record
 
 REASON = 0xFFFF
@@ -71,7 +71,7 @@ def of_level(found, level):
 
 
 def source(found, tsc_khz=0):
-    """Takes Stays; gives the Source of what the module writes. As in kvm_trace.py, idle time ends
+    """Takes Stays; gives the Trace of what the module writes. As in kvm_trace.py, idle time ends
     in a record of an interrupt."""
     records = []
     for stay, after in zip(found, found[1:]):
@@ -91,7 +91,7 @@ def source(found, tsc_khz=0):
             records.append(
                 Record(after.start, stay.rip, stay.cr3, EXTERNAL_INTERRUPT, 0, after.vector, 0)
             )
-    return Source(tsc_khz=tsc_khz, level=TRACE_EXITS, processors={0: records})
+    return Trace(tsc_khz=tsc_khz, level=TRACE_EXITS, processors={0: records})
 
 
 def tables(events, key):

@@ -60,6 +60,11 @@ class Timeline:
     flow: bool = False
     end: int = 0
 
+    def label(self, key):
+        """Gives a process's name, and its pid where it is known."""
+        process = self.processes[key]
+        return process.name + (f" [{process.pid}]" if process.pid is not None else "")
+
     def ns(self, tick):
         """Takes a value of the TSC; gives the time, in ns from the start of the trace."""
         ticks = tick - self.start_tick
@@ -87,7 +92,7 @@ def timeline(source, names=None, by_next=False):
         find_tables(walk, identity)
     ways = find_ways(walks, identity.kernel_threads)
     line = Timeline(
-        tsc_khz=source.tsc_khz, flow=flow, lost=source.lost(), complaints=list(source.complaints)
+        tsc_khz=source.tsc_khz, flow=flow, lost=source.lost, complaints=list(source.complaints)
     )
     line.borrowers, line.candidates = ways.kernel_stacks, identity.candidates
     line.start_tick = min(

@@ -3,13 +3,13 @@
 # experiments/flow/tests/test_make_trace.py has that.
 import json
 import shutil
-import struct
 import subprocess
 
 import pytest
 
 from experiments.flow.analysis import demo
-from experiments.flow.analysis.hand_made import A_STACK, B_STACK, A, B, halt, load, tick, wake
+from experiments.flow.analysis.hand_made import A, B, source, trace
+from experiments.flow.analysis.trace_source import TRACE_FLOW
 from experiments.shared.analysis import demo_boot, records
 
 pytest.importorskip("bt2", reason="python3-bt2 is not installed")
@@ -21,37 +21,18 @@ NAMES = {
         {"pid": 72, "tid": 72, "comm": "hasty", "pgd": hex(B), "stack": None},
     ],
 }
-FLOW = [
-    load(1000, A, B_STACK),
-    tick(1500, A),
-    load(1600, B, A_STACK),
-    halt(2000, B),
-    wake(3000, B),
-    load(3100, A, 0x10),
-    tick(3500, A),
-]
+FLOW = trace(
+    "1000 load A B; 1500 tick A; 1600 load B A; 2000 halt B; 3000 wake B; 3100 load A idle; "
+    "3500 tick A"
+)
 KHZ = 1_000_000
-MAGIC_FILE, MAGIC_CHUNK = b"PMUtrcfl", b"PMUchunk"
-
-
-def trace_file(found):
-    """A file of experiments/shared/guest/trace_file.h with one processor's records."""
-    data = MAGIC_FILE + struct.pack("<IIQII24x", 1, 32, KHZ, 2, 1)
-    data += MAGIC_CHUNK + struct.pack("<IIQQ", 0, len(found), 0, 0)
-    for one in found:
-        data += struct.pack(
-            "<QQQII",
-            one.tsc,
-            one.rip,
-            one.cr3 | one.reason << 48 | one.flags << 56,
-            one.detail,
-            one.root_time,
-        )
-    return data
 
 
 def guest_files():
-    return {"ptrace": trace_file(FLOW), "names": json.dumps(NAMES).encode()}
+    return {
+        "ptrace": records.packed(source(TRACE_FLOW, FLOW, tsc_khz=KHZ)),
+        "names": json.dumps(NAMES).encode(),
+    }
 
 
 def test_outputs(tmp_path):
@@ -82,15 +63,15 @@ def test_outputs(tmp_path):
 
 def test_guest_without_files(tmp_path):
     """Each thing that is not there is one line, and nothing is drawn."""
-    with pytest.raises(demo.DemoFailed, match="no file 'ptrace'"):
+    with pytest.raises(demo_boot.DemoFailed, match="no file 'ptrace'"):
         demo.fetch(tmp_path, {})
-    with pytest.raises(demo.DemoFailed, match="no file 'names'"):
-        demo.fetch(tmp_path, {"ptrace": trace_file(FLOW)})
+    with pytest.raises(demo_boot.DemoFailed, match="no file 'names'"):
+        demo.fetch(tmp_path, {"ptrace": records.packed(source(TRACE_FLOW, FLOW, tsc_khz=KHZ))})
     assert not (tmp_path / "timeline.html").exists()
 
 
 def test_boot_that_fails(tmp_path, monkeypatch):
     """A boot that does not end well is told with its reason, not drawn."""
     monkeypatch.setattr(demo_boot, "made", lambda target: tmp_path / "none")
-    with pytest.raises(demo.DemoFailed, match="unknown backend 'nowhere'"):
-        demo.boot(tmp_path, 1, 10, "nowhere")
+    with pytest.raises(demo_boot.DemoFailed, match="unknown backend 'nowhere'"):
+        demo_boot.boot(tmp_path, "flowdemo", "trace=flow", 1, 10, "nowhere")

@@ -3,7 +3,7 @@
 # whole.
 import pytest
 
-from experiments.flow.analysis import kvm_trace, rings_on_console
+from experiments.flow.analysis import rings_on_console
 from experiments.shared.analysis import records
 
 HEAD = "trace_dump: ring apic_id=2 level=1 tsc_khz=50 first=7 records=2\r\n"
@@ -23,9 +23,9 @@ def test_rings(tmp_path):
             records.Record(0x70, 0x10, 0x2000, 0x0C, 0x02, 0, 0),
         ]
     }
-    assert (source.level, source.tsc_khz, source.lost()) == (1, 50, 7)
+    assert (source.level, source.tsc_khz, source.lost) == (1, 50, 7)
     file = tmp_path / "trace"
-    file.write_bytes(kvm_trace.trace_file(source))
+    file.write_bytes(records.packed(source))
     assert records.read(file).processors == source.processors and records.read(file).lost == 7
 
 

@@ -71,5 +71,5 @@ def test_interrupt_after_a_load(vector, stack, threads):
             window(at + 150, other, own),
         ]
         at, last = at + 1000, own
-    line = flow(*records, load(at, A, last))
+    line = flow([*records, load(at, A, last)])
     assert {row.key: row.threads for row in analyses.processes(line)} == threads

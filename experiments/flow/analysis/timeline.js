@@ -1,429 +1,343 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// timeline.js: the time line of a trace on a canvas: what is in view, which rows, and which range is
-// chosen; the page's address keeps all of it.
+// timeline.js: the time line of a flow trace: a row for each processor and process, whose colours
+// are states; the totals of what is in view; and the records at the pointer. The page's address
+// keeps the view, the order and the filter. Times are ns from the start of the trace.
 "use strict";
 (function () {
-  const AXIS = 26, ROW = 24, BAR = 18;  // CSS pixels
-  const FEW_PROCESSES = 30;
-  const CLICK = 3;                      // pixels that a click may move
-  const SAVE_MS = 300;                  // browsers refuse more than some changes of the address
-  const {data, place, time, processName, whole} = trace;
-  const view = document.getElementById("view"), canvas = view.querySelector("canvas");
-  const labels = document.getElementById("labels"), filter = document.getElementById("filter");
-  const more = document.getElementById("more");
-  const context = canvas.getContext("2d");
-  const sorted = Array.from(document.querySelectorAll("table[data-table]"));
-  const processTable = sorted.find((table) => table.dataset.table === "processes");
-  let start = 0, end = whole, all = false, range = null, waiting = false, pointer = null, drag = null;
-  let order = [], matching = 0, saving = 0;
+  const AXIS = 50, ROW = 24, BAR = 18, LABELS = 150;  // CSS pixels
+  const NAMED = 50;                // pixels from which on an interval has room for a name
+  const PROCESSES_MAX = 60;        // rows of processes
+  const NEAR = 3, RECORDS = 6;     // records within so many pixels are the pointer's; those shown
+  const SHORTEST = 20;             // ns in view
+  const SAVE_MS = 300;             // browsers refuse frequent changes of the address
+  const {data, colour, element, Table, view, zoom} = tracePage;
+  const whole = Math.max(data.end, SHORTEST);
+  const place = document.getElementById("chart"), filter = document.getElementById("filter");
+  const tip = document.getElementById("tip");
+  const state = Object.fromEntries(data.states.map((name, i) => [name, i]));
+  const processors = data.rows.filter((row) => row.kind === "processor");
+  const processes = data.rows.filter((row) => row.kind === "process");
+  let rows = [], saving = 0;
 
-  // ---- rows ----
+  // Times come as differences, which are short.
+  data.rows.forEach(function (row) {
+    let at = 0;
+    row.end = row.gap.map((gap, i) => at += gap + row.length[i]);
+    row.start = row.end.map((end, i) => end - row.length[i]);
+  });
+  Object.values(data.records).forEach(function (records) {
+    let at = 0;
+    records.time = records.time.map((difference) => at += difference);
+  });
+
+  // The index of the first that is not below; `list` rises.
+  function indexOf(list, value) {
+    let low = 0, high = list.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (list[middle] < value) low = middle + 1; else high = middle;
+    }
+    return low;
+  }
+
+  // `step`: between ticks of an axis, which has the unit.
+  function time(ns, step) {
+    const [unit, name] = [[1e9, "s"], [1e6, "ms"], [1e3, "\u00b5s"], [1, "ns"]].find(
+      ([unit]) => (step || ns) >= unit || unit === 1);
+    return (ns / unit).toLocaleString("en", {maximumFractionDigits: step ? 3 : 4}) + " " + name +
+      (step ? "" : data.where);
+  }
+
+  // ---- totals of what is in view: those of analyses.py. An event counts where it begins ----
+
+  function percent(part, sum) {
+    return sum ? 100 * part / sum : 0;
+  }
+
+  function stateHeads(states) {
+    return states.flatMap((name) => [`${name}, ms${data.where}`, "%"]);
+  }
+
+  function stateCells(row, states, from, to) {
+    const found = data.states.map(() => 0);
+    for (let i = indexOf(row.end, from); i < row.start.length && row.start[i] < to; i++)
+      found[row.state[i]] += Math.min(row.end[i], to) - Math.max(row.start[i], from);
+    const sum = found.reduce((one, other) => one + other, 0);
+    return states.flatMap((name) => [(found[state[name]] / 1e6).toFixed(3),
+      percent(found[state[name]], sum).toFixed(1)]);
+  }
+
+  // How many of a row's intervals begin in the range and are wanted.
+  function count(row, from, to, wanted) {
+    let found = 0;
+    for (let i = indexOf(row.start, from); i < row.start.length && row.start[i] < to; i++)
+      found += wanted(i);
+    return String(found);
+  }
+
+  function processTotals(row, from, to) {
+    const active = (i) => i >= 0 && [state.running, state.root].includes(row.state[i]);
+    return {row, cells: [row.label,
+      count(row, from, to, (i) => active(i) && !(active(i - 1) && row.end[i - 1] === row.start[i])),
+      ...stateCells(row, data.process_states, from, to),
+      count(row, from, to, (i) => row.state[i] === state.preempted)]};
+  }
+
+  function processorTotals(row, from, to) {
+    const ran = row.start.map((_, i) => i).filter((i) => row.state[i] === state.running);
+    const switches = new Set(ran.filter((i, n) => n > 0 && row.who[ran[n - 1]] !== row.who[i]));
+    const {time} = data.records[row.number];
+    return {cells: [row.label, count(row, from, to, (i) => switches.has(i)),
+      String(indexOf(time, to) - indexOf(time, from)),
+      ...stateCells(row, data.processor_states, from, to)]};
+  }
+
+  function exitTotals(from, to) {
+    const found = data.reasons.map(() => ({count: 0, root: 0, longest: 0}));
+    Object.values(data.records).forEach(function (list) {
+      for (let i = indexOf(list.time, from); i < list.time.length && list.time[i] < to; i++) {
+        const one = found[list.reason[i]];
+        one.count += 1;
+        one.root += list.root[i];
+        one.longest = Math.max(one.longest, list.root[i]);
+      }
+    });
+    const seen = processors.filter((row) => row.end.length).reduce((sum, row) => sum +
+      Math.max(0, Math.min(row.end.at(-1), to) - Math.max(row.start[0], from)), 0);
+    return found.map((one, i) => ({cells: [data.reasons[i], String(one.count),
+      (one.root / 1e6).toFixed(3), (one.longest / 1e3).toFixed(3),
+      percent(one.root, seen).toFixed(3)]}));
+  }
+
+  function table(name, title, heads, hint, changed = save) {
+    return new Table(document.getElementById("tables"), {name, title, heads, hint}, changed);
+  }
+
+  const tables = {
+    processes: table("processes", "Processes",
+      ["process", "runs", ...stateHeads(data.process_states), "preemptions"], "", putRows),
+    processors: table("processors", "Processors",
+      ["processor", "switches", "exits", ...stateHeads(data.processor_states)]),
+    exits: table("exits", "Exits", ["reason", "exits", `root, ms${data.where}`,
+      `longest, \u00b5s${data.where}`, "% of time"]),
+  };
+  if (data.nameless.length)
+    tables.nameless = table("nameless", "Processes without a name",
+      ["process", ...data.known_heads], data.known_meaning);
 
   // A process is wanted by any part of its name or CR3; commas are between several.
-  function wanted(number) {
+  function wanted(row) {
     const words = filter.value.toLowerCase().split(",").map((word) => word.trim()).filter(Boolean);
-    const {label, cr3} = data.processes[number];
     return words.length === 0 ||
-      words.some((word) => label.toLowerCase().includes(word) || cr3.includes(word));
+      words.some((word) => row.label.toLowerCase().includes(word) || row.cr3.includes(word));
   }
 
-  // The processors, and of the processes those that the filter leaves, in their table's order.
+  function putTotals() {
+    const {min, max} = chart.scales.x, to = max >= whole ? Infinity : max;
+    tables.processes.fill(processes.filter(wanted).map((row) => processTotals(row, min, to)));
+    tables.processors.fill(processors.map((row) => processorTotals(row, min, to)));
+    tables.exits.fill(exitTotals(min, to));
+    if (tables.nameless)
+      tables.nameless.fill(data.nameless.filter(([number]) => wanted(processes[number]))
+        .map(([number, cells]) => ({cells: [processes[number].label, ...cells]})));
+    document.getElementById("shown").textContent = time(min) + " to " + time(max) + ", " +
+      time(max - min) + " in view";
+    putRows();
+  }
+
+  // The processors, and the processes in their table's order.
   function putRows() {
-    const lines = sorted.filter((table) => ["processes", "nameless"].includes(table.dataset.table))
-      .flatMap((table) => Array.from(table.tBodies[0].rows));
-    lines.forEach((line) => line.hidden = !wanted(Number(line.dataset.number)));
-    const found = Array.from(processTable.tBodies[0].rows).filter((line) => !line.hidden)
-      .map((line) => trace.processes[Number(line.dataset.number)]);
-    matching = found.length;
-    order = trace.processors.concat(all ? found : found.slice(0, FEW_PROCESSES));
-    more.hidden = matching <= FEW_PROCESSES;
-    more.textContent = all ? "The first " + FEW_PROCESSES : "All " + matching + " processes";
-    document.getElementById("count").textContent = matching + " of " + trace.processes.length +
-      " processes";
-    putLabels();
-    redraw();
+    const found = tables.processes.sorted().map((line) => line.row);
+    rows = processors.concat(found.slice(0, PROCESSES_MAX));
+    document.getElementById("count").textContent =
+      `${found.length} of ${processes.length} processes`;
+    chart.setSize({width: place.clientWidth, height: AXIS + ROW * rows.length});
+    chart.setScale("y", {min: -0.5, max: rows.length - 0.5});
+    save();
   }
 
-  function putLabels() {
-    labels.textContent = "";
-    order.forEach(function (row, i) {
-      const item = document.createElement("li");
-      item.textContent = item.title = row.label;
-      if (row.kind === "process") {
-        if (data.processes[row.number].known)
-          item.title += "\n" + data.processes[row.number].known.replaceAll("; ", "\n");
-        if (i > 0 && order[i - 1].kind === "processor") item.className = "first";
-      }
-      labels.append(item);
-    });
-  }
-
-  // ---- drawing ----
-
-  let colours = {};
-  function readColours() {
-    const style = getComputedStyle(document.documentElement);
-    const others = ["ink", "soft", "line", "lost", "light", "dark", "page", "link"];
-    data.states.concat(others).forEach((name) => {
-      colours[name] = style.getPropertyValue("--" + name).trim();
-    });
-    colours.hatched = hatch();
-  }
-
-  function hatch() {
-    const tile = document.createElement("canvas");
-    tile.width = tile.height = 6;
-    const pen = tile.getContext("2d");
-    pen.strokeStyle = colours.unknown;
-    pen.lineWidth = 1.5;
-    pen.beginPath();
-    pen.moveTo(-1, 7); pen.lineTo(7, -1);
-    pen.stroke();
-    return context.createPattern(tile, "repeat");
-  }
-
-  const unknown = data.states.indexOf("unknown");
-  function fill(state) {
-    context.fillStyle = state === unknown ? colours.hatched : colours[data.states[state]];
-  }
-
-  // A step of 1, 2 or 5 so that labels have room.
-  function tickStep(width) {
-    const least = (end - start) / Math.max(1, Math.floor(width / 110));
-    const power = Math.pow(10, Math.floor(Math.log10(least)));
-    return Math.max(1, [1, 2, 5, 10].map((n) => n * power).find((step) => step >= least));
-  }
-
-  function drawAxis(width, height) {
-    const step = tickStep(width), scale = width / (end - start);
-    context.textBaseline = "middle";
-    context.font = "12px system-ui, \"DejaVu Sans\", sans-serif";
-    for (let at = Math.ceil(start / step) * step; at <= end; at += step) {
-      const x = (at - start) * scale;
-      context.fillStyle = colours.line;
-      context.fillRect(x, AXIS - 5, 1, height);
-      context.fillStyle = colours.soft;
-      context.fillText(at === 0 ? "0" : time(at, step), x + 3, AXIS / 2 - 2);
-    }
-  }
+  // ---- the chart ----
 
   // Intervals below a pixel share their column: each state has its part of the height, so that what
   // is rare is seen as rare.
-  function drawRow(row, top, width) {
-    const scale = width / (end - start), states = data.states.length;
-    const mix = new Float64Array(states);
-    let column = -1;
-    function flush() {
-      if (column < 0) return;
-      const sum = mix.reduce((one, other) => one + other, 0);
-      let y = top + BAR;
-      for (let state = 0; state < states && sum > 0; state++) {
-        if (mix[state] === 0) continue;
-        const part = BAR * mix[state] / Math.max(sum, 1 / scale);
-        fill(state);
-        context.fillRect(column, y - part, 1, part);
-        y -= part;
-      }
-      mix.fill(0);
-      column = -1;
-    }
-    const last = row.end.length;
-    for (let i = place(row.end, start); i < last && row.start[i] < end; i++) {
-      const from = (Math.max(row.start[i], start) - start) * scale;
-      const to = (Math.min(row.end[i], end) - start) * scale;
+  function drawRow(u, row, top, bar) {
+    const {min, max} = u.scales.x, scale = u.bbox.width / (max - min);
+    let mix = null, column = -1;
+    const fill = (name, x, y, width, height) => {
+      u.ctx.fillStyle = colour(name);
+      u.ctx.fillRect(x, y, width, height);
+    };
+    const flush = function () {
+      let y = top + bar;
+      (mix || []).forEach(function (part, i) {
+        const height = bar * Math.min(part * scale, 1);
+        fill(data.states[i], column, y - height, 1, height);
+        y -= height;
+      });
+      mix = null;
+    };
+    for (let i = indexOf(row.end, min); i < row.end.length && row.start[i] < max; i++) {
+      const from = u.bbox.left + (Math.max(row.start[i], min) - min) * scale;
+      const to = u.bbox.left + (Math.min(row.end[i], max) - min) * scale;
       if (to - from < 1) {
-        const now = Math.floor(from);
-        if (now !== column) flush();
-        column = now;
+        if (Math.floor(from) !== column) flush();
+        column = Math.floor(from);
+        mix = mix || data.states.map(() => 0);
         mix[row.state[i]] += row.end[i] - row.start[i];
         continue;
       }
       flush();
-      fill(row.state[i]);
-      context.fillRect(from, top, to - from, BAR);
-      if (row.kind === "processor" && row.who[i] >= 0 && to - from > 50) drawName(row, i, from, to, top);
+      fill(data.states[row.state[i]], from, top, to - from, bar);
+      if (row.kind === "processor" && row.state[i] === state.running &&
+          to - from > NAMED * devicePixelRatio) {
+        u.ctx.fillStyle = "#fff";
+        u.ctx.fillText(processes[row.who[i]].label, from + 4, top + bar / 2, to - from - 8);
+      }
     }
     flush();
   }
 
-  function drawName(row, i, from, to, top) {
-    if (data.states[row.state[i]] !== "running") return;
-    context.save();
-    context.beginPath();
-    context.rect(from, top, to - from - 3, BAR);
-    context.clip();
-    context.fillStyle = colours.light;
-    context.fillText(processName(row.who[i]), from + 4, top + BAR / 2 + 1);
-    context.restore();
-  }
-
-  function drawLosses(row, top, width) {
-    const scale = width / (end - start);
-    context.fillStyle = colours.lost;
+  function drawRows(u) {
+    const {ctx, bbox} = u, bar = BAR * devicePixelRatio;
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+    ctx.clip();
+    ctx.textBaseline = "middle";
+    ctx.textAlign = "left";
+    ctx.font = 12 * devicePixelRatio + "px system-ui, sans-serif";
+    rows.forEach((row, i) => drawRow(u, row, u.valToPos(i, "y", true) - bar / 2, bar));
+    ctx.fillStyle = colour("lost");
     data.losses.forEach(function ([number, at]) {
-      if (number !== row.number || at < start || at > end) return;
-      const x = (at - start) * scale;
-      context.beginPath();
-      context.moveTo(x - 5, top - 4); context.lineTo(x + 5, top - 4); context.lineTo(x, top + 5);
-      context.fill();
+      const x = u.valToPos(at, "x", true);
+      const y = u.valToPos(rows.findIndex((row) => row.number === number), "y", true) - bar / 2;
+      ctx.fillRect(x - 2, y, 4, bar / 2);
     });
+    ctx.restore();
   }
 
-  // All but the range is paler; the axis has the range as a bar.
-  function drawChosen(width, height) {
-    const scale = width / (end - start);
-    const [from, to] = range.map((at) => Math.min(Math.max((at - start) * scale, -1), width + 1));
-    context.globalAlpha = 0.6;
-    context.fillStyle = colours.page;
-    context.fillRect(0, AXIS, from, height);
-    context.fillRect(to, AXIS, width - to, height);
-    context.globalAlpha = 1;
-    context.fillStyle = colours.link;
-    context.fillRect(from, AXIS - 5, Math.max(to - from, 1), 3);
-    context.fillRect(from, AXIS - 5, 1, height);
-    context.fillRect(to - 1, AXIS - 5, 1, height);
-  }
+  const chart = tracePage.charts.timeline = tracePage.chart(place, {
+    padding: [0, 16, 0, 0],
+    scales: {x: {time: false}, y: {dir: -1, range: () => [-0.5, rows.length - 0.5]}},
+    series: [{}, {paths: () => null, points: {show: false}}],
+    axes: [
+      {size: AXIS, values: (u, ticks) =>
+        ticks.map((at) => at === 0 ? "0" : time(at, ticks[1] - ticks[0]))},
+      {size: LABELS, splits: () => rows.map((row, i) => i), values: () => rows.map((row) =>
+        row.label.length > 20 ? row.label.slice(0, 19) + "\u2026" : row.label),
+        grid: {show: false}},
+    ],
+    legend: {show: false},
+    hooks: {draw: [drawRows], setCursor: [showTip]},
+  }, [[0, whole], [0, 0]], SHORTEST);
+  // A chart takes no change from within a hook.
+  chart.hooks.setScale = [(u, key) => key === "x" && queueMicrotask(putTotals)];
 
-  function draw() {
-    waiting = false;
-    const width = view.clientWidth, height = AXIS + order.length * ROW;
-    const ratio = window.devicePixelRatio || 1;
-    if (canvas.width !== Math.round(width * ratio) ||
-        canvas.height !== Math.round(height * ratio)) {
-      canvas.width = Math.round(width * ratio);
-      canvas.height = Math.round(height * ratio);
-      canvas.style.height = height + "px";
-    }
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.clearRect(0, 0, width, height);
-    drawAxis(width, height);
-    order.forEach(function (row, i) {
-      const top = AXIS + i * ROW + (ROW - BAR) / 2;
-      drawRow(row, top, width);
-      if (row.kind === "processor") drawLosses(row, top, width);
+  // ---- the pointer ----
+
+  // The records that are near a time, in a processor's or a process's row.
+  function recordsNear(row, at, near) {
+    const found = [];
+    Object.entries(data.records).forEach(function ([number, list]) {
+      if (row.kind === "processor" && Number(number) !== row.number) return;
+      const end = indexOf(list.time, at + near);
+      for (let i = indexOf(list.time, at - near); i < end; i++)
+        if (row.kind === "processor" || data.cr3s[list.cr3[i]][1] === row.number)
+          found.push({list, i, distance: Math.abs(list.time[i] - at)});
     });
-    if (range) drawChosen(width, height);
-    if (pointer) {
-      context.fillStyle = colours.ink;
-      context.fillRect(pointer.x, AXIS - 5, 1, height);
+    return found.sort((one, other) => one.distance - other.distance);
+  }
+
+  function recordCells({list, i}) {
+    const [cr3, who] = data.cr3s[list.cr3[i]];
+    return [time(list.time[i]), data.reasons[list.reason[i]], data.rips[list.rip[i]],
+      cr3 + (who < 0 ? "" : ` (${processes[who].label})`),
+      list.vector[i] ? "0x" + list.vector[i].toString(16) : "", "0x" + list.detail[i].toString(16),
+      time(list.root[i])];
+  }
+
+  function intervalText(row, i) {
+    const by = row.who[i] < 0 ? "" : (row.state[i] === state.preempted ? " by " : ", ") +
+      processes[row.who[i]].label;
+    const text = data.texts[row.text[i]];
+    return data.states[row.state[i]] + by + (text ? ", " + text : "") + ": " + time(row.start[i]) +
+      ", for " + time(row.end[i] - row.start[i]);
+  }
+
+  function showTip(u) {
+    const row = u.cursor.left < 0 ? null : rows[Math.round(u.posToVal(u.cursor.top, "y"))];
+    tip.replaceChildren();
+    if (!row) return;
+    // In the half of the window where the pointer is not.
+    const y = u.over.getBoundingClientRect().top + u.cursor.top;
+    tip.classList.toggle("above", y > window.innerHeight / 2);
+    const at = u.posToVal(u.cursor.left, "x");
+    const i = indexOf(row.end, at);
+    const records = recordsNear(row, at, u.posToVal(NEAR, "x") - u.posToVal(0, "x"));
+    element(tip, "p",
+      row.label + ", at " + time(at) + (row.known ? "; no name; " + row.known : ""));
+    if (row.start[i] <= at) element(tip, "p", intervalText(row, i));
+    const lines = element(tip, "table", "");
+    records.slice(0, RECORDS).forEach(function (record) {
+      const line = lines.insertRow();
+      recordCells(record).forEach((text) => element(line, "td", text));
+    });
+    if (records.length) {
+      const head = lines.createTHead().insertRow();
+      ["record at", "reason", "RIP", "CR3", "vector", "detail", "root"].forEach(
+        (text) => element(head, "th", text));
     }
-    document.getElementById("shown").textContent = time(start) + " to " + time(end) + ", " +
-      time(end - start) + " in view";
+    if (records.length > RECORDS)
+      element(tip, "p", `and ${records.length - RECORDS} more: zoom in`);
   }
 
-  function redraw() {
-    if (!waiting) {
-      waiting = true;
-      requestAnimationFrame(draw);
-    }
-  }
+  // ---- keys, buttons, the page's address ----
 
-  // ---- what is in view, and the range ----
-
-  function setView(from, to) {
-    const length = Math.min(Math.max(to - from, trace.shortest), whole);
-    start = Math.min(Math.max(from + (to - from - length) / 2, 0), whole - length);
-    end = start + length;
-    showTip();
-    redraw();
-    save();
-  }
-
-  // Keeps the time at a part (0 to 1) of the width in its place.
-  function zoom(factor, part) {
-    const at = start + (end - start) * part, length = (end - start) * factor;
-    setView(at - length * part, at - length * part + length);
-  }
-
+  const show = (from, to) => view(chart, from, to, SHORTEST);
   function pan(part) {
-    const by = (end - start) * part;
-    const to = Math.min(Math.max(start + by, 0), whole - (end - start));
-    setView(to, to + (end - start));
+    const {min, max} = chart.scales.x, by = (max - min) * part;
+    const to = Math.min(Math.max(min + by, 0), whole - (max - min));
+    show(to, to + max - min);
   }
-
-  // Takes two times in any order. What is empty is no range.
-  function choose(one, other) {
-    const [from, to] = [Math.min(one, other), Math.max(one, other)].map(
-      (at) => Math.round(Math.min(Math.max(at, 0), whole)));
-    range = from < to ? [from, to] : null;
-    document.getElementById("range").textContent = range ?
-      "range: " + time(from) + " to " + time(to) + ", " + time(to - from) : "";
-    document.querySelectorAll("[data-action=fit], [data-action=clear]").forEach(
-      (button) => button.disabled = !range);
-    redraw();
-  }
-
-  // The tables have the range's totals, and so maybe another order.
-  function putTotals() {
-    totals.fill(range);
-    sorted.forEach(tables.again);
-    putRows();
-    save();
-  }
-
-  function chosen(from, to) {
-    choose(from, to);
-    putTotals();
-  }
-
   const actions = {
-    in: () => zoom(0.5, 0.5), out: () => zoom(2, 0.5), left: () => pan(-0.25), right: () => pan(0.25),
-    whole: () => setView(0, whole), choose: () => chosen(start, end),
-    fit: () => range && setView(...range), clear: () => chosen(0, 0),
+    in: () => zoom(chart, 0.5, 0.5, SHORTEST), out: () => zoom(chart, 2, 0.5, SHORTEST),
+    left: () => pan(-0.25), right: () => pan(0.25), whole: () => show(0, whole),
   };
   const keys = {"+": "in", "=": "in", "-": "out", ArrowLeft: "left", ArrowRight: "right",
-    Home: "whole", "0": "whole", w: "in", s: "out", a: "left", d: "right", r: "choose",
-    Escape: "clear"};
-
-  // ---- the page's address ----
+    Home: "whole"};
 
   function save() {
     clearTimeout(saving);
     saving = setTimeout(function () {
-      const words = new URLSearchParams();
-      if (start > 0 || end < whole) words.set("view", Math.round(start) + "-" + Math.round(end));
-      if (range) words.set("range", range.join("-"));
+      const words = new URLSearchParams(), {min, max} = chart.scales.x;
+      if (min > 0 || max < whole) words.set("view", Math.round(min) + "-" + Math.round(max));
       if (filter.value) words.set("filter", filter.value);
-      const sorts = sorted.filter((table) => table.dataset.sort)
-        .map((table) => table.dataset.table + "." + table.dataset.sort);
+      const sorts = Object.entries(tables).filter(([, table]) => table.order)
+        .map(([name, table]) => name + "." + table.order);
       if (sorts.length) words.set("sort", sorts.join(","));
-      if (all) words.set("all", "1");
       const text = words.toString();
       history.replaceState(null, "", text ? "#" + text : location.pathname + location.search);
     }, SAVE_MS);
   }
 
-  // Two times, or what is there instead where the word has none.
-  function span(words, name, instead) {
-    const found = (words.get(name) || "").split("-").map(Number);
-    return found.length === 2 && found.every(Number.isFinite) && found[0] < found[1] ? found : instead;
-  }
-
   function restore() {
     const words = new URLSearchParams(location.hash.slice(1));
     filter.value = words.get("filter") || "";
-    all = words.has("all");
     const sorts = new Map((words.get("sort") || "").split(",").map((word) => word.split(".")));
-    sorted.forEach((table) => table.dataset.sort = sorts.get(table.dataset.table) || "");
-    choose(...span(words, "range", [0, 0]));
-    putTotals();
-    setView(...span(words, "view", [0, whole]));
+    Object.entries(tables).forEach(([name, table]) => table.sort(sorts.get(name) || ""));
+    const [from, to] = (words.get("view") || "").split("-").map(Number);
+    if (from < to) show(from, to); else show(0, whole);
   }
 
-  // ---- the pointer ----
-
-  function showTip() {
-    const at = pointer && !drag && pointer.y >= AXIS ? Math.floor((pointer.y - AXIS) / ROW) : -1;
-    if (!order[at]) return tips.hide();
-    const box = view.getBoundingClientRect(), pixel = (end - start) / view.clientWidth;
-    const top = box.top + AXIS + at * ROW;
-    return tips.show(tips.hit(order[at], start + pointer.x * pixel, pixel), box.left + pointer.x, top,
-                     top + ROW);
-  }
-
-  function placeOf(event) {
-    const box = view.getBoundingClientRect();
-    return {x: event.clientX - box.left, y: event.clientY - box.top};
-  }
-
-  function timeAt(x) {
-    return start + x * (end - start) / view.clientWidth;
-  }
-
-  function leave() {
-    pointer = null;
-    showTip();
-    redraw();
-  }
-
-  view.addEventListener("wheel", function (event) {
-    event.preventDefault();
-    if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY))
-      pan((event.deltaX || event.deltaY) / 800);
-    else
-      zoom(Math.pow(1.0015, event.deltaY), placeOf(event).x / view.clientWidth);
-  }, {passive: false});
-  view.addEventListener("pointerdown", function (event) {
-    if (event.button) return;
-    const {x, y} = placeOf(event);
-    drag = {x: event.clientX, start: start, end: end, at: timeAt(x),
-      chooses: event.shiftKey || y < AXIS};
-    view.setPointerCapture(event.pointerId);
-  });
-  view.addEventListener("pointermove", function (event) {
-    pointer = placeOf(event);
-    view.style.cursor = pointer.y < AXIS || event.shiftKey ? "crosshair" : "";
-    if (drag && drag.chooses) {
-      choose(drag.at, Math.abs(event.clientX - drag.x) < CLICK ? drag.at : timeAt(pointer.x));
-    } else if (drag) {
-      const by = (drag.x - event.clientX) * (drag.end - drag.start) / view.clientWidth;
-      const to = Math.min(Math.max(drag.start + by, 0), whole - (drag.end - drag.start));
-      setView(to, to + (drag.end - drag.start));
-    }
-    showTip();
-    redraw();
-  });
-  ["pointerup", "pointercancel"].forEach((kind) => view.addEventListener(kind, function () {
-    if (drag && drag.chooses) putTotals();
-    drag = null;
-    showTip();
-  }));
-  view.addEventListener("pointerleave", leave);
-  window.addEventListener("scroll", leave, {passive: true});
-  view.addEventListener("keydown", function (event) {
+  place.addEventListener("keydown", function (event) {
     const action = event.ctrlKey || event.metaKey || event.altKey ? null : keys[event.key];
     if (!action) return;
     event.preventDefault();
     actions[action]();
   });
   document.querySelectorAll("button[data-action]").forEach((button) =>
-    button.addEventListener("click", () => actions[button.dataset.action]()));
-  filter.addEventListener("input", function () {
-    putRows();
-    save();
-  });
-  more.addEventListener("click", function () {
-    all = !all;
-    putRows();
-    save();
-  });
-  sorted.forEach((table) => tables.sortable(table, function () {
-    putRows();
-    save();
-  }));
+    button.addEventListener("click", actions[button.dataset.action]));
+  filter.addEventListener("input", putTotals);
   window.addEventListener("hashchange", () => location.hash.includes("=") && restore());
-  new ResizeObserver(redraw).observe(view); // the page changes its width without a resize, too
-  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", function () {
-    readColours();
-    redraw();
-  });
-
-  // For tests: what is in view, what is at a place, and how long drawing takes (ms).
-  window.timeline = {
-    view: () => [start, end],
-    range: () => range,
-    rows: () => order.map((row) => row.label),
-    pixels: (places) => {
-      const ratio = window.devicePixelRatio || 1, image = context.getImageData(
-        0, 0, canvas.width, canvas.height);
-      return places.map(function ([x, y]) {
-        const at = 4 * (Math.round(y * ratio) * image.width + Math.round(x * ratio));
-        return Array.from(image.data.slice(at, at + 4));
-      });
-    },
-    states: (label) => {
-      const row = data.rows.find((one) => one.label === label);
-      return Array.from(row.start, (from, i) => [from, row.end[i], data.states[row.state[i]]]);
-    },
-    drawing: () => {
-      const before = performance.now();
-      draw();
-      context.getImageData(0, 0, 1, 1);
-      return performance.now() - before;
-    },
-  };
-
-  readColours();
   restore();
-  draw();
 })();

@@ -2,40 +2,33 @@
 """Writes the time line of a flow trace as one HTML page that needs nothing else.
 
 TRACE is a folder of CTF, a file of the program flowtrace, or an image of memory with rings. Rows
-are processors and processes; the wheel, the keys and the buttons zoom, and the pointer shows
-records. The tables have the totals of a range, and sort and filter the rows.
+are processors and processes. Dragging, the wheel, the keys and the buttons zoom, and the tables
+have the totals of what is in view. The pointer shows records.
 """
 
 import pathlib
 import sys
-from html import escape
 
 from bench import page
-from experiments.flow.analysis import analyses, chrome, command_line, known, timeline_tables
+from experiments.flow.analysis import analyses, chrome, command_line, known
 from experiments.flow.analysis.states import timeline
 from experiments.flow.analysis.trace_source import BadTrace, load
-from experiments.shared.analysis import traces_page
+from experiments.shared.analysis import trace_page
 from experiments.shared.analysis.cr3 import PTI_USER_TABLE, TABLE_MASK
 
 HERE = pathlib.Path(__file__).resolve().parent
-SHARED = HERE.parents[1] / "shared" / "analysis"
-STYLES = (SHARED / "pages.css", HERE / "timeline.css")
-# In the order in which they need each other.
-SCRIPTS = (
-    SHARED / "tables.js",
-    *(HERE / f"timeline_{name}.js" for name in ("data", "totals", "tip")),
-    HERE / "timeline.js",
-)
 
-STATES = ("running", "root", "idle", "waiting", "preempted", "unknown")
-MEANING = {
-    "running": "a process runs, in user space or in the kernel",
-    "root": "the hypervisor runs for it",
-    "idle": "HLT, and what the kernel does around it",
-    "waiting": "the process left by itself, for an event",
-    "preempted": "the process was made to leave, and could run",
-    "unknown": "there are no records of it",
+# state: (meaning, colour, colour on a dark page). The colours are Okabe's and Ito's, which
+# colour-blind readers can tell apart.
+STATES = {
+    "running": ("a process runs, in user space or in the kernel", "#0072b2", "#2f97d6"),
+    "root": ("the hypervisor runs for it", "#d55e00", "#e8742a"),
+    "idle": ("HLT, and what the kernel does around it", "#d8dde3", "#343b44"),
+    "waiting": ("the process left by itself, for an event", "#b9dff5", "#27475c"),
+    "preempted": ("the process was made to leave, and could run", "#e69f00", "#e6b23c"),
+    "unknown": ("there are no records of it", "#8a8a8a", "#7d858e"),
 }
+MARKS = {**STATES, "lost": ("records were lost here", "#b42318", "#ff9d8f")}
 
 
 class Table:
@@ -51,45 +44,37 @@ class Table:
         return list(self.places)
 
 
+def differences(times):
+    return [time - before for before, time in zip([0, *times], times)]
+
+
 def row(label, kind, number, intervals, places, texts):
-    """Gives a row; `places`: key of a process -> its index. Intervals are as differences: from the
-    end of the last one to the start, and the length."""
-    found = {
+    """Gives a row; `places`: key of a process -> its index. Times are differences: from the end of
+    an interval to the start of the next, and the length."""
+    ends = [interval.end for interval in intervals]
+    return {
         "label": label,
         "kind": kind,
         "number": number,
-        "gap": [],
-        "length": [],
-        "state": [],
-        "who": [],
-        "text": [],
+        "gap": [interval.start - end for end, interval in zip([0, *ends], intervals)],
+        "length": [interval.end - interval.start for interval in intervals],
+        "state": [list(STATES).index(interval.state) for interval in intervals],
+        "who": [places.get(interval.process, -1) for interval in intervals],
+        "text": [texts(interval.detail or "") for interval in intervals],
     }
-    at = 0
-    for interval in intervals:
-        found["gap"].append(interval.start - at)
-        found["length"].append(interval.end - interval.start)
-        found["state"].append(STATES.index(interval.state))
-        found["who"].append(places.get(interval.process, -1))
-        found["text"].append(texts(interval.detail or ""))
-        at = interval.end
-    return found
 
 
-def columns(records, tables):
+def columns(records, reasons, rips, cr3s):
     """Gives a processor's records by field."""
-    reasons, rips, cr3s = tables
-    found = {"time": [], "reason": [], "rip": [], "cr3": [], "vector": [], "detail": [], "root": []}
-    at = 0
-    for record in records:
-        found["time"].append(record.time - at)
-        at = record.time
-        found["reason"].append(reasons(record.reason))
-        found["rip"].append(rips(record.rip))
-        found["cr3"].append(cr3s(record.cr3))
-        found["vector"].append(record.vector or 0)
-        found["detail"].append(record.detail)
-        found["root"].append(record.root_time)
-    return found
+    return {
+        "time": differences([record.time for record in records]),
+        "reason": [reasons(record.reason) for record in records],
+        "rip": [rips(record.rip) for record in records],
+        "cr3": [cr3s(record.cr3) for record in records],
+        "vector": [record.vector or 0 for record in records],
+        "detail": [record.detail for record in records],
+        "root": [record.root_time for record in records],
+    }
 
 
 def process_of(cr3, places):
@@ -110,47 +95,45 @@ def facts_of(line, order):
     return known.of_nameless(line, table_of)
 
 
-def process_data(line, key, facts):
-    """What the page says of a process: its name, what else it is found by, and of one that has no
-    name what is known of it."""
-    text = "; ".join(f"{head}: {fact}" for head, fact in zip(known.HEADS, facts.get(key, ())))
-    return {"label": chrome.process_text(line, key), "cr3": f"{key:#x}", "known": text}
-
-
-def page_data(source, line, order, facts, where):
-    """Takes a trace_source.Source, its Timeline, the keys of its processes and what facts_of()
-    gave; gives what timeline_data.js reads."""
+def page_data(source, line, where):
+    """Takes a records.Trace, its Timeline, and what is to stand beside each time. Gives what
+    timeline.js reads."""
+    order = [found.key for found in analyses.processes(line)]  # who ran longest first
     places = {key: place for place, key in enumerate(order)}
-    texts, tables = Table(), (Table(), Table(), Table())
-    texts("")
+    facts = facts_of(line, order)
+    texts, reasons, rips, cr3s = Table(), Table(), Table(), Table()
     rows = [
         row(f"Processor {number}", "processor", number, intervals, places, texts)
         for number, intervals in line.processors.items()
     ]
-    rows += [
-        row(
-            chrome.process_text(line, key),
-            "process",
-            places[key],
-            line.processes[key].intervals,
-            places,
-            texts,
+    for place, key in enumerate(order):
+        label, intervals = line.label(key), line.processes[key].intervals
+        facts_text = zip(known.HEADS, facts.get(key, ()))
+        rows.append(
+            {
+                **row(label, "process", place, intervals, places, texts),
+                "cr3": f"{key:#x}",
+                "known": "; ".join(f"{head}: {fact}" for head, fact in facts_text),
+            }
         )
-        for key in order
-    ]
-    records = {number: columns(found, tables) for number, found in line.records.items()}
-    reasons, rips, cr3s = tables
+    records = {
+        number: columns(found, reasons, rips, cr3s) for number, found in line.records.items()
+    }
     return {
         "end": line.end,
         "where": where,
-        "states": STATES,
+        "states": list(STATES),
+        "process_states": analyses.STATES,
+        "processor_states": analyses.PROCESSOR_STATES,
         "rows": rows,
         "records": records,
         "texts": texts.values(),
         "reasons": reasons.values(),
         "rips": [f"{rip:#x}" for rip in rips.values()],
         "cr3s": [[f"{cr3:#x}", process_of(cr3, places)] for cr3 in cr3s.values()],
-        "processes": [process_data(line, key, facts) for key in order],
+        "known_heads": [head.replace(", ms", f", ms{where}") for head in known.HEADS],
+        "known_meaning": known.MEANING,
+        "nameless": [[places[key], facts[key]] for key in order if key in facts],
         "losses": [
             [number, time, count]
             for number in line.processors
@@ -161,84 +144,57 @@ def page_data(source, line, order, facts, where):
 
 # ---- HTML ----
 
-
-def legend():
-    marks = []
-    for state in STATES:
-        colour = f"var(--{state})"
-        if state == "unknown":
-            colour = f"repeating-linear-gradient(135deg, {colour} 0 2px, transparent 2px 5px)"
-        marks.append(f'<li><i style="background:{colour}"></i>{state}: {MEANING[state]}</li>')
-    marks.append('<li><i style="background:var(--lost)"></i>mark: records were lost here</li>')
-    return f'<ul class="legend">{"".join(marks)}</ul>'
-
-
-def button(action, text, words=None):
-    label = f' aria-label="{words}"' if words else ""
-    return f'<button type="button" data-action="{action}"{label}>{text}</button>'
-
-
 KEYS = (
-    "Time line. Keys: plus and minus zoom, the arrows move, Home shows all, r takes what is in "
-    "view as the range, Escape takes the range away. Its sums are in the tables below."
+    "Time line. Keys: plus and minus zoom, the arrows move, Home shows all. The totals of what is "
+    "in view are in the tables below."
 )
-
-
-def chart():
-    buttons = [
-        button(*words)
-        for words in (
-            ("in", "+", "Zoom in"),
-            ("out", "\u2212", "Zoom out"),
-            ("left", "\u2190", "Earlier"),
-            ("right", "\u2192", "Later"),
-            ("whole", "Whole trace"),
-        )
-    ]
-    ranges = [
-        button(*words)
-        for words in (("choose", "View as range"), ("fit", "Zoom to range"), ("clear", "No range"))
-    ]
-    return (
-        f'<div class="tools">{"".join(buttons)}<i></i>{"".join(ranges)}<i></i>'
-        '<input type="search" id="filter" placeholder="Filter processes" '
-        'aria-label="Filter processes by name or CR3; commas between several">'
-        '<button type="button" id="more"></button></div><div class="tools">'
-        '<output id="shown"></output><output id="range"></output><output id="count"></output></div>'
-        '<div id="chart"><ul id="labels" aria-label="Rows"></ul>'
-        f'<div id="view" tabindex="0" role="group" aria-label="{KEYS}"><canvas></canvas></div>'
-        '<div id="tip" role="status" hidden></div></div>'
-    )
-
-
+CHART = f"""<div class="tools">
+<button type="button" data-action="in" aria-label="Zoom in">+</button>
+<button type="button" data-action="out" aria-label="Zoom out">\u2212</button>
+<button type="button" data-action="left" aria-label="Earlier">\u2190</button>
+<button type="button" data-action="right" aria-label="Later">\u2192</button>
+<button type="button" data-action="whole">Whole trace</button>
+<input type="search" id="filter" placeholder="Filter processes"
+aria-label="Filter processes by name or CR3; commas between several">
+<output id="shown"></output><output id="count"></output></div>
+<div id="chart" tabindex="0" role="group" aria-label="{KEYS}"></div>
+<div id="tip" role="status"></div>"""
 HINT = (
-    "Drag along the axis, or anywhere with Shift, to choose a range: the tables then have its "
-    "totals. A click on the head of a column sorts by it; the time line's processes have the order "
-    "of their table. The page's address keeps what is in view, the range, the order and the "
-    "filter."
+    "Drag to zoom, double-click to see the whole trace; the tables have the totals of what is in "
+    "view. A click on the head of a column sorts by it; the time line's processes have the order "
+    "of their table. The page's address keeps the view, the order and the filter."
 )
+
+
+def style():
+    light = " ".join(f"--{name}: {colour};" for name, (_, colour, _) in MARKS.items())
+    dark = " ".join(f"--{name}: {colour};" for name, (_, _, colour) in MARKS.items())
+    return f""":root {{ {light} }}
+@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}
+#tip {{ position: fixed; left: 0; right: 0; bottom: 0; max-height: calc(50vh - 1.5rem);
+  overflow: hidden; pointer-events: none; z-index: 2; padding: 0 1rem; background: var(--page);
+  border: solid var(--line); border-width: 1px 0; font-size: .8rem; overflow-wrap: anywhere; }}
+#tip.above {{ top: 0; bottom: auto; }}
+#tip:empty {{ display: none; }}
+#tip p {{ margin: 0; max-width: none; }}
+#tip td, #tip th {{ text-align: left; white-space: normal; }}"""
 
 
 def html(source, line, title, where=""):
-    """Takes a Source, its Timeline, a title and what is to stand beside each time; gives the
+    """Takes a Trace, its Timeline, a title and what is to stand beside each time; gives the
     page."""
     count = sum(map(len, line.records.values()))
-    order = [found.key for found in analyses.processes(line)]  # who ran longest first
-    facts = facts_of(line, order)
-    data = page_data(source, line, order, facts, where)
     level = (
         "each change of process has its record"
         if line.flow
         else "a change of process is seen at the next exit only"
     )
     body = [
-        *traces_page.styles(STYLES),
-        f"<h1>{escape(title)}</h1>",
         page.paragraph(
             f"{count} records of {len(line.processors)} processors, "
             f"{line.end / 1e6:.3f} ms{where}; {level}. {line.lost} records are lost.",
             "lead",
-        ),
+        )
     ]
     if not line.tsc_khz:
         body.append(
@@ -248,22 +204,21 @@ def html(source, line, title, where=""):
         )
     body += [page.paragraph(f"Note: {text}.", "lead") for text in line.complaints]
     body += [
-        chart(),
-        legend(),
+        CHART,
+        trace_page.legend(
+            [(f"var(--{name})", f"{name}: {text}") for name, (text, _, _) in MARKS.items()]
+        ),
         page.paragraph(HINT, "hint"),
-        timeline_tables.processes(line, order, where),
-        timeline_tables.nameless(facts, order, where),
-        timeline_tables.processors(line, where),
-        timeline_tables.exits(line, data["reasons"], where),
-        *traces_page.scripts(data, SCRIPTS),
+        '<div id="tables"></div>',
     ]
-    return page.page_html(title, body)
+    data = page_data(source, line, where)
+    return trace_page.html(title, body, data, HERE / "timeline.js", style())
 
 
 def main():
     parser = command_line.parser(__doc__, "FILE")
     parser.add_argument("--title", default="Execution flow of a guest")
-    traces_page.add_where(parser)
+    trace_page.add_where(parser)
     options = parser.parse_args()
     try:
         source = load(options.trace)

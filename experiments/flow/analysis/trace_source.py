@@ -1,30 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # trace_source.py: a trace for the analyses, from wherever it comes: a CTF folder (by babeltrace2's
-# Python bindings), a file or image that records.py reads, or what records.py gave. The analyses see
-# one form only: the records of trace_ring.h, in order, by processor.
+# Python bindings), or a file or image that records.py reads. The analyses see one form only,
+# that of records.py.
 import collections
-import dataclasses
 import os
 
 from experiments.shared.analysis import records
-from experiments.shared.analysis.records import Record
+from experiments.shared.analysis.records import Record, Trace
 
 TRACE_OFF, TRACE_EXITS, TRACE_FLOW = range(3)  # trace_ring.h
-
-
-@dataclasses.dataclass
-class Source:
-    """Records of a run. Times are ticks of the TSC."""
-
-    tsc_khz: int = 0  # 0: not known
-    level: int | None = None  # TRACE_* of trace_ring.h; None: the trace does not say
-    processors: dict = dataclasses.field(default_factory=dict)  # number -> [Record], by time
-    gaps: dict = dataclasses.field(default_factory=dict)  # number -> {index: lost before it}
-    complaints: list = dataclasses.field(default_factory=list)
-
-    def lost(self):
-        """Gives how many records are missing, of all processors."""
-        return sum(sum(gaps.values()) for gaps in self.gaps.values())
 
 
 class BadTrace(Exception):
@@ -32,45 +16,24 @@ class BadTrace(Exception):
 
 
 def load(source):
-    """Takes the path of a CTF folder or of a file for records.py, a Source, or what records.py
-    gave. Gives a Source. Raises BadTrace where there is nothing to read."""
-    if isinstance(source, Source):
+    """Takes the path of a CTF folder or of a file for records.py, or a Trace. Gives a Trace. Raises
+    BadTrace where there is nothing to read."""
+    if isinstance(source, Trace):
         return source
-    if isinstance(source, (str, os.PathLike)):
-        if os.path.isdir(source):
-            return from_ctf(source)
-        try:
-            return from_records(records.read(source))
-        except records.BadRecords as error:
-            raise BadTrace(str(error)) from error
-    return from_records(source)
-
-
-def from_records(trace):
-    """Takes the Trace of records.py; gives a Source. Where it has no places of losses (`gaps`), the
-    sum (`lost`) is put before the first record."""
-    source = Source(
-        tsc_khz=trace.tsc_khz, level=trace.level, complaints=list(getattr(trace, "complaints", []))
-    )
-    for number, found in trace.processors.items():
-        source.processors[number] = list(found)
-    places = getattr(trace, "gaps", None)
-    if places is not None:
-        source.gaps = {number: dict(gaps) for number, gaps in places.items()}
-    else:
-        lost = trace.lost
-        if not isinstance(lost, dict):
-            lost = {min(trace.processors, default=0): lost} if lost else {}
-        source.gaps = {number: {0: count} for number, count in lost.items() if count}
-    return source
+    if os.path.isdir(source):
+        return from_ctf(source)
+    try:
+        return records.read(source)
+    except records.BadRecords as error:
+        raise BadTrace(str(error)) from error
 
 
 def from_ctf(path):
-    """Takes the folder of a CTF trace with LTTng's kvm_x86_exit and kvm_x86_entry; gives a Source.
+    """Takes the folder of a CTF trace with LTTng's kvm_x86_exit and kvm_x86_entry; gives a Trace.
     An exit without its entry has no time in root mode. Raises BadTrace."""
     import bt2  # of Debian's python3-bt2: not everyone who reads records has it
 
-    source = Source()
+    source = Trace()
     exits = {}  # processor -> the exit whose entry is still to come
     lost = collections.Counter()
     try:
@@ -80,7 +43,9 @@ def from_ctf(path):
             elif isinstance(message, bt2._EventMessageConst):
                 ctf_event(source, exits, lost, message)
     except (bt2._Error, RuntimeError) as error:
-        raise BadTrace(f"{path}: babeltrace2 cannot read it: {last_cause(error)}") from error
+        text = error[0].message if isinstance(error, bt2._Error) else str(error)
+        cause = " ".join(text.split())
+        raise BadTrace(f"{path}: babeltrace2 cannot read it: {cause}") from error
     for number, record in exits.items():
         source.processors[number].append(record)
     if not source.processors:
@@ -89,14 +54,6 @@ def from_ctf(path):
         if count:  # after the last record
             source.gaps.setdefault(number, {})[len(source.processors.get(number, []))] = count
     return source
-
-
-def last_cause(error):
-    """Gives babeltrace2's own words for an error, in one line."""
-    try:
-        return " ".join(error[0].message.split())
-    except (IndexError, TypeError, AttributeError):
-        return " ".join(str(error).split())
 
 
 def processor_of(stream, event):
@@ -117,9 +74,6 @@ def ctf_event(source, exits, lost, message):
     clock = message.default_clock_snapshot
     if source.tsc_khz == 0:
         source.tsc_khz = clock.clock_class.frequency // 1000
-        environment = event.stream.trace.environment
-        if "trace_level" in environment:  # not LTTng's own: without it the records have to tell
-            source.level = int(environment["trace_level"])
     number = processor_of(event.stream, event)
     found = source.processors.setdefault(number, [])
     fields = event.payload_field

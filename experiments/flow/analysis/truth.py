@@ -13,7 +13,7 @@ from experiments.flow.analysis.exit_reasons import (
     HLT,
     INTERRUPT_WINDOW,
 )
-from experiments.flow.analysis.trace_source import TRACE_EXITS, Source, load
+from experiments.flow.analysis.trace_source import TRACE_EXITS, Trace, load
 
 # A switch is found where ours is at most so many ticks from the scheduler's event. In Linux 6.1 the
 # event comes right before the load of CR3, with interrupts off; but in the emulator other
@@ -44,7 +44,6 @@ class Score:
     ours: int = 0  # that we have
     invented: list = dataclasses.field(default_factory=list)  # (processor, tick, key)
     missed: list = dataclasses.field(default_factory=list)  # (processor, tick, tgid)
-    kernel_tables: int = 0  # switches to a table that is no process's
     distances: list = dataclasses.field(default_factory=list)
     user_time: int = 0  # of processes, by the scheduler
     user_right: int = 0
@@ -353,15 +352,6 @@ def score_switches(result, number, mine, labelled, truth, near):
     ]
     result.invented += invented
     result.ours += len(true) - (len(result.missed) - missed) + len(invented)
-    result.kernel_tables += len(
-        [
-            1
-            for _, tgid in changes(
-                mine, truth.start, truth.end, lambda tgid: tgid not in (None, IDLE)
-            )
-            if tgid == KERNEL
-        ]
-    )
 
 
 def score_unseen(result, runs, truth):
@@ -400,47 +390,50 @@ def percent(part, digits=2):
     return "-" if part is None else f"{100 * part:.{digits}f} %"
 
 
+def both(state):
+    """Gives the function from a Score to a state's precision and recall, as text."""
+    return lambda score: f"{percent(score.precision(state))}, {percent(score.recall(state))}"
+
+
+# What a table says of a Score, by label: the report's rows, and those that a file has besides.
+ROWS = {
+    "switches of processes": lambda score: f"{score.switches:,}",
+    "found": lambda score: f"{score.found:,}",
+    "invented": lambda score: f"{len(score.invented):,}",
+    "time given to the wrong process": lambda score: percent(score.wrong_share(), 3),
+    "idle time, off by": lambda score: percent(score.idle_error(), 3),
+    **{
+        f"{state}: precision, recall": both(state)
+        for state in ("running", "idle", "waiting", "preempted")
+    },
+}
+MORE_ROWS = {
+    "ticks from the truth's switch to ours: least, median, 99 %, most": lambda score: (
+        ", ".join(f"{ticks:.0f}" for ticks in score.spread()) if score.distances else "-"
+    ),
+    "wrong time between the truth's switch and ours": lambda score: percent(
+        score.switch_share(), 3
+    ),
+    "not seen: switches between threads of a process": lambda score: str(score.thread_switches),
+    "not seen: runs of kernel threads, their part of the processes' time": lambda score: (
+        f"{score.kernel_switches}, {percent(score.kernel_time / score.user_time)}"
+    ),
+}
+
+
 def table(scores):
     """Takes [(name, Score)] of one run; yields the lines of a table in Markdown."""
-    rows = [
-        ("switches of processes", lambda s: str(s.switches)),
-        ("found in place", lambda s: str(s.found)),
-        ("elsewhere or invented", lambda s: str(len(s.invented))),
-        (
-            "ticks from the truth's switch to ours: least, median, 99 %, most",
-            lambda s: (", ".join(f"{ticks:.0f}" for ticks in s.spread()) if s.distances else "-"),
-        ),
-        ("processes' time given to the wrong one", lambda s: percent(s.wrong_share(), 3)),
-        ("of it between the truth's switch and ours", lambda s: percent(s.switch_share(), 3)),
-        ("idle time, off by", lambda s: percent(s.idle_error(), 3)),
-        *(
-            (
-                f"{state}: precision, recall",
-                lambda s, state=state: (
-                    f"{percent(s.precision(state))}, {percent(s.recall(state))}"
-                ),
-            )
-            for state in ("running", "idle", "waiting", "preempted")
-        ),
-        ("not seen: switches between threads of a process", lambda s: str(s.thread_switches)),
-        (
-            "not seen: runs of kernel threads, their time",
-            lambda s: (
-                f"{s.kernel_switches}, {percent(s.kernel_time / s.user_time)} of the processes'"
-            ),
-        ),
-    ]
     yield "| | " + " | ".join(name for name, _ in scores) + " |"
     yield "|---|" + "---|" * len(scores)
-    for name, value in rows:
-        yield f"| {name} | " + " | ".join(value(score) for _, score in scores) + " |"
+    for label, text in (ROWS | MORE_ROWS).items():
+        yield f"| {label} | " + " | ".join(text(score) for _, score in scores) + " |"
 
 
 def without(source, reasons):
-    """Takes what trace_source.load() takes; gives the Source without the exits of these reasons and
+    """Takes what trace_source.load() takes; gives the Trace without the exits of these reasons and
     without a level above TRACE_EXITS: what the paper's own method would have seen."""
     source = load(source)
-    return Source(
+    return Trace(
         tsc_khz=source.tsc_khz,
         level=TRACE_EXITS,
         processors={

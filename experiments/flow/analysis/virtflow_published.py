@@ -4,18 +4,18 @@
 PAPER = {
     "name": "virtFlow",
     "source": "H. Nemati and M. R. Dagenais, virtFlow: Guest Independent Execution Flow Analysis "
-    "Across "
-    "Virtualized Environments, IEEE Transactions on Cloud Computing 8(3), 2020, sections V and VI",
+    "Across Virtualized Environments, IEEE Transactions on Cloud Computing 8(3), 2020, "
+    "sections V and VI",
     "machine": "QEMU 2.5 and KVM of Linux 4.2 (its Table II); LTTng on the host",
 }
-# Table III: category, event, LTTng's name, method.
-TABLE_3 = (
-    ("scheduler", "sched_switch", "tracepoint"),
-    ("scheduler", "sched_wakeup", "tracepoint"),
-    ("hypervisor", "kvm_exit", "tracepoint"),
-    ("hypervisor", "kvm_entry", "tracepoint"),
-    ("hypervisor", "vcpu_enter_guest", "kprobe"),
-)
+# Table III: event, method.
+TABLE_3 = {
+    "sched_switch": "tracepoint",
+    "sched_wakeup": "tracepoint",
+    "kvm_exit": "tracepoint",
+    "kvm_entry": "tracepoint",
+    "vcpu_enter_guest": "kprobe",
+}
 # Table VI: utilization of a program that computes, in percent.
 TABLE_6 = {"Nested-Linux": 98.5, "VM-Linux": 99.6}
 # Table VII: overhead in percent of tracing all levels, both hypervisors, and of the paper's way
@@ -28,5 +28,3 @@ TABLE_7 = {
 }
 # Section V-B: sched_switch inside the guest.
 SCHED_SWITCH_PERCENT = 3
-# Section V-E, Figure 14: the part of the time that a nested guest's program itself runs.
-FIGURE_14 = {"CPU": "around 99", "I/O": "26.31"}

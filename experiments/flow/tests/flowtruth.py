@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # flowtruth.py: one run under two traces, PMUvisor's of the exits and the guest kernel's own of its
 # scheduler, as guest/truth/ hands them over.
+import pathlib
+
+from experiments.flow.analysis import sched_text, truth
 from experiments.flow.analysis.trace_source import load
 from experiments.shared.tests import handed_over
 
@@ -25,5 +28,18 @@ def rings(file):
     """The records of the rings of a file, which nobody writes any more. Nothing may be lost: the
     rings are larger than the run."""
     source = load(file)
-    assert source.lost() == 0 and not source.complaints, f"{source.lost()} {source.complaints}"
+    assert source.lost == 0 and not source.complaints, f"{source.lost} {source.complaints}"
     return source
+
+
+def who_ran(files, changes):
+    """Takes the files of a run, and flow_log.table_changes() of it. Gives its Truth by the
+    scheduler's events, and by the loads of CR3."""
+    text = {name: pathlib.Path(files[name]).read_text() for name in ("sched", "tgid", "processes")}
+    who = (
+        sched_text.pairs(text["tgid"]),
+        sched_text.kernel_threads(text["processes"], text["sched"]),
+    )
+    switches = sched_text.switches(text["sched"])
+    loads = {number: [load for _, load in found] for number, found in changes.items()}
+    return (truth.build(switches, *who), truth.build(truth.at_loads(switches, loads, *who), *who))

@@ -26,23 +26,8 @@ LIKE = {"compute": "CPU", "disk": "File I/O", "net": "Net I/O", "memory": "Memor
 
 
 def add_scores(table, scores):
-    for label, text in (
-        ("switches of processes", lambda one: number(one.switches)),
-        ("found", lambda one: number(one.found)),
-        ("invented", lambda one: number(len(one.invented))),
-        ("time given to the wrong process", lambda one: percent(100 * one.wrong_share(), 3)),
-        ("idle time, off by", lambda one: percent(100 * one.idle_error(), 3)),
-        *(
-            (
-                f"{state}: precision, recall",
-                lambda one, state=state: (
-                    f"{truth.percent(one.precision(state))}, {truth.percent(one.recall(state))}"
-                ),
-            )
-            for state in ("running", "idle", "waiting", "preempted")
-        ),
-    ):
-        table.add(label, [Cell(text(one)) for one in scores])
+    for label, text in truth.ROWS.items():
+        table.add(label, [Cell(text(score)) for score in scores])
     return table
 
 
@@ -57,8 +42,7 @@ def of_truth(lab, _machine):
             [("of one run, one processor", len(scores))],
             reading=[
                 "Every way reads the same run; what it does not have was left out. A switch is "
-                "found "
-                "where it is at its place, and invented where the scheduler has none."
+                "found where it is at its place, and invented where the scheduler has none."
             ],
         ),
         [score for _, score in scores],
@@ -76,8 +60,7 @@ def of_paper(lab, _machine):
             [("KVM's guest", 2), ("PMUvisor's guest, under KVM", 2)],
             reading=[
                 "What the paper's module reads of the VMCS is here of the emulator's list. Read "
-                "backwards: "
-                "the time between two exits is the later one's."
+                "backwards: the time between two exits is the later one's."
             ],
         ),
         [score for found in scores for _, score in found],
@@ -142,19 +125,12 @@ def of_wakes(table, lab, _machine):
 
 def of_wake_layers(table, lab, _machine):
     for name, found in test_kvm_trace.wake_ups(lab):
-        mean = lambda layers: sum(
-            sum(each.get(layer, 0) for layer in layers) for each in found
-        ) / len(found)
-        parts = [
-            mean([layer]) for layer in (levels.WAIT, levels.ROOT, 1 if name != "KVM" else None)
+        means = [
+            sum(each.get(layer, 0) for each in found) / len(found)
+            for layer in (levels.WAIT, levels.ROOT, 1 if name != "KVM" else None)
         ]
-        table.add(
-            name,
-            [
-                Cell(number(value))
-                for value in (len(found), *(round(part) for part in parts), round(sum(parts)))
-            ],
-        )
+        values = len(found), *map(round, means), round(sum(means))
+        table.add(name, [Cell(number(value)) for value in values])
 
 
 def of_layers(table, lab, _machine):
@@ -201,5 +177,5 @@ def of_tracepoints(table, lab, _machine):
         f"Of Debian's KVM: {number(exits)} exits, each the ledger's. With EPT the kprobe finds CR3 "
         "at no entry: KVM does not read it."
     )
-    for _, event, method in published.TABLE_3:
+    for event, method in published.TABLE_3.items():
         table.add(event, [Cell(method, "published"), Cell("yes")])

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from experiments.flow.analysis import analyse, exit_reasons, kvm_trace, levels, states
-from experiments.flow.analysis.trace_source import Source
+from experiments.flow.analysis.trace_source import Trace
 from experiments.flow.tests import kvm_traces
 from experiments.shared.analysis import cr3, records
 from testbed.machine import STATUS_POWEROFF
@@ -70,7 +70,7 @@ def ring(lab, level):
     assert (
         begin is not None and end is not None and begin < end
     ), f"the job's leaves are at {begin} and {end} of {len(found)} records; {trace.lost} are lost"
-    return Source(tsc_khz=TSC_KHZ, level=trace.level, processors={0: found[begin : end + 1]})
+    return Trace(tsc_khz=TSC_KHZ, level=trace.level, processors={0: found[begin : end + 1]})
 
 
 def one(host):

@@ -8,10 +8,11 @@ import os
 
 import pytest
 
-from experiments.flow.analysis import flow_log, sched_text, seen_by_host, stacks_seen, truth
+from experiments.flow.analysis import flow_log, seen_by_host, stacks_seen, truth
 from experiments.flow.analysis.identity import Identity
 from experiments.flow.analysis.states import timeline
 from experiments.flow.tests import kvm_traces
+from experiments.flow.tests.flowtruth import who_ran
 from experiments.shared.tests import handed_over
 from testbed import nested
 from testbed.machine import STATUS_POWEROFF, path
@@ -26,15 +27,16 @@ WRONG_MIN = 0.05  # of the processes' time: what the method cannot see is not li
 KNOBS = f"guest_files {handed_over.FOLDER}\nflow_log log\n"
 
 
-def one_level(lab):
+def one_level(lab, name="flowtruth-kvm", word=""):
+    """`word`: one more for the host's init, so that each interrupt comes at another instruction."""
     done = lab.emulator(
-        "flowtruth-kvm",
+        name,
         entry="native",
         jobs="kvm",
         memory=kvm_traces.MEMORY,
         limit=kvm_traces.LIMIT,
         initrd=path("build/payload/kvm-flowtruth-cloud.img"),
-        append="pmv.kvm=flowtruth nmi_watchdog=0",
+        append=f"pmv.kvm=flowtruth {word}nmi_watchdog=0",
         knobs=f"tsc_hz {handed_over.TSC_HZ}\n{KNOBS}",
     )
     done.expect_status(STATUS_POWEROFF)
@@ -66,15 +68,6 @@ def run(lab, level):
     CR3, {key: process}, and what it has of threads: by their stacks, and without."""
     make, hz = LEVELS[level]
     done = make(lab)
-    found = {}
-    for name in ("sched", "tgid", "processes"):
-        with open(os.path.join(done.path(handed_over.FOLDER), name), encoding="utf-8") as file:
-            found[name] = file.read()
-    switches = sched_text.switches(found["sched"])
-    who = (
-        sched_text.pairs(found["tgid"]),
-        sched_text.kernel_threads(found["processes"], found["sched"]),
-    )
     events = list(seen_by_host.guest_time(flow_log.events(done.path("log"))))
     stays = list(seen_by_host.stays(events))
     if level > 1:
@@ -82,9 +75,7 @@ def run(lab, level):
     source = seen_by_host.source(stays, hz // 1000)
     key = Identity(source.processors).key
     loads = flow_log.table_changes(events, (0,), key)
-    at_loads = truth.build(
-        truth.at_loads(switches, {0: [load for _, load in loads[0]]}, *who), *who
-    )
+    _, at_loads = who_ran(handed_over.files(done), loads)
     processes = truth.match_processes({0: seen_by_host.tables(events, key)}, at_loads)
     assert len(set(processes.values())) == len(processes), f"a process has two tables: {processes}"
     threads = stacks_seen.seen(stays, key)

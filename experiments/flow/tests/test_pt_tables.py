@@ -4,8 +4,9 @@
 # trace=flow takes one for each load.
 import pytest
 
-from experiments.flow.analysis import flow_log, sched_text, truth
+from experiments.flow.analysis import flow_log, truth
 from experiments.flow.analysis.states import Interval, Timeline
+from experiments.flow.tests.flowtruth import who_ran
 from experiments.shared.analysis.cr3 import PTI_USER_TABLE, TABLE_MASK
 from experiments.shared.tests import handed_over
 from testbed.machine import STATUS_POWEROFF, path
@@ -78,21 +79,9 @@ def time_line(loads):
 
 def true_of(done):
     """The emulator's own [(TSC, CR3)], and the truth by the scheduler at these loads."""
-    text = {}
-    for name in ("sched", "tgid", "processes"):
-        with open(done.path(f"{handed_over.FOLDER}/{name}"), encoding="utf-8") as file:
-            text[name] = file.read()
-    who = sched_text.pairs(text["tgid"]), sched_text.kernel_threads(
-        text["processes"], text["sched"]
-    )
     events = list(flow_log.events(done.path("log")))
-    changes = flow_log.table_changes(events, (0,), process)
-    at_loads = truth.at_loads(
-        sched_text.switches(text["sched"]), {0: [load for _, load in changes[0]]}, *who
-    )
-    return [
-        (event.tsc, table(event.value)) for event in events if event.kind == "cr3"
-    ], truth.build(at_loads, *who)
+    _, true = who_ran(handed_over.files(done), flow_log.table_changes(events, (0,), process))
+    return [(event.tsc, table(event.value)) for event in events if event.kind == "cr3"], true
 
 
 @pytest.mark.parametrize("entry", ENTRIES)

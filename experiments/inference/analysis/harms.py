@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# harms.py: what may be wrong with a method, done to the Source of a run: each has to make its score
+# harms.py: what may be wrong with a method, done to the Trace of a run: each has to make its score
 # worse, of a run made by hand and of a boot.
 from experiments.flow.analysis.exit_reasons import CR_ACCESS, EXTERNAL_INTERRUPT, HLT
 

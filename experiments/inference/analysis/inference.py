@@ -17,7 +17,7 @@ def whole(source):
 def lines(seen, subset, key, pti, harm=whole):
     """Gives {reading: Timeline}: with loads they say who ran; else the time between two sights is
     the earlier one's by the paper's rules, and the later one's backwards. `harm`: what is done to
-    the Source, for tests.
+    the Trace, for tests.
     """
     source = harm(sights.source(seen, subset, key))
     names = {

@@ -9,7 +9,7 @@ import dataclasses
 from experiments.flow.analysis import seen_by_host
 from experiments.flow.analysis.exit_reasons import CR_ACCESS, EXTERNAL_INTERRUPT, HLT, NUMBERS
 from experiments.flow.analysis.identity import KERNEL_HALF, PTI_USER_TABLE
-from experiments.flow.analysis.trace_source import TRACE_EXITS, TRACE_FLOW, Record, Source
+from experiments.flow.analysis.trace_source import TRACE_EXITS, TRACE_FLOW, Record, Trace
 
 PREEMPTION_TIMER = NUMBERS["PREEMPTION_TIMER"]
 
@@ -111,7 +111,7 @@ def sight(tick, cr3, reason):
 
 
 def source(seen, subset, key):
-    """Takes a Run, a Subset, and the function from CR3 to a process's key; gives the Source of what
+    """Takes a Run, a Subset, and the function from CR3 to a process's key; gives the Trace of what
     that host has. With loads it keeps what trace=flow has: loads of another table, HLT, and exits
     that give an interrupt.
     """
@@ -124,7 +124,7 @@ def source(seen, subset, key):
         records = [record for record in map(interrupting, records) if tells(record)]
         records += [sight(tick, cr3, CR_ACCESS) for tick, cr3 in changes(seen.loads, key)]
     records.sort(key=lambda record: record.tsc)
-    return Source(
+    return Trace(
         tsc_khz=seen.tsc_hz // 1000,
         processors={0: records},
         level=TRACE_EXITS if subset.loads == NO_LOADS else TRACE_FLOW,

@@ -6,32 +6,19 @@
 import functools
 import os
 
-from experiments.flow.analysis import flow_log, sched_text, seen_by_host, truth
+from experiments.flow.analysis import flow_log, seen_by_host, truth
 from experiments.flow.analysis.identity import Identity
-from experiments.flow.tests import kvm_traces, test_paper_method
+from experiments.flow.tests import test_paper_method
+from experiments.flow.tests.flowtruth import who_ran
 from experiments.inference.analysis import inference, sights
 from experiments.shared.tests import handed_over
-from testbed.machine import STATUS_POWEROFF, path, tool
 
 TICK_MS, TICK_HZ = 1, 1000
 BEFORE_TICKS = handed_over.TSC_HZ // 10  # of the run before what is scored
-LOG = f"guest_files {handed_over.FOLDER}\nflow_log log\n"
 
 
 def again(lab):
-    """test_paper_method.one_level() with a word more."""
-    done = lab.emulator(
-        "inference-kvm-again",
-        entry="native",
-        jobs="kvm",
-        memory=kvm_traces.MEMORY,
-        limit=kvm_traces.LIMIT,
-        initrd=path("build/payload/kvm-flowtruth-cloud.img"),
-        append="pmv.kvm=flowtruth pmv.again=1 nmi_watchdog=0",
-        knobs=f"tsc_hz {handed_over.TSC_HZ}\n{LOG}",
-    )
-    done.expect_status(STATUS_POWEROFF)
-    return done
+    return test_paper_method.one_level(lab, "inference-kvm-again", "pmv.again=1 ")
 
 
 def ticking(lab):
@@ -66,25 +53,16 @@ def read(lab, make):
     """What there is to see of a boot, its Truths, whose table is whose, the function from CR3 to a
     key, whether there is page-table isolation, and the prices of its exits."""
     done = make(lab)
-    found = {}
-    for name in ("sched", "tgid", "processes"):
-        with open(os.path.join(done.path(handed_over.FOLDER), name), encoding="utf-8") as file:
-            found[name] = file.read()
-    who = (
-        sched_text.pairs(found["tgid"]),
-        sched_text.kernel_threads(found["processes"], found["sched"]),
-    )
     events = list(seen_by_host.guest_time(flow_log.events(done.path("log"))))
     identity = Identity(seen_by_host.source(list(seen_by_host.stays(events))).processors)
     loads = flow_log.table_changes(events, (0,), identity.key)
-    switches = sched_text.switches(found["sched"])
-    true = truth.build(truth.at_loads(switches, {0: [load for _, load in loads[0]]}, *who), *who)
+    by_events, true = who_ran(handed_over.files(done), loads)
     processes = truth.match_processes({0: seen_by_host.tables(events, identity.key)}, true)
     assert len(set(processes.values())) == len(processes), f"a process has two tables: {processes}"
     seen = sights.run(events, handed_over.TSC_HZ, true.start - BEFORE_TICKS, true.end)
     return (
         seen,
-        (true, truth.build(switches, *who)),
+        (true, by_events),
         processes,
         identity.key,
         identity.pti,
@@ -92,12 +70,7 @@ def read(lab, make):
     )
 
 
-def environment(lab):
-    """A line of where the counts are from."""
+def machine(lab):
+    """Where the counts are from."""
     kernel = os.path.basename(os.path.realpath(lab.kernel()))
-    commit = tool(["git", "-C", path(), "log", "-1", "--format=%h"]).strip()
-    return (
-        f"emulator, one processor, a TSC of {handed_over.TSC_HZ:,} Hz; Debian's {kernel} as host "
-        f"and guest; "
-        f"built at commit {commit}"
-    )
+    return f"one processor, a TSC of {handed_over.TSC_HZ:,} Hz; Debian's {kernel} as host and guest"

@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_inference.py: what each host can tell of its guest, and for how many exits
 # (analysis/inference.py). One boot under KVM has the emulator's list of all that decides who runs;
-# each host sees a part of it. The whole answer is written to the folder of the boots,
-# inference.json: every host, by two boots.
+# each host sees a part of it. DRAW=1: results/answers/inference.json anew: every host, by two boots.
 import functools
 import os
 
 import pytest
 
-from bench import rowfile
 from experiments.flow.analysis.exit_reasons import NUMBERS
 from experiments.inference.analysis import inference, sights
 from experiments.inference.analysis.harms import dropped, shifted, swapped
 from experiments.inference.analysis.sights import NO_LOADS, PIP, TARGETS, Subset
 from experiments.inference.tests import inference_boots
+from experiments.shared.analysis import answers
 
 MIN_SWITCHES = 1000
 PAPER = Subset("KVM's", NO_LOADS, 0)
@@ -131,7 +130,6 @@ def answer(lab):
     )
     own = {**tick[-1], **flow[-1]}
     return {
-        "environment": inference_boots.environment(lab),
         "boots": {
             which: {
                 "rows": rows(lab, which, tuple(sights.SUBSETS)),
@@ -153,7 +151,8 @@ def test_all(lab):
     """Every host, by two boots; and a timer and loads that PMUvisor itself took, as many as by the
     list."""
     found = answer(lab)
-    rowfile.write(found, os.path.join(lab.keep, "inference.json"))
+    if os.environ.get("DRAW"):
+        answers.keep("inference", inference_boots.machine(lab), found)
     for boot in found["boots"].values():
         expect(boot["rows"])
         assert (

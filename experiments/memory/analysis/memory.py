@@ -27,7 +27,8 @@ KINDS = ("instruction", "walk", "event", "chunk", "xstate", "page", "sample")
 class Access(
     collections.namedtuple(
         "Access",
-        ("processor tsc retired cr3 rip gla gpa kind flags bytes value code text detail pieces"),
+        "processor tsc retired cr3 rip gla gpa kind flags bytes value code text detail pieces",
+        defaults=(0, b"", b"", "", 0, ()),
     )
 ):
     """One access. `bytes` 0: the size is not known. `value`: bytes of memory after the access, of
@@ -180,11 +181,8 @@ def unpack(processor, frames, unknown, xcr0, reads=False):
     code = code[: min(count, operand.CODE_BYTES)]
     kind, text, pieces, why = "instruction", "", (), None
     if flags & (WALK | EVENT | CHUNK):
-        kind = "chunk"
-        for flag, name in ((WALK, "walk"), (EVENT, "event"), (DEVICE, "page")):
-            if flags & flag:
-                kind = name
-                break
+        kinds = ((WALK, "walk"), (EVENT, "event"), (DEVICE, "page"), (CHUNK, "chunk"))
+        kind = next(name for flag, name in kinds if flags & flag)
         if kind == "chunk":
             text = operand.decode(code, rip).text
         if flags & INEXACT and kind != "page":
@@ -194,7 +192,7 @@ def unpack(processor, frames, unknown, xcr0, reads=False):
         text, why = found.text, found.why
         if found.modifies and flags & WRITE:
             flags |= READ
-        size = size or size_by(found, flags)
+        size = size or (found.write if flags & WRITE else found.read)
         if found.family:
             kind = "xstate"
             if flags & WRITE:
@@ -227,13 +225,6 @@ def unpack(processor, frames, unknown, xcr0, reads=False):
         detail,
         pieces,
     )
-
-
-def size_by(found, flags):
-    """Gives the operand's bytes; 0: not known. One that is read and written has one size."""
-    if flags & WRITE:
-        return found.write
-    return found.read
 
 
 def of_area(family, gla, gpa, mask, state, xcr0):

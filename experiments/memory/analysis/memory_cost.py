@@ -9,11 +9,12 @@
 import argparse
 import json
 import os
+import pathlib
 import re
 import sys
 
-from bench import predict, textpage
-from bench.cells import Cell, Row, Table, number, percent
+from bench import plots, predict, textpage
+from bench.cells import Cell, Table, number, percent
 from experiments.memory.analysis import memory_paper
 from experiments.memory.analysis.schmidt_published import SCHMIDT
 from testbed.machine import path
@@ -140,50 +141,27 @@ def cost_table(boots, reads):
         ],
     )
     for column, jobs in boots.items():
-        made.rows.append(Row(f"{COLUMNS[column]}: a store", cost_cells(write_costs(jobs))))
+        made.add(f"{COLUMNS[column]}: a store", cost_cells(write_costs(jobs)))
         if column not in CURVES:  # the rest is as in the first; without a record REP is not seen
             continue
         word = per_write(jobs, FILL_TRACED, FILL, writes_of(FILL))
-        made.rows.append(Row(f"{COLUMNS[column]}: REP STOSQ of a page", cost_cells(word)))
-        made.rows.append(
-            Row(
-                f"{COLUMNS[column]}: a store to another page",
-                cost_cells(per_write(jobs, ELSEWHERE, NONE, writes_of(ELSEWHERE))),
-            )
-        )
+        elsewhere = per_write(jobs, ELSEWHERE, NONE, writes_of(ELSEWHERE))
+        made.add(f"{COLUMNS[column]}: REP STOSQ of a page", cost_cells(word))
+        made.add(f"{COLUMNS[column]}: a store to another page", cost_cells(elsewhere))
     for text, costs in zip(
         ("memtrace=reads: a load", "memtrace=all: a load or store"),
         read_costs(reads) if reads else (),
     ):
-        made.rows.append(Row(text, cost_cells(costs)))
+        made.add(text, cost_cells(costs))
     write = memory_paper.table_5_2().kvm_write * SCHMIDT["hertz"]
-    made.rows.append(
-        Row(
-            "the paper's KVM, from its Table 5.2",
-            [
-                Cell("2", "published"),
-                Cell("-"),
-                Cell("-"),
-                Cell("-"),
-                Cell(f"{write:,.0f}", "published"),
-            ],
-        )
-    )
+    theirs = [Cell("2", "published"), *[Cell("-")] * 3, Cell(f"{write:,.0f}", "published")]
+    made.add("the paper's KVM, from its Table 5.2", theirs)
     return made
 
 
 def slowdown(jobs, n):
     """Instructions of guest and root mode, of those that the guest has without a trace."""
     return (jobs[n]["guest"] + jobs[n]["instructions"]) / memory_paper.instructions(*JOBS[n][2:])
-
-
-def curve_heads(boots, translate):
-    return (
-        [COLUMNS[column] for column in boots]
-        + [f"{COLUMNS[column]}" for column in boots]
-        + (["TCG", "hook", "record"] if translate else [])
-        + ["KVM", "QSimu"]
-    )
 
 
 def estimated(costs, part, cpi):
@@ -209,14 +187,16 @@ def translated(translate, part):
 
 
 def curve_table(boots, translate):
+    heads = [COLUMNS[column] for column in boots] * 2
     groups = [("instructions, emulator", len(boots)), ("cycles, estimated", len(boots))]
     if translate:
+        heads += ["TCG", "hook", "record"]
         groups.append(("host instructions, QEMU", 3))
     made = Table(
         "curve",
         "Slowdown by the share of writes that are traced",
         "ratio",
-        curve_heads(boots, translate),
+        [*heads, "KVM", "QSimu"],
         [*groups, ("published, Table 5.2", 2)],
         reading=[
             f"t of u = {U:,} turns write; last row t = 48, u = 100. Instructions of "
@@ -237,7 +217,7 @@ def curve_table(boots, translate):
         if translate:
             cells += [Cell(f"{ratio:.2f}") for ratio in translated(translate, part)]
         cells += [Cell(f"{ratio:,.1f}", "published") for ratio in published(part)]
-        made.rows.append(Row(f"{JOBS[n][1]} of {JOBS[n][2]:,}: {percent(100 * part, 3)}", cells))
+        made.add(f"{JOBS[n][1]} of {JOBS[n][2]:,}: {percent(100 * part, 3)}", cells)
     return made
 
 
@@ -299,64 +279,60 @@ def translate_lines(translate):
 
 def plot(boots, translate, out):
     """The curve: slowdown over the share of traced writes, both axes logarithmic."""
-    import matplotlib
-
-    matplotlib.use("svg")
-    from matplotlib import pyplot
-
-    shares = [10 ** (-5 + 4 * n / 60) for n in range(0, 61, 2)]
-    pyplot.rcParams["svg.hashsalt"] = "memory-cost"  # the same picture each time
-    pyplot.rcParams["svg.fonttype"] = "none"
-    figure, axes = pyplot.subplots(figsize=(8, 5))
+    pyplot = plots.library()
+    shares = [10 ** (-4 + n / 3) for n in range(10)]
     percents = [100 * part for part in shares]
-    for column, jobs in boots.items():
-        each = [estimated(write_costs(jobs), part, paper_cpi()) for part in shares]
+    figure, axes = pyplot.subplots(figsize=(plots.WIDTH, 4.2))
+
+    def line(label, style, ratio, **look):
+        axes.plot(percents, [ratio(part) for part in shares], style, label=label, **look)
+
+    for (column, jobs), colour in zip(boots.items(), ("#0072B2", "#D55E00")):
+        costs = write_costs(jobs)
         without = " without INVEPT" if column == "naive" else ""
-        (line,) = axes.plot(
-            percents,
-            [one[0] for one in each],
+        line(
+            f"{COLUMNS[column]}, estimated cycles{without}",
             "--" if without else "-",
-            label=f"{COLUMNS[column]}, estimated cycles{without}",
+            lambda part: estimated(costs, part, paper_cpi())[0],
+            color=colour,
         )
-        axes.fill_between(
-            percents,
-            [one[1] for one in each],
-            [one[2] for one in each],
-            alpha=0.2,
-            color=line.get_color(),
-        )
-    axes.plot(
-        percents,
-        [published(part)[0] for part in shares],
-        "k--",
-        label="the paper's KVM (its Table 5.2)",
-    )
-    axes.plot(percents, [published(part)[1] for part in shares], "k:", label="the paper's QSimu")
+    line("the paper's KVM (its Table 5.2)", "--", lambda part: published(part)[0], color=plots.INK)
+    axes.axhline(published(0)[1], linestyle=":", color=plots.INK, label="the paper's QSimu")
     axes.axvline(
         SCHMIDT["figure_5_1"]["break_even_percent"],
-        color="0.8",
-        zorder=0,
+        ymax=0.6,
+        color="#8a8a8a",
+        linestyle=":",
         label="break-even as the paper has it",
     )
-    if translate:
-        for mode, style in (("tcg hook", "-."), ("tcg record", "-")):
-            host = translate["host"][mode]
-            axes.plot(
-                percents,
-                [host["instruction"] + part * host["write"] for part in shares],
+    for place, (mode, style) in enumerate((("tcg hook", "-."), ("tcg record", "-"))):
+        if translate:
+            line(
+                f"QEMU's {mode}, host instructions",
                 style,
-                color="0.6",
-                label=f"QEMU's {mode}, host instructions",
+                lambda part: translated(translate, part)[place + 1],
+                color="#8a8a8a",
             )
-    axes.set(
-        xscale="log",
-        yscale="log",
-        xlabel="traced writes, % of instructions",
-        ylabel="times native (QEMU: host instructions for one)",
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xticks([0.01, 0.1, 1, 10], ["0.01", "0.1", "1", "10"])
+    axes.set_yticks([1, 10, 100, 1000], ["1", "10", "100", "1000"])
+    axes.minorticks_off()
+    axes.tick_params(left=False, bottom=False)
+    axes.set_xlabel("traced writes, % of instructions")
+    axes.set_ylabel("times native (QEMU: host instructions for one)")
+    axes.grid(True, axis="y")
+    axes.legend(fontsize=8)
+    desc = "; ".join(f"{what}: {percent(100 * mean, 2)}" for what, mean, _, _ in break_evens(boots))
+    made = plots.svg_of(
+        "memory-cost",
+        "Slowdown by the share of writes that are traced",
+        f"Break-even with the paper's QSimu: {desc}.",
+        figure,
+        pyplot,
+        alone=True,
     )
-    axes.legend()
-    axes.grid(alpha=0.3)
-    figure.savefig(out, metadata={"Date": None}, bbox_inches="tight")
+    pathlib.Path(out).write_text(made.svg + "\n", encoding="utf-8")
 
 
 def main():

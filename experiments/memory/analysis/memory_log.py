@@ -4,9 +4,10 @@
 import collections
 import struct
 
+from experiments.shared.analysis import emulator_log
+
 MAGIC = b"PMUmemlg"
-RECORD = struct.Struct("<QQQQQQIBBBBQ")  # testbed/instrument/memory_log.h: struct MemoryRecord
-AT_ONCE = 16384 * RECORD.size
+RECORD = struct.Struct("<QQQQQQIBBBBQ")  # emulator/memory_log.h: struct MemoryRecord
 READ, WRITE = 1, 2
 # enum MemoryKind
 INSTRUCTION, WALK, EVENT, SYSTEM, VMCALL = range(5)
@@ -18,30 +19,11 @@ MEMTRACE_OFF, MEMTRACE_PAGES, TRACE_ASK = 0, 5, (1 << 64) - 1
 Entry = collections.namedtuple("Entry", "tsc rip lin phy value cr3 len cpu rw kind mode retired")
 
 
-class BadMemoryLog(Exception):
-    """The text says what is wrong with the file."""
-
-
 def entries(path):
-    """Takes the path of a memory log; gives its entries in order, one by one. Raises BadMemoryLog
-    where it is none or ends within an entry, OSError where it cannot be read."""
-    with open(path, "rb") as source:
-        magic = source.read(len(MAGIC))
-        if magic != MAGIC:
-            raise BadMemoryLog(
-                f"{path}: found {magic!r} at its start, wanted {MAGIC!r}; was the run "
-                "made with the knob memory_log, and did the guest turn it on?"
-            )
-        while data := source.read(AT_ONCE):
-            if len(data) % RECORD.size:
-                raise BadMemoryLog(f"{path}: ends within an entry: the run did not end by itself")
-            for fields in RECORD.iter_unpack(data):
-                entry = Entry(*fields)
-                if entry.kind > VMCALL:
-                    raise BadMemoryLog(
-                        f"{path}: found an entry of kind {entry.kind}, wanted 0 to {VMCALL}"
-                    )
-                yield entry
+    """Gives the entries of a memory log in order, one by one. Raises what emulator_log.rows()
+    does."""
+    for fields in emulator_log.rows(path, MAGIC, RECORD):
+        yield Entry(*fields)
 
 
 class Log:

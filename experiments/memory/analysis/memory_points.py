@@ -1,56 +1,98 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# memory_points.py: where the points of single instructions are in the picture of addresses over
-# time, for memory_page.js, which shows those of the one that is clicked. Points are cells of a grid
-# as fine as the picture, and coarser for an instruction that has too many, so that their size has a
+# memory_points.py: the points of the picture of addresses over time, for memory_page.js. Points are
+# cells of a grid, which is made coarser until there are not too many: so the page's size has a
 # limit.
-GRID = (1500, 900)  # columns and rows
-POINTS_MAX = 20_000  # of one instruction
+import bisect
+
+PAGE = 4096
+POINTS_MAX = 60_000
+ROWS_OF_PAGE = 64  # of the finest grid: one for each line of 64 bytes
+REGION_PAGES = 16  # pages between two touched ones from which on there is a gap
+TICKS = 14  # addresses on the axis
+GROUPS = ("R", "W", "RW", "other")
 
 
-def cells(places, width, height):
-    """Takes (access number, place on the axis of addresses) of an instruction's points, and how far
-    the two axes go. Gives columns, rows, and the points as column, less the one before, and row."""
-    columns, rows = GRID
+class Axis:
+    """Addresses without the gaps between regions: those that are near each other keep their
+    distance."""
+
+    def __init__(self, pages):
+        self.starts, self.places = [], []  # of each region: first page, and where it is drawn
+        at, last = 0, None
+        for number in sorted(pages):
+            if last is None or number - last > REGION_PAGES:
+                at += 1 if last is not None else 0  # a page's room between two
+                self.starts.append(number)
+                self.places.append(at)
+            else:
+                at += number - last - 1
+            last = number
+            at += 1
+        self.end = at
+
+    def place(self, address):
+        """In pages."""
+        region = bisect.bisect_right(self.starts, address // PAGE) - 1
+        return self.places[region] + address / PAGE - self.starts[region]
+
+    def ticks(self):
+        """(place, text): regions' first addresses, and where there is room pages between."""
+        step = max(1, -(-self.end // TICKS))
+        found, last = [], None
+        for start, place, after in zip(self.starts, self.places, [*self.places[1:], self.end]):
+            at = place
+            while at < after:
+                if last is None or at - last >= step:
+                    found.append((at, f"{(start + at - place) * PAGE:#x}"))
+                    last = at
+                at += step
+        return found
+
+
+def group(access):
+    return "other" if access.kind in ("walk", "event") else access.direction
+
+
+def of_instruction(access):
+    """None: what a page walk or an event writes is no instruction's."""
+    return None if access.kind in ("walk", "event") else access.rip
+
+
+def cells(shown, axis, rips):
+    """`shown`: (number, address, access) of each that the picture has. `rips`: the instructions
+    that the page lists. Gives how many accesses a column and how many pages a row has, and the
+    cells: column less the one before, row, the group's number, the instruction's or -1."""
+    listed = {rip: place for place, rip in enumerate(rips)}
+    column, rows = 1, ROWS_OF_PAGE
     while True:
-        found = sorted(
-            {
-                (number * columns // width, int((place + 0.5) * rows / (height + 1)))
-                for number, place in places
-            }
-        )
+        found = {
+            (
+                number // column,
+                int(axis.place(address) * rows),
+                GROUPS.index(group(access)),
+                listed.get(of_instruction(access), -1),
+            )
+            for number, address, access in shown
+        }
         if len(found) <= POINTS_MAX:
             break
-        columns, rows = columns // 2, rows // 2
+        column, rows = column * 2, rows / 2
     flat, last = [], 0
-    for column, row in found:
-        flat += [column - last, row]
-        last = column
-    return {"columns": columns, "rows": rows, "cells": flat}
+    for at, *others in sorted(found):
+        flat += [at - last, *others]
+        last = at
+    return {"column": column, "row": 1 / rows, "cells": flat}
 
 
-def of_instructions(shown, rips, axis, width):
-    """Takes (number, address, access) of each that the picture has, the instructions wanted, and
-    the picture's axes. Gives a row for each of them: what the page says of it, and its points."""
-    places = {rip: [] for rip in rips}
-    for number, address, access in shown:
-        if access.rip in places and access.kind not in ("walk", "event"):
-            places[access.rip].append((number, address))
-    rows = []
-    for found in places.values():
-        addresses = [address for _, address in found]
-        words = (
-            "no point in the picture"
-            if not found
-            else f"{len(found)} point{'s' * (len(found) > 1)}, access {found[0][0]} to "
-            f"{found[-1][0]}, "
-            f"addresses {min(addresses):#x} to {max(addresses):#x}"
-        )
-        rows.append(
-            {
-                "words": words,
-                **cells(
-                    [(number, axis.place(address)) for number, address in found], width, axis.end
-                ),
-            }
-        )
-    return rows
+def words(shown, rip):
+    """What the page says of an instruction's points."""
+    found = [
+        (number, address) for number, address, access in shown if of_instruction(access) == rip
+    ]
+    if not found:
+        return "no point in the picture"
+    addresses = [address for _, address in found]
+    return (
+        f"{len(found)} point{'s' * (len(found) > 1)}, access {found[0][0]} to {found[-1][0]}, "
+        f"addresses {min(addresses):#x} to {max(addresses):#x}"
+    )

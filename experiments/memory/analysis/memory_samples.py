@@ -34,23 +34,11 @@ def read(path):
             flags = memory.WRITE if STORES in event else memory.READ
             number = int(processor or 0)
             accesses = found.processors.setdefault(number, [])
+            tsc = int(seconds) * 10**9 + int(rest)
+            count = len(accesses)
             accesses.append(
                 memory.Access(
-                    number,
-                    int(seconds) * 10**9 + int(rest),
-                    len(accesses),
-                    0,
-                    int(rip, 16),
-                    int(address, 16),
-                    0,
-                    "sample",
-                    flags,
-                    0,
-                    b"",
-                    b"",
-                    "",
-                    0,
-                    (),
+                    number, tsc, count, 0, int(rip, 16), int(address, 16), 0, "sample", flags
                 )
             )
             found.unknown["a sample"] += 1

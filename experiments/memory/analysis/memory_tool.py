@@ -10,17 +10,16 @@ make one.
   page   TRACE FILE     addresses over time, working sets and sums, as one HTML page
   ctf    TRACE FOLDER   CTF 1.8, for babeltrace2 and Trace Compass
   feed   TRACE FILE     for cache simulators: Valgrind's lackey format, or Dinero's
-  cache  TRACE          misses of a cache, by Valgrind's cachegrind
+  cache  TRACE          misses of a simulated cache
   doubles TRACE         what a system call reads twice of its process's memory
 
-Needs Debian's python3-capstone; page python3-matplotlib, ctf python3-bt2, --elf binutils.
+Needs Debian's python3-capstone; ctf python3-bt2, --elf binutils.
 """
 
 import argparse
 import pathlib
 import sys
 
-from bench import plots
 from experiments.memory.analysis import (
     memory,
     memory_cache,
@@ -34,7 +33,7 @@ from experiments.memory.analysis import (
     operand,
     symbols,
 )
-from experiments.shared.analysis import records, traces_page
+from experiments.shared.analysis import records, trace_page
 from experiments.shared.analysis.ctf_writer import CannotWrite
 
 TOP = 10
@@ -102,7 +101,7 @@ def do_feed(options, found, accesses, start):
 
 
 def do_cache(options, found, accesses, start):
-    each = memory_cache.misses(accesses, options.cache, physical=options.by == "physical")["all"]
+    each = memory_cache.misses(accesses, options.cache, options.by == "physical")
     print(
         f"{each.reads} reads, {each.read_misses} of them misses; {each.writes} writes, "
         f"{each.write_misses} misses"
@@ -146,13 +145,13 @@ def parser():
             )
         if name == "page":
             command.add_argument("--title", default="Memory accesses of a guest")
-            traces_page.add_where(command)
+            trace_page.add_where(command)
         if name == "cache":
             command.add_argument(
                 "--cache",
                 metavar="BYTES,WAYS,LINE",
                 default="32768,8,64",
-                help="as valgrind's --D1 has it; default: %(default)s",
+                help="default: %(default)s",
             )
         if name in ("print", "sums", "page", "doubles"):
             command.add_argument(
@@ -193,9 +192,7 @@ def main():
     except (
         records.BadRecords,
         operand.NoDecoder,
-        plots.NoPlots,
         CannotWrite,
-        memory_cache.NoCachegrind,
         symbols.NoSymbols,
         ValueError,
         OSError,

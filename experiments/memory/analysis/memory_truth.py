@@ -1,43 +1,23 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # memory_truth.py: a trace of memory accesses against the emulator's own list of the same run, one
-# by one and in order: what was missed, what was invented, and what of an access is wrong. What one
-# record is to be, what the list has in pieces is put together to: an instruction's writes, the
-# frame of an event up to a page's end, the bulk of a REP, both bits of one update of a page table.
-# Of a trace of reads the writes alone are left out. Reads of a page from the record on that a page
-# walk has opened it are a class of their own: they are not seen. MONITOR, which the processor
-# checks as a read of its address (SDM Vol. 2, "MONITOR"), reads nothing, and is not in the list.
+# by one and in order: what was missed, what was invented, and what of an access is wrong.
+# memory_units.py derives the wanted records from the list. After a record says that a page walk has
+# opened a page, reads of that page are not seen. They are a class of their own. MONITOR, which the
+# processor checks as a read of its address (SDM Vol. 2, "MONITOR"), reads nothing, and is not in
+# the list.
 import collections
 import dataclasses
 import sys
 
-from experiments.memory.analysis import memory, memory_log
-from experiments.memory.analysis.memory_log import (
-    EVENT,
-    INSTRUCTION,
-    READ,
-    ROOT,
-    SYSTEM,
-    WALK,
-    WRITE,
-)
+from experiments.memory.analysis import memory, memory_log, xstate
+from experiments.memory.analysis.memory_log import READ, WALK, WRITE
+from experiments.memory.analysis.memory_units import ENTRY_BYTES, PAGE, VALUE_BYTES, units_of
 
 LOOK_AHEAD = 400  # records to where both are the same again
 FAULTS_MAX = 50  # that are told; all are counted
 RACE_TICKS = 20_000  # from an access to its trap, and the other processors' turns between them
-VALUE_BYTES = 8  # that the list has of a piece
-PAGE = 4096
-ENTRY_BYTES = 8
-DIRTY = 1 << 6
 MASK48 = (1 << 48) - 1
 WRONG = ("size", "value", "rip", "cr3", "gla", "gpa", "direction", "retired")
-
-# What one record is to be. pieces: [(lin, phy, bytes, value)] in the list's order, at least one.
-# root: root mode did it, so the guest's RIP, CR3 and linear address are not in the list. tsc: the
-# last piece's. elements: bytes of a vector, which the emulator reads from the last to the first, a
-# processor at once.
-Unit = collections.namedtuple(
-    "Unit", "kind rip cr3 retired direction pieces root tsc elements", defaults=(False,)
-)
 
 
 @dataclasses.dataclass
@@ -88,15 +68,18 @@ class Truth:
         )
 
 
-def compare(accesses, entries, wanted=lambda entry: True):
-    """Takes memory.Accesses and the entries of the memory log of the same run (memory_log.Log, or a
-    list: they are gone through twice), and what of the list the trace's range has. A processor has
-    the same number in both. Gives a Truth. Raises ValueError where records were lost: nothing can
-    be said then."""
+def refuse_losses(accesses):
     if accesses.lost:
         raise ValueError(
             f"{accesses.lost} records were lost; wanted a larger ring or a shorter run"
         )
+
+
+def compare(accesses, entries):
+    """Takes memory.Accesses and the entries of the memory log of the same run (memory_log.Log, or a
+    list: they are gone through twice). A processor has the same number in both. Gives a Truth.
+    Raises ValueError where records were lost: nothing can be said then."""
+    refuse_losses(accesses)
     result = Truth()
     windows = memory_log.traced(entries)
     disputed = []  # (processor, unit, record), where the value differs
@@ -105,7 +88,7 @@ def compare(accesses, entries, wanted=lambda entry: True):
     for processor in sorted(set(windows) | set(accesses.processors)):
         units, modes = [], set()
         for mode, found in windows.get(processor, ()):
-            units += units_of([entry for entry in found if wanted(entry)], mode)
+            units += units_of(found, mode)
             modes.add(mode)
         all_records = accesses.processors.get(processor, [])
         result.monitored += sum(map(is_monitor, all_records))
@@ -124,10 +107,7 @@ def compare(accesses, entries, wanted=lambda entry: True):
 def pages(accesses, entries):
     """Of a trace of pages: the sets of pages that it has, that the list has as written meanwhile,
     and of these those that hold page tables."""
-    if accesses.lost:
-        raise ValueError(
-            f"{accesses.lost} records were lost; wanted a larger ring or a shorter run"
-        )
+    refuse_losses(accesses)
     logged = {
         record.gpa // PAGE
         for found in accesses.processors.values()
@@ -211,141 +191,6 @@ def with_store(unit, entry):
     return unit._replace(pieces=pieces)
 
 
-# ---- what the records should be ----
-
-
-def units_of(entries, mode):
-    """Takes a processor's entries while it was traced, and MEMTRACE_*; gives [Unit] in order."""
-    wanted = (0, WRITE, READ, READ | WRITE, READ | WRITE)[mode]
-    units = []
-    at = 0
-    while at < len(entries):
-        entry = entries[at]
-        end = at + 1
-        while end < len(entries) and is_one(entries[end - 1], entries[end], entry):
-            end += 1
-        found = list(unit_of(entries[at:end], wanted))
-        # The step lets the device's second operand pass: nothing may access the first one twice.
-        units += found[:1] if mode == memory.MEMTRACE_DEVICES else found
-        at = end
-    return units
-
-
-def is_one(before, entry, first):
-    """Whether an entry goes on with what the one before it belongs to."""
-    if (entry.mode, entry.retired) != (first.mode, first.retired):
-        return False
-    if first.mode == ROOT:
-        # Both bits of one entry of a table: one update of the processor's.
-        return (
-            is_update(first)
-            and is_update(entry)
-            and entry.phy == before.phy
-            and entry.value == before.value | DIRTY
-            and not before.value & DIRTY
-        )
-    if first.kind in (EVENT, SYSTEM):
-        return entry.kind in (EVENT, SYSTEM) and entry.rip == first.rip
-    return first.kind == entry.kind == INSTRUCTION and entry.rip == first.rip
-
-
-def is_update(entry):
-    """Root mode changes an entry of the guest's tables by a locked instruction, all else by
-    stores."""
-    return entry.mode == ROOT and entry.rw == READ | WRITE and entry.len == ENTRY_BYTES
-
-
-def unit_of(entries, wanted):
-    """Yields the Units of entries that belong together."""
-    first = entries[0]
-    if first.mode == ROOT:
-        if not wanted & WRITE:
-            return
-        if is_update(first):
-            yield Unit(
-                "walk", 0, 0, first.retired, WRITE, pieces_of(entries[-1:]), True, entries[-1].tsc
-            )
-        else:
-            yield Unit("chunk", 0, 0, first.retired, WRITE, pieces_of(entries), True, first.tsc)
-    elif first.kind == WALK:
-        if wanted & WRITE:
-            yield Unit(
-                "walk",
-                first.rip,
-                first.cr3,
-                first.retired,
-                WRITE,
-                pieces_of(entries),
-                False,
-                first.tsc,
-            )
-    elif first.kind in (EVENT, SYSTEM):
-        pushes = [entry for entry in entries if entry.kind == EVENT]
-        if wanted & WRITE:
-            for pieces in by_page(pieces_of(pushes)):
-                yield Unit(
-                    "event", first.rip, first.cr3, first.retired, WRITE, pieces, False, first.tsc
-                )
-    else:
-        yield from units_of_instruction(entries, wanted)
-
-
-def units_of_instruction(entries, wanted):
-    """An instruction's first read is a record, and so is all that it writes; one that reads and
-    writes the same place has one record of both."""
-    first = entries[0]
-    found = [entry for entry in entries if entry.rw & wanted]
-    if not found:
-        return
-
-    def unit(direction, pieces):
-        return Unit(
-            "instruction", first.rip, first.cr3, first.retired, direction, pieces, False, first.tsc
-        )
-
-    if wanted & READ and found[0].rw == READ:
-        reads = [entry for entry in found if entry.rw == READ]
-        downwards = len(reads) > 1 and all(
-            one.len == 1 and one.lin == reads[0].lin - at for at, one in enumerate(reads)
-        )
-        pieces = pieces_of(reversed(reads) if downwards else reads)
-        if downwards:
-            pieces = [(*pieces[0][:2], len(pieces), pieces[0][3])]
-        yield unit(READ, joined(pieces)[:1])._replace(elements=downwards)
-    elif wanted == READ:
-        yield unit(
-            READ | WRITE, joined(pieces_of([entry for entry in found if entry.rw == READ | WRITE]))
-        )
-    writes = [entry for entry in found if entry.rw & WRITE]
-    if writes and wanted & WRITE:
-        direction = WRITE | (READ if writes[0].rw & READ else 0)
-        yield unit(direction, joined(pieces_of(writes)))
-
-
-def pieces_of(entries):
-    return [(entry.lin, entry.phy, entry.len, entry.value) for entry in entries]
-
-
-def joined(pieces):
-    """Two pieces that meet at the end of a page are one over both: its place is the first's."""
-    out = pieces[:1]
-    for lin, phy, size, value in pieces[1:]:
-        before = out[-1]
-        if before[0] + before[2] == lin and (before[2] >= VALUE_BYTES or lin % PAGE == 0):
-            out[-1] = (*before[:2], before[2] + size, before[3])
-        else:
-            out.append((lin, phy, size, value))
-    return out
-
-
-def by_page(pieces):
-    """A frame is pushed downwards: what lies above a page's end came first, and is a record."""
-    pages = {}
-    for piece in pieces:
-        pages.setdefault(piece[0] // PAGE, []).append(piece)
-    return [list(reversed(found)) for found in pages.values()]
-
-
 # ---- unit by unit ----
 
 
@@ -359,14 +204,8 @@ def compare_processor(result, processor, units, records, disputed, opened):
     while true < len(units) and ours < len(records):
         if is_same_place(units[true], records[ours]):
             count = pieces_of_chunk(units, true, records[ours])
-            compare_one(
-                result,
-                processor,
-                whole(units[true : true + count]),
-                records[ours],
-                behind,
-                disputed,
-            )
+            unit_whole = whole(units[true : true + count])
+            compare_one(result, processor, unit_whole, records[ours], behind, disputed)
             result.units -= count - 1
             true += count
             ours += 1
@@ -514,13 +353,8 @@ def ranges(unit):
 
 
 def recorded_ranges(record):
-    out = []
-    for offset, size in record.pieces or ((0, record.bytes),):
-        if out and sum(out[-1]) == record.gla + offset:
-            out[-1] = (out[-1][0], out[-1][1] + size)
-        else:
-            out.append((record.gla + offset, size))
-    return out
+    pieces = record.pieces or ((0, record.bytes),)
+    return xstate.joined((record.gla + offset, size) for offset, size in pieces)
 
 
 def right_size(unit, record, _):

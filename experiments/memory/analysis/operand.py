@@ -23,29 +23,16 @@ class NoDecoder(Exception):
 STACK = 8  # of 64-bit mode, whatever REX.W says
 # Of one operand where capstone has none or another: mnemonic -> bytes.
 SIZES = {
-    "xlatb": 1,
-    "comiss": 4,
-    "ucomiss": 4,
-    "vcomiss": 4,
-    "vucomiss": 4,
-    "comisd": 8,
-    "ucomisd": 8,
-    "vcomisd": 8,
-    "vucomisd": 8,
-    "fnstsw": 2,
-    "sldt": 2,
-    "str": 2,
-    "smsw": 2,
-    "lmsw": 2,
-    "lldt": 2,
-    "ltr": 2,
-    "sgdt": 10,
-    "sidt": 10,
-    "lgdt": 10,
-    "lidt": 10,
-    "invpcid": 16,
-    "invept": 16,
-    "invvpid": 16,
+    name: size
+    for size, names in (
+        (1, "xlatb"),
+        (2, "fnstsw sldt str smsw lmsw lldt ltr"),
+        (4, "comiss ucomiss vcomiss vucomiss"),
+        (8, "comisd ucomisd vcomisd vucomisd"),
+        (10, "sgdt sidt lgdt lidt"),
+        (16, "invpcid invept invvpid"),
+    )
+    for name in names.split()
 }
 FAR = ("lcall", "ljmp", "lss", "lfs", "lgs")
 IRET = ("iret", "iretd", "iretq")
@@ -58,37 +45,10 @@ STATE = ("fnsave", "frstor")
 STACK_ONLY = ("push", "pushf", "pushfq", "call", "enter")
 FROM_STACK = ("pop", "popf", "popfq", "ret", "leave")
 # What reads its operand and writes it. The processor need not say both.
-MODIFY = {
-    "add",
-    "adc",
-    "sub",
-    "sbb",
-    "and",
-    "or",
-    "xor",
-    "inc",
-    "dec",
-    "neg",
-    "not",
-    "rol",
-    "ror",
-    "rcl",
-    "rcr",
-    "shl",
-    "shr",
-    "sal",
-    "sar",
-    "shld",
-    "shrd",
-    "bts",
-    "btr",
-    "btc",
-    "xchg",
-    "xadd",
-    "cmpxchg",
-    "cmpxchg8b",
-    "cmpxchg16b",
-}
+MODIFY = set(
+    "add adc sub sbb and or xor inc dec neg not rol ror rcl rcr shl shr sal sar shld shrd "
+    "bts btr btc xchg xadd cmpxchg cmpxchg8b cmpxchg16b".split()
+)
 # Of AVX-512 what capstone 4 does not decode and the C library has: (map, opcode) -> name without
 # its element's letter. They read a whole vector, or one element for all. SDM Vol. 2, "Intel AVX-512
 # Encoding".
@@ -126,15 +86,8 @@ def decode(code, rip):
     if found is None and code[:1] == b"\x62" and len(code) == CODE_BYTES:
         return evex(code)
     if found is None:
-        return Operand(
-            "",
-            0,
-            0,
-            0,
-            False,
-            "not decoded" if len(code) == CODE_BYTES else "its code is not known",
-            None,
-        )
+        why = "not decoded" if len(code) == CODE_BYTES else "its code is not known"
+        return Operand("", 0, 0, 0, False, why, None)
     text = f"{found.mnemonic} {found.op_str}".strip()
     name = found.mnemonic.split()[-1]
     if name in ("call", "jmp") and is_far(found):

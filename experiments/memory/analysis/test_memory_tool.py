@@ -27,22 +27,17 @@ KHZ = 1000
 
 
 def access(number, gla, size=8, flags=WRITE, kind="instruction", **more):
+    fields = {
+        "processor": 0,
+        "cr3": CR3,
+        "rip": 0x401000,
+        "gpa": gla & 0xFFF | 0x77000,
+        "value": b"\1\2",
+        "text": "mov",
+        **more,
+    }
     return Access(
-        more.get("processor", 0),
-        1000 + number,
-        number,
-        more.get("cr3", CR3),
-        more.get("rip", 0x401000),
-        gla,
-        more.get("gpa", gla & 0xFFF | 0x77000),
-        kind,
-        flags,
-        size,
-        more.get("value", b"\1\2"),
-        b"",
-        more.get("text", "mov"),
-        0,
-        more.get("pieces", ()),
+        tsc=1000 + number, retired=number, gla=gla, kind=kind, flags=flags, bytes=size, **fields
     )
 
 
@@ -151,33 +146,23 @@ def test_feeds():
     assert list(memory_feed.din(walk, physical=True)) == ["1 9008"]
 
 
-def test_axis():
-    """Far regions lie beside each other, and pages of one keep their distance."""
-    axis = memory_page.Axis({0x10, 0x12, 0x7FFFF0})
-    assert [axis.place(page << 12) for page in (0x10, 0x12, 0x7FFFF0)] == [0, 2, 4]
-    assert axis.place((0x12 << 12) + 2048) == 2.5 and axis.end == 5
-    assert [text for _, text in axis.ticks()][0] == "0x10000"
-
-
 def test_page():
-    """One page that needs nothing else, with the figures, the sums and what is not known."""
-    pytest.importorskip("matplotlib", reason="python3-matplotlib is not installed")
+    """One page that needs nothing else, with the sums and what is not known."""
     accesses = [access(number, 0x10000 + 64 * number) for number in range(200)]
     accesses.append(access(200, 0x20000, kind="event", size=40))
     trace = found(*accesses)
     trace.gaps[0] = {5: 7}
     trace.unknown["vmovups: masked"] = 3
     made = memory_page.html(trace, accesses, "A <title>", where=" (emulator)")
-    assert (
-        "A &lt;title&gt;" in made
-        and "201 of 201 accesses" in made
-        and "7 accesses are lost" in made
-    )
-    assert "3 vmovups: masked" in made and re.search(r"\d ms \(emulator\)", made)
-    assert made.count("<svg") == 3 and "data:image/png;base64," in made
-    assert not re.search(r'(src|href)="(?!#|data:|https://)', made)
-    identifiers = re.findall(r'\bid="([^"]+)"', made)
-    assert len(identifiers) == len(set(identifiers))
+    for words in (
+        "A &lt;title&gt;",
+        "201 of 201 accesses",
+        "7 accesses are lost",
+        "3 vmovups: masked",
+    ):
+        assert words in made, words
+    assert re.search(r"\d ms \(emulator\)", made)
+    assert not re.search(r'<[^>]*(src|href)="(?!#|data:|https://)', made)
 
 
 @pytest.fixture
@@ -209,24 +194,10 @@ def test_print(trace):
     status, said, complaint = tool("print", trace)
     assert (status, complaint) == (0, "")
     first, *others = said.splitlines()
-    assert first.split() == [
-        "0.000000",
-        "0",
-        "0",
-        "12345000",
-        "401000",
-        "instruction",
-        "W",
-        "8",
-        "7f0000001238",
-        "5678238",
-        "1122334455667788",
-        "mov",
-        "qword",
-        "ptr",
-        "[rdi],",
-        "rax",
-    ]
+    assert first.split() == (
+        "0.000000 0 0 12345000 401000 instruction W 8 7f0000001238 5678238 1122334455667788 "
+        "mov qword ptr [rdi], rax".split()
+    )
     assert len(others) == 2 and others[0].split()[0] == "0.000040"
 
 
@@ -285,9 +256,8 @@ def test_functions(trace, tmp_path):
     )
     assert tool("sums", trace, "--elf", word)[1].splitlines()[-1].split()[-1] == "main+0x3"
     assert not tool("sums", trace)[1].splitlines()[-1].endswith(" ")
-    pytest.importorskip("matplotlib", reason="python3-matplotlib is not installed")
     assert tool("page", trace, tmp_path / "page.html", "--elf", word)[0] == 0
-    assert '<td class="text">main+0x3</td>' in (tmp_path / "page.html").read_text()
+    assert '"main+0x3"' in (tmp_path / "page.html").read_text()
     status, _, complaint = tool("sums", trace, "--elf", tmp_path / "main.c")
     assert status == 1 and "is no ELF file" in complaint and complaint.count("\n") == 1
 

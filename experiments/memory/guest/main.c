@@ -21,9 +21,8 @@
 #define POLL_NS_MAX 10000000L
 #define POLL_NS_MIN 100000L
 #define FILLED_PERCENT 25 /* of a ring between two looks: above it, look sooner */
-#define USER_BYTES                                                                                 \
-    (1ULL << 47) /* the half of the addresses that is user space's, with 4 levels                  \
-                  */
+/* The half of the addresses that is user space's, with 4 levels. */
+#define USER_BYTES (1ULL << 47)
 
 static const char usage[] =
     "usage: memtrace [--writes|--reads|--all|--devices|--pages] [RANGE] [--processor N] -o FILE -- "

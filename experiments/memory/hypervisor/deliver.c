@@ -4,7 +4,7 @@
  * so the next VM entry injects it. SDM Vol. 3, "Information for VM Exits That Occur During Event
  * Delivery"; "Event Injection".
  */
-#include "experiments/memory/hypervisor/deliver.h"
+#include "experiments/memory/hypervisor/state.h"
 
 #include "experiments/memory/hypervisor/registers.h"
 #include "vmx/exit/exit.h"

@@ -4,7 +4,7 @@
  */
 #include "experiment.h"
 
-#include "experiments/memory/hypervisor/memory.h"
+#include "experiments/memory/hypervisor/state.h"
 #include "experiments/memory/hypervisor/options.h"
 
 static const struct option_row options[] = {EXPERIMENT_OPTIONS(EXPERIMENT_OPTION)};

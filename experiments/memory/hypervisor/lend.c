@@ -10,9 +10,7 @@
  * The loan raises no PMI before 3 * 2^46 instructions. SDM Vol. 3, "Architectural Performance
  * Monitoring Version 2".
  */
-#include "experiments/memory/hypervisor/lend.h"
-
-#include "experiments/memory/hypervisor/memory.h"
+#include "experiments/memory/hypervisor/state.h"
 
 #include "vmx/root/fault.h"
 

@@ -1,12 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  *
- * Turns the memory trace on and off, for HYPERCALL_MEMTRACE or memtrace_ms=. This includes the
- * trace's maps, its rows in the table of handlers, and the lent counter of retired instructions.
+ * The memory trace records each access by an EPT violation and a single step.
+ *
+ * There are three maps of the guest's memory. While a processor uses a map, the map changes only to
+ * allow more (memory_map_allow_read()). The closed map denies the traced accesses. An instruction
+ * that violates the closed map is executed again under the open map, which is the guest's own map.
+ * Blocking by MOV SS keeps events from arriving before the instruction. The monitor trap flag
+ * causes an exit after the instruction. The half-open map allows reads, so that the trace also sees
+ * the write of an instruction that reads and writes.
+ *
+ * Each map has its own EPT pointer. So no INVEPT is needed, and a step on one processor opens
+ * nothing for the other processors. After Schmidt, "Evaluating Techniques for Full System Memory
+ * Tracing", section 4.2; SDM Vol. 3, "Monitor Trap Flag"; "Interruptibility State"; "EPT
+ * Violations".
+ *
+ * This file turns the trace on and off, for HYPERCALL_MEMTRACE or memtrace_ms=. This includes the
+ * maps, the rows in the table of handlers, and the lent counter of retired instructions.
  */
-#include "experiments/memory/hypervisor/memory.h"
+#include "experiments/memory/hypervisor/memory_event.h"
 
-#include "experiments/memory/hypervisor/deliver.h"
-#include "experiments/memory/hypervisor/lend.h"
 #include "experiments/shared/hypervisor/cr3.h"
 #include "experiment.h"
 #include "hypercall.h"
@@ -153,7 +165,7 @@ static bool is_mode_offered(const struct cpu_memory *m, uint64_t mode)
     return mode == MEMTRACE_OFF || (mode <= m->most && m->most <= MEMTRACE_ALL);
 }
 
-int64_t memory_call(struct cpu *cpu)
+static int64_t memory_call(struct cpu *cpu)
 {
     struct cpu_memory *m = memory_of(cpu);
     uint64_t mode = cpu->gpr[GPR_RBX];
@@ -409,6 +421,8 @@ void memory_setup(struct cpu *cpu, const struct vmx_capability *c)
     memory_of(cpu)->log = can_log_pages(c) && can_log_pages_safely(c) ? page_alloc(1) : NULL;
     memory_of(cpu)->open = vmcs_read_64(VMCS_EPT_POINTER);
     memory_step_setup();
+    memory_event_setup();
+    memory_device_setup();
     for (unsigned i = 0; i < CODE_PAGES; i++)
         memory_of(cpu)->code[i].linear = 1; /* matches no page */
     hypercall_offer(cpu, HYPERCALL_MEMTRACE, memory_call);

@@ -6,6 +6,7 @@
  * the open map. Under this map, an instruction accesses the device once. Each iteration of a REP is
  * stepped. An access that the guest's own map denies stays denied.
  */
+#include "experiments/memory/hypervisor/memory_event.h"
 #include "experiments/memory/hypervisor/memory_record.h"
 
 #include "vmx/exit/exit.h"

@@ -16,6 +16,7 @@
  * Updates"; "Information for VM Exits That Occur During Event Delivery"; "VM-Entry Controls for
  * Event Injection"; "Stack Switching with Stack-Segment Switching in 64-Bit Mode".
  */
+#include "experiments/memory/hypervisor/memory_event.h"
 #include "experiments/memory/hypervisor/memory_record.h"
 
 #define FRAME_WORDS 5 /* SS, RSP, RFLAGS, CS, RIP, without an error code */

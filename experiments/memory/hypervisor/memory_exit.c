@@ -4,9 +4,10 @@
  * step. Nearly all exits of the trace are of these two kinds, so each instruction counts here.
  * These functions call no other function. They do not check whether VMREAD and VMWRITE succeed,
  * because the same fields have been accessed before. If anything is unusual, they do nothing, and
- * memory_step.c handles the exit. memory_step.c can do everything that the fast path does, and the
- * rest.
+ * memory_violation.c handles the exit. memory_violation.c can do everything that the fast path
+ * does, and the rest.
  */
+#include "experiments/memory/hypervisor/memory_event.h"
 #include "experiments/memory/hypervisor/memory_record.h"
 
 #define REP_MASK 0xfe /* finds REPNE (F2) and REP (F3) */
@@ -38,9 +39,9 @@ static inline bool has_escape(uint64_t code)
     return __builtin_expect(second || (uint8_t)code == ESCAPE, 0);
 }
 
-/* Begins the step of a write that needs nothing from memory_step.c: a write to a page where the
- * closed map denies only writes. Such a page is memory, and lies in the range. Returns false for
- * any other exit, and then has changed nothing except the place of the next record in the ring,
+/* Begins the step of a write that needs nothing from memory_violation.c: a write to a page where
+ * the closed map denies only writes. Such a page is memory, and lies in the range. Returns false
+ * for any other exit, and then has changed nothing except the place of the next record in the ring,
  * which no reader reads yet. */
 static inline bool begin_write_step(struct cpu *cpu)
 {

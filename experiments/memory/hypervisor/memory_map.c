@@ -4,7 +4,7 @@
  * mode's own view of the guest's memory. All of them use pool pages that are set aside at the
  * start. A copy denies accesses to write-back memory or, with MEMTRACE_DEVICES, to everything else.
  */
-#include "experiments/memory/hypervisor/memory.h"
+#include "experiments/memory/hypervisor/state.h"
 
 #include "hypercall.h"
 #include "mm/paging.h"

@@ -7,9 +7,7 @@
  */
 #pragma once
 
-#include "experiments/memory/hypervisor/deliver.h"
-#include "experiments/memory/hypervisor/lend.h"
-#include "experiments/memory/hypervisor/memory.h"
+#include "experiments/memory/hypervisor/state.h"
 
 #define CODE_BYTES 15 /* SDM Vol. 2, "Instruction Format": the longest instruction */
 

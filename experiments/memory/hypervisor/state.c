@@ -2,6 +2,6 @@
  *
  * The values of the memory trace's options.
  */
-#include "experiments/memory/hypervisor/memory.h"
+#include "experiments/memory/hypervisor/state.h"
 
 struct memory_options memory_options;

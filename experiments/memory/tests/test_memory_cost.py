@@ -26,28 +26,30 @@ MOST_BARE_INSTRUCTIONS, MOST_BARE_VMCS = 190, 14
 WORDS_OF_A_PAGE = 512
 
 
-def boot(lab, column):
+def jobs_of(lab, column):
+    """What each job counted; each ran, and recorded what it wrote."""
     mutant = memory_cost.MUTANTS.get(column)
-    efi = mutant and path("build", "mutants", f"{mutant}.efi")
-    options = memory_cost.OPTIONS.get(column, "")
-    return kernel.run(
+    done = kernel.run(
         lab,
         memory_cost.PREFIX + column,
         Plan().add(*memory_cost.words()),
-        config=f"memtrace=writes {options}".strip(),
-        efi=efi,
+        config=f"memtrace=writes {memory_cost.OPTIONS.get(column, '')}".strip(),
+        efi=mutant and path("build", "mutants", f"{mutant}.efi"),
     )
-
-
-def jobs_of(lab, column):
-    """What each job counted; each ran, and recorded what it wrote."""
-    done = boot(lab, column)
     expect_ok(done, memory_cost.words())
-    jobs = [
-        memory_cost.counts_of(done.region(str(memory_cost.REGION + n)))
-        for n in range(len(memory_cost.JOBS))
-    ]
-    return jobs, memory_cost.records(done.console)
+    return counts(done, memory_cost.JOBS), memory_cost.records(done.console)
+
+
+def counts(done, jobs):
+    regions = (done.region(str(memory_cost.REGION + n)) for n in range(len(jobs)))
+    return [memory_cost.counts_of(region) for region in regions]
+
+
+def said_of(costs):
+    return (
+        f"{costs['exits']:g} exits, {costs['instructions']:.1f} root instructions, "
+        f"{memory_cost.vmcs(costs):.2f} VMCS accesses"
+    )
 
 
 def test_guest_is_the_same(lab):
@@ -86,10 +88,7 @@ def test_write(lab):
     writes = memory_cost.writes_of(memory_cost.WRITES)
     assert records[memory_cost.WRITES] == writes, records
     costs = memory_cost.write_costs(jobs)
-    said = (
-        f"{costs['exits']:g} exits, {costs['instructions']:.1f} root instructions, "
-        f"{memory_cost.vmcs(costs):.2f} VMCS accesses, {costs['rdmsr']:g} RDMSR"
-    )
+    said = f"{said_of(costs)}, {costs['rdmsr']:g} RDMSR"
     assert costs["exits"] <= MOST_EXITS, said
     more = GCC_14_MORE if re.match(r"gcc .*\) 14\.", environment.compiler()) else 0
     assert costs["instructions"] <= MOST_INSTRUCTIONS + more, said
@@ -108,10 +107,7 @@ def test_without_record(lab):
     jobs, records = jobs_of(lab, "bare")
     assert records[memory_cost.WRITES] == 0, records
     costs = memory_cost.write_costs(jobs)
-    said = (
-        f"{costs['exits']:g} exits, {costs['instructions']:.1f} root instructions, "
-        f"{memory_cost.vmcs(costs):.2f} VMCS accesses"
-    )
+    said = said_of(costs)
     assert costs["exits"] == 2 and costs["instructions"] <= MOST_BARE_INSTRUCTIONS, said
     assert memory_cost.vmcs(costs) <= MOST_BARE_VMCS, said
     return said
@@ -122,10 +118,7 @@ def test_other_way(lab):
     jobs, records = jobs_of(lab, "exits")
     assert records[memory_cost.WRITES] == memory_cost.writes_of(memory_cost.WRITES), records
     costs = memory_cost.write_costs(jobs)
-    said = (
-        f"{costs['exits']:g} exits, {costs['instructions']:.1f} root instructions, "
-        f"{memory_cost.vmcs(costs):.2f} VMCS accesses"
-    )
+    said = said_of(costs)
     assert costs["exits"] == 2, said
     return said
 
@@ -137,9 +130,7 @@ def reads_of(lab):
     expect_ok(done, words)
     _, _, u, rounds = memory_cost.READS[memory_cost.LOADS]
     assert memory_cost.records(done.console) == [0, u * rounds] * 2
-    return [
-        memory_cost.counts_of(done.region(str(memory_cost.REGION + n))) for n in range(len(words))
-    ]
+    return counts(done, memory_cost.READS)
 
 
 def test_reads(lab):
@@ -172,10 +163,7 @@ def test_naive(lab):
     assert naive["exits"] == 2 and naive["instructions"] > ours["instructions"], (naive, ours)
     words = records[memory_cost.FILL_TRACED] / memory_cost.writes_of(memory_cost.FILL_TRACED)
     assert words == WORDS_OF_A_PAGE, f"{words} records of a REP STOS"
-    return (
-        f"{naive['instructions']:.1f} root instructions, {memory_cost.vmcs(naive):.2f} VMCS "
-        f"accesses, an INVEPT; REP STOS of a page: {words:.0f} records"
-    )
+    return f"{said_of(naive)}, an INVEPT; REP STOS of a page: {words:.0f} records"
 
 
 def measure(*words):
@@ -187,13 +175,6 @@ def measure(*words):
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-def translate(lab):
-    out = os.path.join(lab.keep, memory_cost.TRANSLATE)
-    measure("--instructions", "--repeat", "3", out)
-    with open(out, encoding="ascii") as source:
-        return json.load(source)
 
 
 @pytest.mark.skipif(not shutil.which("qemu-system-x86_64"), reason="needs qemu-system-x86")
@@ -212,7 +193,10 @@ def test_plugin():
 )
 def test_translator(lab):
     """QEMU's plugin is called once for each write, and a record costs more than an empty hook."""
-    host = translate(lab)["host"]
+    out = os.path.join(lab.keep, memory_cost.TRANSLATE)
+    measure("--instructions", "--repeat", "3", out)
+    with open(out, encoding="ascii") as source:
+        host = json.load(source)["host"]
     plain, hook, record = host["tcg"], host["tcg hook"], host["tcg record"]
     assert plain["instruction"] > 1 and hook["write"] > plain["write"], host
     assert record["write"] > hook["write"] > 0, host

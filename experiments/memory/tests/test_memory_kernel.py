@@ -9,7 +9,6 @@ from tests.e2e.test_host import NOT_ISOLATED, PEBS
 
 CPUS = 4
 TSC = "tsc_hz 500000000"
-WRITES = ["memory-writes"]
 # Each mode, and how PEBS is there: isolated, switched by MSR lists, or with those of GLOBAL_CTRL
 # too.
 MODES = {
@@ -17,8 +16,8 @@ MODES = {
     "reads": (2, NOT_ISOLATED),
     "all": (3, NOT_ISOLATED + ["hide_control load_global_ctrl_at_entry"]),
 }
-EVENTS = ["smp-memory-events"]
-STORM = ["smp-memory:3000"]
+EVENTS = "smp-memory-events"
+STORM = "smp-memory:3000"
 WHOLE = [
     "pmi",
     "self",
@@ -36,7 +35,6 @@ EPT_VIOLATION = "48"
 CR_ACCESS = "28"
 STORM_ALL = ["smp-memory-shadows", "smp-memory:500:3:40000", "smp-x2apic", "smp-memory:500:1:20000"]
 STORM_EXITS = ["smp-memory:500:1:20000", "smp-x2apic", "smp-memory:500:1:20000"]
-MILLION = ["smp-memory:45000"]
 MILLION_LIMIT = 20000
 # tests/kernel/test_memory_sweep.c: each exit with its reason, the first exit of its sweep, and how
 # many exits are from one position to the next. Exits before are of the same reasons.
@@ -56,40 +54,28 @@ POSITIONS = 640  # more than any of these exits has instructions
 LIMIT = 4000  # millions of instructions
 
 
-def writes(lab, entry="msr+nmi", config=""):
-    return kernel.run(
-        lab,
-        f"memory-writes-{entry}",
-        Plan().add(*WRITES),
-        entry=entry,
-        config=f"memtrace=writes {config}",
-    )
+def run(lab, name, *words, knobs=(TSC,), config="memtrace=writes", mutant=None, **more):
+    """Boots the test kernel with these tests, on a hypervisor with one thing broken if asked."""
+    efi = mutant and path("build", "mutants", f"{mutant}.efi")
+    plan = Plan(*knobs).add(*words)
+    return kernel.run(lab, f"memory-{name}", plan, config=config, efi=efi, **more)
 
 
-def storm(lab, cpus, words, config="memtrace=writes"):
-    return kernel.run(
-        lab,
-        f"memory-storm-{cpus}",
-        Plan(TSC).add(*words, "smp-x2apic", *words),
-        config=config,
-        cpus=cpus,
-        limit=LIMIT,
-    )
+def passes(lab, name, *words, **more):
+    """Every run of these tests passes."""
+    boot = run(lab, name, *words, **more)
+    expect_ok(boot, words)
+    return boot
 
 
 def test_writes(lab):
     """Each kind of instruction that writes leaves the records that it has to."""
-    expect_ok(writes(lab), WRITES)
+    passes(lab, "writes", "memory-writes", knobs=())
 
 
 def test_no_counter(lab):
     """A processor of version 6 with IA32_FIXED_CTR0 by its newer name alone: it counts nothing."""
-    boot = kernel.run(
-        lab,
-        "memory-no-counter",
-        Plan("pmu_version 6", "hide_msr 0x309").add(*WRITES),
-        config="memtrace=writes",
-    )
+    boot = run(lab, "no-counter", "memory-writes", knobs=("pmu_version 6", "hide_msr 0x309"))
     assert "# retired: 0, and 0 at the next instruction" in boot.console, kernel.notes(boot)
     kernel.tap(boot)  # it went on to its end
 
@@ -104,70 +90,34 @@ def total(boot):
     return f"{sum(records.values())} records, {events} events"
 
 
-@pytest.mark.parametrize("cpus", [1, CPUS], ids=["storm_1", "storm_4"])
-def test_storm(lab, cpus):
-    """Events at all times: no record of a store, frame or push lacks, and none is invented."""
-    boot = storm(lab, cpus, STORM)
-    expect_ok(boot, STORM)
-    return total(boot)
+@pytest.mark.parametrize(
+    "words, config",
+    [
+        pytest.param((STORM, "smp-x2apic", STORM), "memtrace=writes", id="storm"),
+        pytest.param(STORM_ALL, "memtrace=all", id="storm_all"),
+        pytest.param(STORM_EXITS, "memtrace=writes memtrace_step=exits", id="storm_exits"),
+    ],
+)
+@pytest.mark.parametrize("cpus", [1, CPUS])
+def test_storm(lab, cpus, words, config):
+    """Events at all times: no record of a store, frame or push lacks, and none is invented. The
+    same if reads are recorded too, and if events exit in the step in place of being blocked by MOV
+    SS."""
+    name = f"storm-{cpus}-{config.split('=')[-1]}"
+    return total(passes(lab, name, *words, config=config, cpus=cpus, limit=LIMIT))
 
 
 @pytest.mark.full
 def test_storm_million(lab):
     """More than a million accesses of one processor."""
-    boot = kernel.run(
-        lab,
-        "memory-storm-million",
-        Plan(TSC).add(*MILLION),
-        limit=MILLION_LIMIT,
-        config="memtrace=writes",
-    )
-    expect_ok(boot, MILLION)
+    boot = passes(lab, "storm-million", "smp-memory:45000", limit=MILLION_LIMIT)
     assert int(boot.lines("storm")[0]["records"]) > 1000000, boot.lines("storm")
-    return total(boot)
-
-
-@pytest.mark.parametrize("cpus", [1, CPUS], ids=["storm_all_1", "storm_all_4"])
-def test_storm_all(lab, cpus):
-    """The same where reads are recorded as well."""
-    boot = kernel.run(
-        lab,
-        f"memory-storm-all-{cpus}",
-        Plan(TSC).add(*STORM_ALL),
-        cpus=cpus,
-        config="memtrace=all",
-        limit=LIMIT,
-    )
-    expect_ok(boot, STORM_ALL)
-    return total(boot)
-
-
-@pytest.mark.parametrize("cpus", [1, CPUS])
-def test_storm_exits(lab, cpus):
-    """The same where events exit in the step instead of being blocked by MOV SS."""
-    boot = kernel.run(
-        lab,
-        f"memory-storm-exits-{cpus}",
-        Plan(TSC).add(*STORM_EXITS),
-        limit=LIMIT,
-        cpus=cpus,
-        config="memtrace=writes memtrace_step=exits",
-    )
-    expect_ok(boot, STORM_EXITS)
     return total(boot)
 
 
 def test_events(lab):
     """Frames, debug exceptions, faults, page walks, code that writes itself: at traced memory."""
-    expect_ok(
-        kernel.run(
-            lab,
-            "memory-events",
-            Plan(TSC).add(*EVENTS, "smp-x2apic", *EVENTS),
-            config="memtrace=writes",
-        ),
-        EVENTS,
-    )
+    passes(lab, "events", EVENTS, "smp-x2apic", EVENTS)
 
 
 @pytest.mark.parametrize("mode", MODES, ids=[f"calls_{mode}" for mode in MODES])
@@ -184,16 +134,7 @@ def test_calls(lab, mode):
         "smp-memory-init",
         *(f"memory-pages:{number + 1}" for number in range(most)),
     ]
-    expect_ok(
-        kernel.run(
-            lab,
-            f"memory-calls-{mode}",
-            Plan(TSC, *pebs).add(*words),
-            config=f"memtrace={mode}",
-            cpus=2,
-        ),
-        words,
-    )
+    passes(lab, f"calls-{mode}", *words, knobs=(TSC, *pebs), config=f"memtrace={mode}", cpus=2)
 
 
 def test_loads_of_cr3(lab):
@@ -201,11 +142,7 @@ def test_loads_of_cr3(lab):
     shadows there are as natively."""
     found = []
     for entry, word in (("native", "instruction"), ("msr+nmi", "memory-instruction")):
-        words = [f"{word}:cr3", f"{word}:cr3-refused"]
-        boot = kernel.run(
-            lab, f"memory-cr3-{entry}", Plan(TSC).add(*words), entry=entry, config="memtrace=writes"
-        )
-        expect_ok(boot, words)
+        boot = passes(lab, f"cr3-{entry}", f"{word}:cr3", f"{word}:cr3-refused", entry=entry)
         found.append(
             [
                 {key: row[key] for key in ("subject", "way", "at", "after", "events")}
@@ -223,23 +160,19 @@ def test_loads_of_cr3(lab):
 def test_no_large_pages(lab):
     """The EPT has pages of 1 GiB, and CPUID shows none for page tables: root mode's view is in
     smaller ones."""
-    plan = Plan("hide_cpuid 0x80000001 0 edx 0x04000000").add(*WRITES)
-    boot = kernel.run(lab, "memory-no-1g", plan, config="memtrace=writes")
+    knobs = ("hide_cpuid 0x80000001 0 edx 0x04000000",)
+    boot = passes(lab, "no-1g", "memory-writes", knobs=knobs)
     assert "not enough pages" not in boot.console, boot.console[-2000:]
-    expect_ok(boot, WRITES)
 
 
 def test_refused_loads_of_cr3(lab):
     """A MOV to CR3 that faults neither ends nor begins what is traced of one CR3."""
-    expect_ok(
-        kernel.run(lab, "memory-cr3-faults", Plan(TSC).add("memory-cr3"), config="memtrace=writes"),
-        ["memory-cr3"],
-    )
+    passes(lab, "cr3-faults", "memory-cr3")
 
 
 def test_believed_loads_of_cr3(lab):
     """What is asked for is taken for what is loaded: found out."""
-    said = mutant(lab, "cr3_believed", word="memory-cr3", start="# another CR3 refused")
+    said = broken(lab, "cr3_believed", word="memory-cr3", start="# another CR3 refused")
     assert said, "it was not seen"
     return said[0]
 
@@ -252,29 +185,19 @@ def test_believed_loads_of_cr3(lab):
 def test_processor_trace(lab, mode, word):
     """Intel PT keeps a trace from beginning. One that begins later is whole, or ends in its own
     error, and is never taken for the guest's store."""
-    plan = Plan("pt on", "show_control enable_pml").add(word)
-    expect_ok(kernel.run(lab, f"memory-pt-{mode}", plan, config=f"memtrace={mode}"), [word])
+    knobs = ("pt on", "show_control enable_pml")
+    passes(lab, f"pt-{mode}", word, knobs=knobs, config=f"memtrace={mode}")
 
 
 def test_pebs_begun(lab):
     """A record of PEBS in the step of a load is not taken for a write of that instruction's."""
-    expect_ok(
-        kernel.run(
-            lab, "memory-pebs-begun", Plan("pebs 3").add("memory-pebs-begun"), config="memtrace=all"
-        ),
-        ["memory-pebs-begun"],
-    )
+    passes(lab, "pebs-begun", "memory-pebs-begun", knobs=("pebs 3",), config="memtrace=all")
 
 
 def test_processor_trace_mutant(lab):
     """Its output, taken for the guest's access: found out."""
-    boot = kernel.run(
-        lab,
-        "memory-pt-mutant",
-        Plan("pt on").add("memory-pt"),
-        config="memtrace=writes",
-        efi=path("build", "mutants", "output_taken_for_walk.efi"),
-        limit=LIMIT,
+    boot = run(
+        lab, "pt-mutant", "memory-pt", knobs=("pt on",), mutant="output_taken_for_walk", limit=LIMIT
     )
     said = [line for line in boot.console.splitlines() if line.startswith("# a closed buffer")]
     assert said and "wanted an error" in said[0], boot.console[-2000:]
@@ -286,34 +209,25 @@ CET = "sapphire_rapids"
 TOLD = {"told": [], "not_told": ["hide_control prematurely_busy_shadow_stack"]}
 
 
-def cet(lab, mode, entry="msr+nmi", knobs=(), **more):
-    name, number = mode
-    word = f"smp-memory-cet:{number}"
-    return kernel.run(
-        lab,
-        f"memory-cet-{entry}-{name}",
-        Plan(*knobs).add(word),
-        model=CET,
-        entry=entry,
-        config=f"memtrace={name}",
-        **more,
-    ), [word]
+def cet(lab, mode, word, **more):
+    name = f"cet-{more.get('entry', 'msr+nmi')}-{mode}"
+    return run(lab, name, word, model=CET, config=f"memtrace={mode}", **more)
 
 
 def test_cet_native(lab):
     """The reference, without a trace."""
-    expect_ok(*cet(lab, ("off", 0), entry="native"))
+    word = "smp-memory-cet:0"
+    expect_ok(cet(lab, "off", word, knobs=(), entry="native"), [word])
 
 
-@pytest.mark.parametrize(
-    "mode", [("writes", 1), ("reads", 2), ("all", 3)], ids=lambda mode: f"cet_{mode[0]}"
-)
+@pytest.mark.parametrize("mode", MODES, ids=[f"cet_{mode}" for mode in MODES])
 @pytest.mark.parametrize("knobs", TOLD.values(), ids=TOLD)
 def test_cet(lab, mode, knobs):
     """An event's delivery that goes on in a closed page with the token of its shadow stack busy.
     The statistics have each such exit as an EPT violation."""
-    boot, words = cet(lab, mode, knobs=knobs)
-    expect_ok(boot, words)
+    word = f"smp-memory-cet:{MODES[mode][0]}"
+    boot = cet(lab, mode, word, knobs=knobs)
+    expect_ok(boot, [word])
     said = int(boot.lines("memory-cet")[0]["violations"])
     wanted = boot.ledger["exits"][EPT_VIOLATION]["count"]
     assert said == wanted, f"the guest was told of {said} EPT violations, the ledger {wanted}"
@@ -323,19 +237,13 @@ def test_cet(lab, mode, knobs):
 @pytest.mark.parametrize("knobs", TOLD.values(), ids=TOLD)
 def test_cet_mutant(lab, knobs):
     """The token stays busy: the guest shuts down in the second delivery."""
-    boot, _ = cet(lab, ("writes", 1), knobs=knobs, efi=path("build", "mutants", "stays_busy.efi"))
+    boot = cet(lab, "writes", "smp-memory-cet:1", knobs=knobs, mutant="stays_busy")
     assert "shut down (triple fault)" in boot.console, boot.console[-2000:]
 
 
 def test_cet_pages(lab):
     """memtrace=pages needs to be told: else a line says so, and there is no trace."""
-    boot = kernel.run(
-        lab,
-        "memory-cet-pages",
-        Plan(*TOLD["not_told"]).add("memory-none"),
-        model=CET,
-        config="memtrace=pages",
-    )
+    boot = cet(lab, "pages", "memory-none", knobs=TOLD["not_told"])
     expect_ok(boot, ["memory-none"])
     said = 'memtrace: found CET without "prematurely busy shadow stack"'
     assert said in boot.console, boot.console[-2000:]
@@ -343,34 +251,19 @@ def test_cet_pages(lab):
 
 def test_off(lab):
     """memtrace=off: no hypercall."""
-    expect_ok(kernel.run(lab, "memory-off", Plan().add("memory-none")), ["memory-none"])
+    passes(lab, "off", "memory-none", knobs=(), config="")
 
 
 def test_timed(lab):
     """memtrace_ms=: a processor that an INIT parks has come to its end, and keeps out no other."""
-    words = ["smp-memory-timed"]
-    expect_ok(
-        kernel.run(
-            lab,
-            "memory-timed",
-            Plan(TSC).add(*words),
-            cpus=2,
-            config="memtrace=writes memtrace_ms=10000",
-        ),
-        words,
-    )
+    config = "memtrace=writes memtrace_ms=10000"
+    passes(lab, "timed", "smp-memory-timed", config=config, cpus=2)
 
 
 def test_whole(lab):
     """All memory traced from the start: NMIs, PMIs, interrupts in order, and the fuzzer goes on."""
-    boot = kernel.run(
-        lab,
-        "memory-whole",
-        Plan(TSC).add(*WHOLE),
-        limit=LIMIT,
-        config="memtrace=writes memtrace_ms=10000",
-    )
-    expect_ok(boot, WHOLE)
+    config = "memtrace=writes memtrace_ms=10000"
+    boot = passes(lab, "whole", *WHOLE, config=config, limit=LIMIT)
     violations = boot.ledger["exits"][EPT_VIOLATION]["count"]
     assert violations > 100000, violations
     return f"{violations} violations"
@@ -382,16 +275,15 @@ def test_whole(lab):
 )
 def test_other_ways_in(lab, entry, config):
     """The same where NMIs are trapped, the PMU or the local APIC, or root mode is guarded."""
-    words = ["memory-writes", "smp-memory:200:1:20000"]
-    boot = kernel.run(
+    passes(
         lab,
-        f"memory-{entry}-{config[:4]}",
-        Plan(TSC).add(*words),
+        f"{entry}-{config[:4]}",
+        "memory-writes",
+        "smp-memory:200:1:20000",
         entry=entry,
         config=f"memtrace=writes {config}",
         limit=LIMIT,
     )
-    expect_ok(boot, words)
 
 
 def test_same_guest(lab):
@@ -399,32 +291,19 @@ def test_same_guest(lab):
     counter.)"""
     hashes = []
     for trace, entry in (("10000", "msr+nmi"), ("10000", "msr"), ("0", "msr+nmi")):
-        boot = kernel.run(
-            lab,
-            f"memory-fuzz-{trace}-{entry}",
-            Plan(TSC).add(WHOLE[-1]),
-            limit=LIMIT,
-            entry=entry,
-            config=f"pmu=off memtrace=writes memtrace_ms={trace}",
-        )
-        expect_ok(boot, WHOLE[-1:])
+        config = f"pmu=off memtrace=writes memtrace_ms={trace}"
+        name = f"fuzz-{trace}-{entry}"
+        boot = passes(lab, name, WHOLE[-1], entry=entry, config=config, limit=LIMIT)
         hashes.append([row["hash"] for row in boot.lines("fuzz-hash")])
     assert hashes[0] == hashes[1] == hashes[2] != [], hashes
     return f"{hashes[0]}"
 
 
-def mutant(lab, name, word=STORM[0], start="# record "):
+def broken(lab, mutant, word=STORM, start="# record "):
     """What the test found, which has to fail, on a hypervisor with one thing broken."""
-    boot = kernel.run(
-        lab,
-        f"memory-mutant-{name}",
-        Plan(TSC).add(word),
-        config="memtrace=writes",
-        efi=path("build", "mutants", f"{name}.efi"),
-        limit=LIMIT,
-    )
+    boot = run(lab, f"mutant-{mutant}", word, mutant=mutant, limit=LIMIT)
     found = [line for test, good, _, line in kernel.tap(boot) if test == word and not good]
-    assert found, f"{name} passed {word}"
+    assert found, f"{mutant} passed {word}"
     return [line for line in boot.console.splitlines() if line.startswith(start)]
 
 
@@ -440,83 +319,46 @@ BROKEN = {
 @pytest.mark.parametrize("name", BROKEN, ids=[f"mutant_{name}" for name in BROKEN])
 def test_mutant(lab, name):
     """Events at the open page, frames after their first word, the paper's algorithm: found out."""
-    said = mutant(lab, name)
+    said = broken(lab, name)
     assert any(BROKEN[name] in line for line in said), said
     return said[0]
 
 
 def test_halted_step(lab):
     """A step that begins in HLT, which the processor refuses: the store is tried again."""
-    boot = kernel.run(
-        lab,
-        "memory-halted-step",
-        Plan(TSC).add("memory-writes"),
-        config="memtrace=writes",
-        limit=LIMIT,
-        efi=path("build", "mutants", "halted_step.efi"),
-    )
-    expect_ok(boot, ["memory-writes"])
+    passes(lab, "halted-step", "memory-writes", mutant="halted_step", limit=LIMIT)
 
 
 def test_unsaid_step(lab):
     """A store behind MOV SS whose exit saves no single step: it is stepped once, not for ever."""
-    boot = kernel.run(
-        lab,
-        "memory-unsaid-step",
-        Plan(TSC).add(*EVENTS),
-        config="memtrace=writes",
-        limit=LIMIT,
-        efi=path("build", "mutants", "unsaid_step.efi"),
-    )
-    expect_ok(boot, EVENTS)
+    passes(lab, "unsaid-step", EVENTS, mutant="unsaid_step", limit=LIMIT)
 
 
 @pytest.mark.parametrize("step", ["blocked", "exits"], ids=lambda step: f"exceptions_{step}")
 def test_exceptions(lab, step):
     """Exceptions that another experiment lets exit do so during a trace too, in its steps and
     between."""
+    config = f"memtrace=writes memtrace_step={step}"
     word = "smp-memory-exceptions"
-    boot = kernel.run(
-        lab,
-        f"memory-exceptions-{step}",
-        Plan(TSC).add(word),
-        limit=LIMIT,
-        config=f"memtrace=writes memtrace_step={step}",
-        efi=path("build", "mutants", "exceptions_exit.efi"),
-    )
-    expect_ok(boot, [word])
-
-
-def sweeps(lab, efi=None, name=""):
-    knobs = []
-    for reason, first, stride in SWEEPS.values():
-        if stride == 1:
-            knobs.append(
-                f"nmi_root reason={reason} exits={first}-{first + POSITIONS - 1} " "position=sweep"
-            )
-        else:
-            knobs += [
-                f"nmi_root reason={reason} exits={first + position * stride} "
-                f"position={position + 1}"
-                for position in range(POSITIONS)
-            ]
-    plan = Plan(*knobs).add(
-        *(
-            f"sweep-memory:{kind}:{first}:{POSITIONS}:{stride}"
-            for kind, (_, first, stride) in SWEEPS.items()
-        )
-    )
-    return kernel.run(lab, name or "memory-sweep", plan, config="memtrace=writes", efi=efi)
+    passes(lab, f"exceptions-{step}", word, config=config, mutant="exceptions_exit", limit=LIMIT)
 
 
 def test_sweep(lab):
     """An NMI at each root instruction of the exits of stores and events: once, and so are they."""
-    boot = sweeps(lab)
-    said = []
-    for number, (kind, (reason, first, stride)) in enumerate(SWEEPS.items()):
-        name = f"sweep-memory:{kind}:{first}:{POSITIONS}:{stride}"
-        expect_ok(boot, [name])
-        row = next(row for row in boot.lines("sweep") if row["name"] == name)
+    knobs, words, said = [], [], []
+    for kind, (reason, first, stride) in SWEEPS.items():
+        words.append(f"sweep-memory:{kind}:{first}:{POSITIONS}:{stride}")
+        if stride == 1:
+            exits = f"{first}-{first + POSITIONS - 1}"
+            knobs.append(f"nmi_root reason={reason} exits={exits} position=sweep")
+        else:
+            knobs += [
+                f"nmi_root reason={reason} exits={first + n * stride} position={n + 1}"
+                for n in range(POSITIONS)
+            ]
+    boot = passes(lab, "sweep", *words, knobs=knobs)
+    for number, (word, (kind, (reason, _, stride))) in enumerate(zip(words, SWEEPS.items())):
+        row = next(row for row in boot.lines("sweep") if row["name"] == word)
         if stride == 1:
             there = boot.region(REGION_SWEEP + number)["exits"][str(reason)]["root_instructions"]
             assert there["min"] == there["max"] == int(row["delivered"]), f"{row}: path {there}"

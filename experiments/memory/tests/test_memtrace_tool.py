@@ -4,6 +4,7 @@
 # size and value, and none that it has not made.
 import functools
 import os
+import re
 import shutil
 import subprocess
 
@@ -38,10 +39,14 @@ def recorded(lab, name, *words, **more):
     return done, memory.read(trace)
 
 
+def matrix_place(done):
+    row = next(row for row in done.lines("matrix") if "first" in row)
+    return int(row["first"], 16), int(row["bytes"])
+
+
 def matrix(done, found):
     """The accesses of the matrix, as (offset, bytes, number, direction)."""
-    row = next(row for row in done.lines("matrix") if "first" in row)
-    first, count = int(row["first"], 16), int(row["bytes"])
+    first, count = matrix_place(done)
     return [
         (access.gla - first, access.bytes, access.number, access.direction)
         for access in found.processors[0]
@@ -76,23 +81,37 @@ def test_all(lab):
     return f"{len(found.processors[0])} accesses, {len(reads)} reads, {dict(found.unknown)}"
 
 
-def test_cachegrind(lab):
-    """The trace in Valgrind's cache simulator: the matrix's stores miss as often as those of the
-    program itself, which nobody traces, in the same simulator."""
+def cachegrind(folder, program):
+    """The stores of main and their misses, of a run that nobody traces."""
+    out = folder / "out"
+    subprocess.run(
+        ["valgrind", "--tool=cachegrind", "--cache-sim=yes", f"--D1={SMALL_CACHE}"]
+        + [f"--cachegrind-out-file={out}", program],
+        capture_output=True,
+        check=True,
+    )
+    text = out.read_text(encoding="utf-8")
+    columns = re.search(r"^events: (.*)$", text, re.MULTILINE)[1].split()
+    lines = re.search(r"^fn=main\n((?:\d.*\n)+)", text, re.MULTILINE)[1].splitlines()
+    return (
+        sum(int(line.split()[1 + columns.index(name)]) for line in lines) for name in ("Dw", "D1mw")
+    )
+
+
+def test_cachegrind(lab, tmp_path):
+    """The matrix's stores miss as often in a cache that is fed with the trace as in Valgrind's,
+    which runs the program untraced."""
     if not shutil.which("valgrind"):
         pytest.skip("valgrind is not installed")
     done, found = recorded(lab, "all", "--all", "memtrace=all trace_ring=16")
-    row = next(row for row in done.lines("matrix") if "first" in row)
-    first, count = int(row["first"], 16), int(row["bytes"])
+    first, count = matrix_place(done)
     fed = memory_cache.misses(
-        found.ordered(),
-        SMALL_CACHE,
-        lambda access: "matrix" if first <= access.gla < first + count else "rest",
-    )["matrix"]
-    own = memory_cache.simulate([path("build", "programs", "matrix")], SMALL_CACHE)["main"]
-    assert fed.writes == 2 * CELLS and fed.write_misses == CELLS // 8 + CELLS, fed
-    assert abs(own.write_misses - fed.write_misses) <= OWN_MISSES_MAX, (own, fed)
-    return f"{fed.write_misses} of {fed.writes} stores miss, {own.write_misses} untraced"
+        found.ordered(), SMALL_CACHE, counted=lambda access: first <= access.gla < first + count
+    )
+    own, own_misses = cachegrind(tmp_path, path("build", "programs", "matrix"))
+    assert fed.writes == 2 * CELLS <= own and fed.write_misses == CELLS // 8 + CELLS, fed
+    assert abs(own_misses - fed.write_misses) <= OWN_MISSES_MAX, (own_misses, fed)
+    return f"{fed.write_misses} of {fed.writes} stores miss, {own_misses} untraced"
 
 
 def test_doubles(lab):
@@ -119,7 +138,7 @@ def test_doubles(lab):
 def test_range(lab):
     """A range of the program's addresses: nothing else is there."""
     done, whole = recorded(lab, "writes")
-    first = int(next(row for row in done.lines("matrix") if "first" in row)["first"], 16)
+    first, _ = matrix_place(done)
     _, found = recorded(lab, "range", f"--range,{first:#x}+0x2000")
     assert found.lost == 0
     offsets = [access.gla - first for access in found.processors[0]]
@@ -179,8 +198,7 @@ def test_stores(lab):
             if "sample: " in line
         )
     samples = memory_samples.read(text).ordered()
-    row = next(row for row in done.lines("matrix") if "first" in row)
-    first, count = int(row["first"], 16), int(row["bytes"])
+    first, count = matrix_place(done)
     cells = [one.gla - first for one in samples if first <= one.gla < first + count]
     assert all(at % 8 == 0 for at in cells)
     assert abs(len(cells) - 2 * CELLS / PERIOD) <= 2, len(cells)
@@ -191,8 +209,7 @@ def test_stores(lab):
 
 def test_demo(lab):
     """`make memtrace`: its page, CTF that babeltrace2 reads without a complaint, and the feed."""
-    for needed in ("bt2", "matplotlib"):
-        pytest.importorskip(needed, reason=f"python3-{needed} is not installed")
+    pytest.importorskip("bt2", reason="python3-bt2 is not installed")
     if not shutil.which("babeltrace2"):
         pytest.skip("babeltrace2 is not installed")
     done = demos.demo(lab, "make-memtrace", "experiments.memory.analysis.memory_demo", "memdemo")
@@ -209,6 +226,6 @@ def test_demo(lab):
     assert read.stderr == "" and read.stdout.count("mem_access:") == len(accesses)
     with open(os.path.join(out, "memory.html"), encoding="utf-8") as source:
         page = source.read()
-    assert page.count("<svg") == 3 and '<td class="text">main+0x' in page
+    assert '"main+0x' in page
     with open(os.path.join(out, "matrix.lackey"), encoding="ascii") as feed:
         assert sum(1 for _ in feed) == len(accesses)

@@ -52,25 +52,9 @@ def qemu(loops, plugin=None, before=()):
     """Console and errors of one boot of the test kernel."""
     # The job's T counts from 1.
     jobs = ",".join(f"memory-cost:none:{t + 1}:{u}:{rounds}" for t, u, rounds in loops)
-    command = [
-        *before,
-        "qemu-system-x86_64",
-        "-accel",
-        "tcg",
-        "-display",
-        "none",
-        "-serial",
-        "stdio",
-        "-monitor",
-        "none",
-        "-m",
-        "128",
-        "-no-reboot",
-        "-kernel",
-        KERNEL,
-        "-append",
-        f"tests={jobs}",
-    ]
+    options = "-accel tcg -display none -serial stdio -monitor none -m 128 -no-reboot"
+    command = [*before, "qemu-system-x86_64", *options.split(), "-kernel", KERNEL]
+    command += ["-append", f"tests={jobs}"]
     if plugin:
         command += ["-plugin", f"{BUILT}/plugin.so,{plugin}"]
     done = subprocess.run(
@@ -121,17 +105,8 @@ def counted(plugin):
     """Host instructions by loop, of all of QEMU's threads. The guest reads its TSC right before and
     right after the loop, and callgrind writes out what it has whenever QEMU answers that."""
     with tempfile.TemporaryDirectory() as folder:
-        qemu(
-            COUNTED,
-            plugin,
-            (
-                "valgrind",
-                "--tool=callgrind",
-                "--smc-check=all",
-                "--dump-before=cpu_get_tsc",
-                f"--callgrind-out-file={folder}/out",
-            ),
-        )
+        valgrind = "valgrind --tool=callgrind --smc-check=all --dump-before=cpu_get_tsc"
+        qemu(COUNTED, plugin, (*valgrind.split(), f"--callgrind-out-file={folder}/out"))
         parts = sorted(glob.glob(f"{folder}/out.*"), key=lambda name: int(name.rsplit(".", 1)[1]))
         totals = []
         for part in parts:

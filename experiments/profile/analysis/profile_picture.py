@@ -10,7 +10,8 @@ from experiments.profile.analysis.profile_tables import LOADS, TITLE
 from experiments.shared.analysis import answers
 
 PICTURE = os.path.join(os.path.dirname(HERE), "distance.svg")
-MARKS = "oDs^v*PXhd"
+MARKS = "oDs^v*"
+SAMPLES, DISTANCES, VARIATIONS = (32, 128, 512, 2048), (0.1, 0.2, 0.5), (0.001, 0.01, 0.1)
 SHOWN = "sqlite3"
 KEY = "profile-distance"
 
@@ -29,14 +30,8 @@ def draw(answer):
     pyplot = plots.library()
     figure, (lines, bars) = pyplot.subplots(1, 2, figsize=(plots.WIDTH * 1.2, 3.4))
     one = [row for row in rows if row["load"] == SHOWN]
-    for mark, row in enumerate(one):
-        lines.plot(
-            *zip(*row["curve"]),
-            marker=MARKS[mark % len(MARKS)],
-            markersize=3,
-            linewidth=1,
-            label=row["label"],
-        )
+    for row in one:
+        lines.plot(*zip(*row["curve"]), linewidth=1, label=row["label"])
     lines.plot(
         *zip(*answer["chance"]),
         color=plots.INK,
@@ -46,6 +41,9 @@ def draw(answer):
     )
     lines.set_xscale("log", base=2)
     lines.set_yscale("log")
+    lines.set_xticks(SAMPLES, SAMPLES)
+    lines.set_yticks(DISTANCES, DISTANCES)
+    lines.minorticks_off()
     lines.set_title(f"{SHOWN}, by function", loc="left")
     lines.set_xlabel("samples")
     lines.set_ylabel("total variation from the truth")
@@ -58,6 +56,8 @@ def draw(answer):
     bars.set_yticks(range(len(labels)), labels)
     bars.invert_yaxis()
     bars.set_xscale("log")
+    bars.set_xticks(VARIATIONS, VARIATIONS)
+    bars.minorticks_off()
     bars.set_xlabel("total variation")
     bars.set_title("all loads, by function", loc="left")
     bars.legend(fontsize="x-small", loc="upper center", bbox_to_anchor=(0.5, -0.2), ncol=3)

@@ -11,18 +11,19 @@ PAGE = os.path.join(os.path.dirname(HERE), "README.md")
 LOADS = ("listing2", "shorts", "sqlite3", "glpsol", "nginx", "closed")
 CHANCE = "as many samples at random"
 TITLE, INTERRUPTS_TITLE = "How true is a profile?", "From an overflow to its sample"
-INTERRUPT_HEADS = (
-    "overflows",
-    "skid, median",
-    "largest",
-    "to the handler, median",
-    "largest",
-    "in another function",
-    "merged",
-    "lost",
-    "of `closed` masked",
-    "truly",
+INTERRUPTS = (
+    ("overflows", "overflows"),
+    ("skid, median", "skid_median"),
+    ("largest", "skid_largest"),
+    ("to the handler, median", "handler_median"),
+    ("largest", "handler_largest"),
+    ("in another function", "elsewhere"),
+    ("merged", "merged"),
+    ("lost", "lost"),
+    ("of `closed` masked", "masked"),
+    ("truly", "truly_masked"),
 )
+INTERRUPT_HEADS = [head for head, _ in INTERRUPTS]
 
 
 def distances(answer):
@@ -52,91 +53,59 @@ def interrupts(answer):
         )
 
     return [
-        (
-            row["label"],
-            [
-                text(row[key])
-                for key in (
-                    "overflows",
-                    "skid_median",
-                    "skid_largest",
-                    "handler_median",
-                    "handler_largest",
-                    "elsewhere",
-                    "merged",
-                    "lost",
-                    "masked",
-                    "truly_masked",
-                )
-            ],
-        )
-        for row in answer["interrupts"]
+        (row["label"], [text(row[key]) for _, key in INTERRUPTS]) for row in answer["interrupts"]
     ]
 
 
+def table(key, title, unit, groups, heads, rows, reading):
+    made = Table(key, title, unit, heads, groups, reading=[reading])
+    for label, texts in rows:
+        made.add(label, [Cell(text) for text in texts])
+    return made
+
+
 def of_distances(answer):
-    table = Table(
+    return table(
         "answer-profile",
         TITLE,
         "total variation from the truth",
-        [*LOADS, *LOADS],
         [("emulator, by function", len(LOADS)), ("by instruction", len(LOADS))],
-        reading=[
-            "Half the sum of the differences of all shares; 0 is the truth. The truth is the "
-            "emulator's "
-            "count of each instruction of the same run."
-        ],
+        [*LOADS, *LOADS],
+        distances(answer),
+        "Half the sum of the differences of all shares; 0 is the truth. The truth is the "
+        "emulator's count of each instruction of the same run.",
     )
-    for label, texts in distances(answer):
-        table.add(label, [Cell(text) for text in texts])
-    return table
 
 
 def of_interrupts(answer):
-    table = Table(
+    return table(
         "answer-profile-interrupts",
         INTERRUPTS_TITLE,
         "instructions",
-        list(INTERRUPT_HEADS),
         [("emulator", len(INTERRUPT_HEADS))],
-        reading=[
-            "Of all loads; of a vector closed; with a skid listing2, shorts and closed. Skid: "
-            "outside "
-            "root mode. To the handler: of all modes. Masked: the part of closed with interrupts "
-            "off, of the "
-            "samples and in truth."
-        ],
+        INTERRUPT_HEADS,
+        interrupts(answer),
+        "Of all loads; of a vector closed; with a skid listing2, shorts and closed. Skid: outside "
+        "root mode. To the handler: of all modes. Masked: the part of closed with interrupts off, "
+        "of the samples and in truth.",
     )
-    for label, texts in interrupts(answer):
-        table.add(label, [Cell(text) for text in texts])
-    return table
-
-
-def markdown(heads, rows):
-    lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
-    return "\n".join(lines + ["| " + " | ".join([label, *texts]) + " |" for label, texts in rows])
 
 
 def put(page, answer):
     """The page with the tables between its marks."""
     rows, width = distances(answer), len(LOADS)
-    for name, text in (
-        (
-            "by function",
-            markdown(["way", *LOADS], [(label, texts[:width]) for label, texts in rows]),
+    by_function, by_instruction = (
+        answers.markdown(["way", *LOADS], [[label, *texts[part]] for label, texts in rows])
+        for part in (slice(width), slice(width, None))
+    )
+    made = {
+        "by function": by_function,
+        "by instruction": by_instruction,
+        "interrupts": answers.markdown(
+            ["way", *INTERRUPT_HEADS], [[label, *texts] for label, texts in interrupts(answer)]
         ),
-        (
-            "by instruction",
-            markdown(["way", *LOADS], [(label, texts[width:]) for label, texts in rows]),
-        ),
-        ("interrupts", markdown(["way", *INTERRUPT_HEADS], interrupts(answer))),
-    ):
-        begin, end = f"<!-- made by profile_tables.py: {name} -->\n", f"<!-- the end of {name} -->"
-        before, _, rest = page.partition(begin)
-        _, found, after = rest.partition(end)
-        assert found, f"README.md has no {begin!r} and {end!r}"
-        page = f"{before}{begin}{text}\n{end}{after}"
-    return page
+    }
+    return answers.put(page, "profile_tables.py", made)
 
 
 def write_page(answer):

@@ -15,13 +15,9 @@ def test_page_and_picture():
     with open(profile_tables.PAGE, encoding="utf-8") as source:
         page = source.read()
     assert page == profile_tables.put(page, answer)
-    with open(profile_picture.PICTURE, encoding="utf-8") as source:
-        kept = plots.mark_of(source.read())
-    assert kept and kept == plots.mark_of(
-        profile_picture.draw(answer)
-    ), "profile_picture.py draws another one"
+    assert plots.is_kept(profile_picture.PICTURE, profile_picture.draw(answer))
     answer["rows"][0]["by_function"] *= 2
-    assert kept != plots.mark_of(profile_picture.draw(answer))
+    assert not plots.is_kept(profile_picture.PICTURE, profile_picture.draw(answer))
 
 
 def test_as_many_as_asked_for():

@@ -36,6 +36,22 @@ def keep(name, machine, data):
     rowfile.write({"environment": environment(machine), **data}, file_of(name))
 
 
+def markdown(heads, rows):
+    lines = ["| " + " | ".join(texts) + " |" for texts in (heads, *rows)]
+    return "\n".join([lines[0], "|---" * len(heads) + "|", *lines[1:]])
+
+
+def put(page, maker, made):
+    """The page with each text of {name: text} between its two marks."""
+    for name, text in made.items():
+        begin, end = f"<!-- made by {maker}: {name} -->\n", f"\n<!-- the end of {name} -->"
+        before, _, rest = page.partition(begin)
+        _, found, after = rest.partition(end)
+        assert found, f"the page has no {begin!r} and {end!r}"
+        page = f"{before}{begin}{text}{end}{after}"
+    return page
+
+
 def kept(name):
     with open(file_of(name), encoding="utf-8") as source:
         return json.load(source)

@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# demo_boot.py: the boot of an experiment's demo: Linux under PMUvisor, with one job of the
-# experiment's, which hands its files over to the emulator. QEMU has no such channel, and Debian's
-# cloud kernel no file system that it shares: there the job prints them (console_files.py).
+# demo_boot.py: what the demos of both traces do alike: the command line, and the boot of Linux
+# under PMUvisor, with one job of the experiment's. The job hands its files over to the emulator.
+# QEMU has no such channel, and Debian's cloud kernel no file system that it shares: there the job
+# prints them (console_files.py).
+import argparse
 import os
 import pathlib
 import shutil
 import subprocess
+import sys
 
 from experiments.shared.analysis import console_files
+from experiments.shared.analysis.ctf_writer import CannotWrite
+from experiments.shared.analysis.records import BadRecords
+from testbed.machine import made
 
 TOP = pathlib.Path(__file__).resolve().parents[3]
-
-from testbed.machine import made
 
 
 class DemoFailed(Exception):
@@ -77,3 +81,45 @@ def boot(folder, job, config, cpus, seconds, backend):
     if own:
         return {file.name: file.read_bytes() for file in handed.glob("*")}
     return console_files.files(console.read_text(encoding="utf-8", errors="replace"))
+
+
+def file_of(found, name, folder):
+    """Gives one of the guest's files."""
+    if name not in found:
+        raise DemoFailed(f"the guest left no file '{name}' (see {folder / 'console'})")
+    return found[name]
+
+
+def paths(folder, rows):
+    """Lines of (name in the folder, what reads it)."""
+    return [f"{os.path.relpath(folder / name):<34} {what}" for name, what in rows]
+
+
+def main(text, job, config, render, errors=()):
+    """A demo's command line. `text`: its description; `render`: writes all, of the folder, the
+    guest's files and what stands beside a time, and gives the lines to print; `errors`: what it
+    raises besides."""
+    parser = argparse.ArgumentParser(
+        description=text, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", metavar="FOLDER", type=pathlib.Path)
+    parser.add_argument("--cpus", type=int, default=1)
+    parser.add_argument("--timeout", type=int, default=1200, metavar="S")
+    parser.add_argument("--backend", default="auto", help="as run-qemu.sh has it")
+    options = parser.parse_args()
+    folder = options.folder.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        found = boot(folder, job, config, options.cpus, options.timeout, options.backend)
+        print("\n".join(render(folder, found, where(options.backend))))
+    except (
+        DemoFailed,
+        BadRecords,
+        CannotWrite,
+        console_files.BadFile,
+        subprocess.CalledProcessError,
+        ValueError,
+        OSError,
+        *errors,
+    ) as error:
+        sys.exit(f"{parser.prog}: {error}")

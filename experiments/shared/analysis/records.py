@@ -174,6 +174,34 @@ def skip_damage(trace, data, at, path):
     return end
 
 
+def packed(trace):
+    """Gives the bytes of a Trace's file: a head, and of each processor a chunk for
+    each stretch without a loss."""
+    out = [
+        FILE.pack(
+            FILE_MAGIC, VERSION, RECORD.size, trace.tsc_khz, trace.level, len(trace.processors)
+        )
+    ]
+    for number, found in trace.processors.items():
+        gaps, gone = trace.gaps.get(number, {}), 0
+        starts = sorted({0, *gaps})
+        for start, end in zip(starts, [*starts[1:], len(found)]):
+            lost = gaps.get(start, 0)
+            gone += lost
+            out.append(CHUNK.pack(CHUNK_MAGIC, number, end - start, start + gone, lost))
+            out += [
+                RECORD.pack(
+                    each.tsc,
+                    each.rip,
+                    each.cr3 | each.reason << 48 | each.flags << 56,
+                    each.detail,
+                    each.root_time,
+                )
+                for each in found[start:end]
+            ]
+    return b"".join(out)
+
+
 # ---- memory with rings ----
 
 

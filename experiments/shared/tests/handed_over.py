@@ -24,6 +24,11 @@ def boot(lab, name, job, append, config, cpus=1, status=0, knobs=""):
     )
     done.expect_status(STATUS_POWEROFF)
     assert done.job_status(job) == status, done.last_line()
+    return done, files(done)
+
+
+def files(done):
+    """{name: path} of what a boot handed over."""
     folder = done.path(FOLDER)
     names = os.listdir(folder) if os.path.isdir(folder) else []
-    return done, {name: os.path.join(folder, name) for name in names}
+    return {name: os.path.join(folder, name) for name in names}

@@ -53,9 +53,8 @@ void c(void)
 /* The emulator's marker; nothing on hardware. */
 static void mark(uint32_t region, uint32_t begin)
 {
-    if (region != 0) {
+    if (region != 0)
         __asm__ volatile("xchg %%bx, %%bx" : : "a"(region), "c"(begin) : "memory");
-    }
 }
 
 int main(int argc, char **argv)
@@ -63,9 +62,8 @@ int main(int argc, char **argv)
     uint32_t region = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 0;
     struct timespec start, end;
 
-    if (argc > 1) {
+    if (argc > 1)
         iter = atoi(argv[1]);
-    }
     mark(region, 1);
     clock_gettime(CLOCK_MONOTONIC, &start);
     a();

@@ -7,7 +7,6 @@
 #include "lib/acpi.h"
 
 void __real_acpi_set_checksum(struct acpi_header *table);
-void __wrap_acpi_set_checksum(struct acpi_header *table);
 
 void __wrap_acpi_set_checksum(struct acpi_header *table)
 {

@@ -6,7 +6,6 @@
 #include "vmx/decode.h"
 
 bool __real_decode_instruction(const uint8_t *bytes, unsigned count, struct instruction *out);
-bool __wrap_decode_instruction(const uint8_t *bytes, unsigned count, struct instruction *out);
 
 bool __wrap_decode_instruction(const uint8_t *bytes, unsigned count, struct instruction *out)
 {

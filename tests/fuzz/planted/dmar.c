@@ -6,7 +6,6 @@
 #include "mm/dmar.h"
 
 bool __real_dmar_read(const void *table, struct dmar *d);
-bool __wrap_dmar_read(const void *table, struct dmar *d);
 
 bool __wrap_dmar_read(const void *table, struct dmar *d)
 {

@@ -6,8 +6,6 @@
 
 uint64_t __real_e820_build(const struct efi_map *map, const struct e820_overlay *overlays,
                            uint64_t overlay_count, struct boot_e820_entry *out, uint64_t limit);
-uint64_t __wrap_e820_build(const struct efi_map *map, const struct e820_overlay *overlays,
-                           uint64_t overlay_count, struct boot_e820_entry *out, uint64_t limit);
 
 uint64_t __wrap_e820_build(const struct efi_map *map, const struct e820_overlay *overlays,
                            uint64_t overlay_count, struct boot_e820_entry *out, uint64_t limit)

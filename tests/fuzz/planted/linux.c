@@ -8,8 +8,6 @@
 
 bool __real_linux_probe(const void *file, uint64_t size, const char *name,
                         struct linux_image *image, struct refusal *r);
-bool __wrap_linux_probe(const void *file, uint64_t size, const char *name,
-                        struct linux_image *image, struct refusal *r);
 
 bool __wrap_linux_probe(const void *file, uint64_t size, const char *name,
                         struct linux_image *image, struct refusal *r)

@@ -5,7 +5,6 @@
 #include "boot/boot_text.h"
 
 bool __real_append_path(uint16_t *path, uint64_t size, const void *node, uint64_t count);
-bool __wrap_append_path(uint16_t *path, uint64_t size, const void *node, uint64_t count);
 
 bool __wrap_append_path(uint16_t *path, uint64_t size, const void *node, uint64_t count)
 {

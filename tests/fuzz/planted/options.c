@@ -6,8 +6,6 @@
 
 bool __real_options_parse(struct options *o, const char *text, uint64_t length, const char *source,
                           struct refusal *r);
-bool __wrap_options_parse(struct options *o, const char *text, uint64_t length, const char *source,
-                          struct refusal *r);
 
 bool __wrap_options_parse(struct options *o, const char *text, uint64_t length, const char *source,
                           struct refusal *r)

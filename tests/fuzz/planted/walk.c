@@ -7,8 +7,6 @@
 
 bool __real_guest_walk(uint64_t cr3, unsigned levels, uint64_t linear, guest_memory memory,
                        void *context, uint64_t *physical);
-bool __wrap_guest_walk(uint64_t cr3, unsigned levels, uint64_t linear, guest_memory memory,
-                       void *context, uint64_t *physical);
 
 bool __wrap_guest_walk(uint64_t cr3, unsigned levels, uint64_t linear, guest_memory memory,
                        void *context, uint64_t *physical)

@@ -95,12 +95,10 @@ static bool calls(const struct device *device, const uint8_t *data, size_t size)
     int file = open(device->path, O_RDWR | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 
     driver_calls += 2; /* with close() */
-    for (unsigned n = 0; file >= 0 && n < CALLS_MAX && data < end; n++) {
+    for (unsigned n = 0; file >= 0 && n < CALLS_MAX && data < end; n++)
         data = call(file, device, data, end);
-    }
-    if (file >= 0) {
+    if (file >= 0)
         close(file);
-    }
     return false; /* there is no planted bug to reach */
 }
 

@@ -57,9 +57,8 @@ static void change(struct fuzz *fuzz, struct input *input)
         break;
     default:
         other = &fuzz->corpus[any(fuzz, fuzz->corpus_size)];
-        for (uint32_t i = any(fuzz, (uint32_t)other->size); i < other->size && at < INPUT_MAX;) {
+        for (uint32_t i = any(fuzz, (uint32_t)other->size); i < other->size && at < INPUT_MAX;)
             input->data[at++] = other->data[i++];
-        }
         input->size = at > input->size ? at : input->size;
         break;
     }
@@ -68,9 +67,8 @@ static void change(struct fuzz *fuzz, struct input *input)
 void fuzz_mutate(struct fuzz *fuzz)
 {
     fuzz->now = fuzz->corpus[any(fuzz, fuzz->corpus_size)];
-    for (uint32_t changes = 1 + any(fuzz, CHANGES_MAX); changes > 0; changes--) {
+    for (uint32_t changes = 1 + any(fuzz, CHANGES_MAX); changes > 0; changes--)
         change(fuzz, &fuzz->now);
-    }
 }
 
 void fuzz_execute(void *argument)
@@ -82,9 +80,8 @@ void fuzz_execute(void *argument)
 
 void fuzz_keep(struct fuzz *fuzz)
 {
-    if (fuzz->corpus_size < CORPUS_MAX) {
+    if (fuzz->corpus_size < CORPUS_MAX)
         fuzz->corpus[fuzz->corpus_size++] = fuzz->now;
-    }
 }
 
 uint64_t fuzz_digest(const struct fuzz *fuzz)
@@ -95,9 +92,8 @@ uint64_t fuzz_digest(const struct fuzz *fuzz)
         const struct input *input = &fuzz->corpus[n];
 
         digest = (digest ^ input->size) * FNV_PRIME;
-        for (size_t i = 0; i < input->size; i++) {
+        for (size_t i = 0; i < input->size; i++)
             digest = (digest ^ input->data[i]) * FNV_PRIME;
-        }
     }
     return digest;
 }

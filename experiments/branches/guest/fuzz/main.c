@@ -79,15 +79,14 @@ static bool with_feedback(struct tracer *tracer, const struct target *target, ui
     unsigned n = 0;
 
     memset(kept, 0, sizeof(kept));
-    coverage_reset(&coverage);
+    memset(&coverage, 0, sizeof(coverage));
     fuzz_begin(&fuzz, target, seed);
     while (n < limit && !fuzz.reached) {
         struct list list;
 
         fuzz_mutate(&fuzz);
-        if (!tracer_run(tracer, 0, fuzz_execute, &fuzz, 0, &list)) {
+        if (!tracer_run(tracer, 0, fuzz_execute, &fuzz, 0, &list))
             return false;
-        }
         if (may_be_cut && tracer->result.cut == BRANCHTRACE_CUT_FULL) {
             outcome->cut++;
             n++;
@@ -119,9 +118,8 @@ static void again(const struct target *target, uint64_t seed, unsigned execution
     for (unsigned n = 0; n < executions; n++) {
         fuzz_mutate(&fuzz);
         fuzz_execute(&fuzz);
-        if (remembered(n)) {
+        if (remembered(n))
             fuzz_keep(&fuzz);
-        }
     }
     finish(outcome, executions);
 }
@@ -174,15 +172,13 @@ static bool one_target(struct tracer *tracer, const struct series *series, unsig
     begin(&with, region);
     done = with_feedback(tracer, target, seed, limit, !series->bugs, &with);
     end(&with, region);
-    if (!done) {
+    if (!done)
         return false;
-    }
     begin(&replay, region + 1);
     again(target, seed, with.executions, &replay);
     end(&replay, region + 1);
-    if (replay.digest != with.digest || replay.reached != with.reached) {
+    if (replay.digest != with.digest || replay.reached != with.reached)
         return complain("target %s: the same inputs gave another corpus", target->name);
-    }
     print_time(series, target->name, "traced", region, &with);
     print_time(series, target->name, "plain", region + 1, &replay);
     if (!series->bugs) {
@@ -230,14 +226,12 @@ int main(int argc, char **argv)
     }
     if (strcmp(name, DRIVERS_NAME) == 0) {
         series = (struct series){.targets = drivers, .count = DRIVERS, .region = REGION_DRIVERS};
-        if (!drivers_open()) {
+        if (!drivers_open())
             return 1;
-        }
     }
     done = tracer_open(&tracer, series.bugs ? &user : &kernel);
-    for (unsigned n = 0; done && n < series.count; n++) {
+    for (unsigned n = 0; done && n < series.count; n++)
         done = one_target(&tracer, &series, n, seed, (unsigned)limit);
-    }
     tracer_close(&tracer);
     return done ? 0 : 1;
 }

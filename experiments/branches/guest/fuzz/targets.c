@@ -10,9 +10,8 @@
 /* A file's head: magic bytes, a version, a count of entries that does not fit. */
 static bool parse_magic(const uint8_t *d, size_t n)
 {
-    if (n < 4 || d[0] != 'P' || d[1] != 'M') {
+    if (n < 4 || d[0] != 'P' || d[1] != 'M')
         return false;
-    }
     return d[2] < 4 && d[3] > 200;
 }
 
@@ -29,12 +28,10 @@ static bool parse_tlv(const uint8_t *d, size_t n)
             inside = true;
             continue;
         }
-        if (at + length > n) {
+        if (at + length > n)
             return inside && tag == 7;
-        }
-        if (tag == 0) {
+        if (tag == 0)
             break;
-        }
         at += length;
     }
     return false;
@@ -50,16 +47,14 @@ static bool parse_nest(const uint8_t *d, size_t n)
         switch (d[i]) {
         case '(':
         case '[':
-            if (depth == 5) {
+            if (depth == 5)
                 return d[i] == '[' && stack[depth - 1] == '[';
-            }
             stack[depth++] = (char)d[i];
             break;
         case ')':
         case ']':
-            if (depth == 0 || stack[depth - 1] != (d[i] == ')' ? '(' : '[')) {
+            if (depth == 0 || stack[depth - 1] != (d[i] == ')' ? '(' : '['))
                 return false;
-            }
             depth--;
             break;
         default:
@@ -101,24 +96,19 @@ static bool parse_utf8(const uint8_t *d, size_t n)
     for (size_t i = 0; i < n; i++) {
         unsigned more = 0;
 
-        if (d[i] >= 0xf0) {
+        if (d[i] >= 0xf0)
             more = 3;
-        } else if (d[i] >= 0xe0) {
+        else if (d[i] >= 0xe0)
             more = 2;
-        } else if (d[i] >= 0xc0) {
+        else if (d[i] >= 0xc0)
             more = 1;
-        }
-        if (i + more >= n) {
+        if (i + more >= n)
             return false;
-        }
-        for (unsigned k = 1; k <= more; k++) {
-            if ((d[i + k] & 0xc0) != 0x80) {
+        for (unsigned k = 1; k <= more; k++)
+            if ((d[i + k] & 0xc0) != 0x80)
                 return false;
-            }
-        }
-        if (more == 3 && d[i] > 0xf4) {
+        if (more == 3 && d[i] > 0xf4)
             return true;
-        }
         i += more;
     }
     return false;
@@ -133,19 +123,16 @@ static bool parse_copy(const uint8_t *d, size_t n)
 
     for (size_t i = 0; i + 1 < n; i += 2) {
         if (d[i] < 0x80) {
-            if (used == sizeof(out)) {
+            if (used == sizeof(out))
                 return false;
-            }
             out[used++] = d[i + 1];
         } else {
             size_t back = d[i + 1], length = d[i] & 7;
 
-            if (back == 0 || back > used) {
+            if (back == 0 || back > used)
                 return good >= 2 && back == used + 1;
-            }
-            for (size_t k = 0; k < length && used < sizeof(out); k++, used++) {
+            for (size_t k = 0; k < length && used < sizeof(out); k++, used++)
                 out[used] = out[used - back];
-            }
             good++;
         }
     }
@@ -158,20 +145,18 @@ static bool parse_session(const uint8_t *d, size_t n)
     unsigned state = 0;
 
     for (size_t i = 0; i < n; i++) {
-        if (d[i] == 'Q') {
+        if (d[i] == 'Q')
             return false;
-        }
-        if (state == 0 && d[i] == 'H') {
+        if (state == 0 && d[i] == 'H')
             state = 1;
-        } else if (state == 1 && d[i] == 'A') {
+        else if (state == 1 && d[i] == 'A')
             state = 2;
-        } else if (state == 2 && d[i] == 'S') {
+        else if (state == 2 && d[i] == 'S')
             state = 3;
-        } else if (state == 3 && d[i] == 'D') {
+        else if (state == 3 && d[i] == 'D')
             state = 4;
-        } else if (state == 4 && d[i] == 'D') {
+        else if (state == 4 && d[i] == 'D')
             return true;
-        }
     }
     return false;
 }

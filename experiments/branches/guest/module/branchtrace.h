@@ -37,6 +37,3 @@ void pmu_stop(struct trace *t);
 /* The same where the thread loses and gets back the processor: counters go on. */
 void pmu_pause(struct trace *t);
 void pmu_resume(struct trace *t);
-
-int branchtrace_device_register(void);
-void branchtrace_device_unregister(void);

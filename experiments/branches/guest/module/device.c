@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
+ * branchtrace: every taken branch of one thread between two ioctls, by reading the last branch
+ * records at a PMI every few branches. Owns the processor's general counters, by the kernel's own
+ * reservation, and with them the branch records: perf cannot count while a trace is set up, and a
+ * trace cannot be set up while perf counts. pmu.c programs the hardware.
+ *
  * /dev/branchtrace: SETUP makes the buffer and takes the counters, mmap() shows the buffer, START
- * and STOP bound the stretch, RESULT counts. While the traced thread is off its processor nothing
- * is recorded. Linux, include/linux/preempt.h, "preempt_notifier".
+ * and STOP bound the stretch, RESULT counts. One open file traces one thread, on the processor that
+ * the thread is bound to. While the thread is off its processor nothing is recorded. Linux,
+ * include/linux/preempt.h, "preempt_notifier".
  */
 #include <linux/file.h>
 #include <linux/fs.h>
@@ -265,10 +271,12 @@ static struct miscdevice device = {
     .mode = 0600,
 };
 
-int branchtrace_device_register(void)
+static int __init branchtrace_init(void)
 {
-    int error;
+    int error = pmu_check();
 
+    if (error)
+        return error;
     preempt_notifier_inc();
     error = misc_register(&device);
     if (error)
@@ -276,8 +284,14 @@ int branchtrace_device_register(void)
     return error;
 }
 
-void branchtrace_device_unregister(void)
+static void __exit branchtrace_exit(void)
 {
     misc_deregister(&device);
     preempt_notifier_dec();
 }
+
+module_init(branchtrace_init);
+module_exit(branchtrace_exit);
+
+MODULE_DESCRIPTION("Complete lists of taken branches");
+MODULE_LICENSE("Dual BSD/GPL");

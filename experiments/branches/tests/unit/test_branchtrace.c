@@ -28,9 +28,8 @@ static struct list clean(struct branchtrace_record *records,
         .near_taken = near_taken, .inserts = inserts, .readouts = readouts};
     struct list list;
 
-    for (uint32_t i = 0; i < readouts; i++) {
+    for (uint32_t i = 0; i < readouts; i++)
         result.records += reads[i].count;
-    }
     list_clean(&list, records, reads, &result, flags, &bounds);
     return list;
 }
@@ -144,10 +143,8 @@ static void an_edge_has_its_place_and_its_class(void **state)
     unsigned used = 0;
 
     (void)state;
-    for (unsigned i = 0; i < MANY; i++) {
+    for (unsigned i = 0; i < MANY; i++)
         records[i] = (struct branchtrace_record){0x10, 0x40, 0};
-    }
-    coverage_reset(&coverage);
     assert_true(coverage_add(&coverage, &list));
     assert_false(coverage_add(&coverage, &list));
     list.count = 4; /* another class */

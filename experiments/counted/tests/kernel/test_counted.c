@@ -21,9 +21,11 @@
 
 #define EVENT_INSTRUCTIONS 0x00c0
 #define EVENT_BRANCHES 0x00c4
+#define SELECTOR (IA32_PERFEVTSEL0 + USER_BRANCHES)
 #define EVTSEL_USR BIT(16)
 #define COUNTERS_ON BITS(3, 0)
 #define FIXED_COUNTER_0 BIT(32)
+#define ALL_ON (COUNTERS_ON | FIXED_COUNTER_0)
 #define FIXED_0_OS 1
 #define FIXED_0_PMI BIT(3)
 #define COUNTER_MASK BITS(47, 0)
@@ -70,7 +72,8 @@
 
 struct row {
     const char *name;
-    void (*operation)(void);
+    void (*run)(void);           /* the operation */
+    struct counted_registers in; /* it begins with them, after begin() */
     /* Before each run; NULL: nothing to do. False: the operation cannot be done here. */
     bool (*begin)(struct counted_registers *registers);
     void (*end)(void);
@@ -80,77 +83,30 @@ struct row {
 static uint64_t runs, fresh, timer;
 static uint8_t bytes[BYTES_LONG] __attribute__((aligned(4096))); /* KVM reads ahead in a page */
 
-static bool port_kernel(struct counted_registers *r)
-{
-    r->rdx = PORT_KERNEL;
-    return true;
-}
-
 static bool port_elsewhere(struct counted_registers *r)
 {
     r->rdx = machine_pm1a_control() != 0 ? machine_pm1a_control() : PORT_ELSEWHERE;
     return true;
 }
 
-static bool port_bus(struct counted_registers *r)
+/* What is written to the port is what it holds. */
+static bool port_value(struct counted_registers *r)
 {
-    r->rdx = PORT_BUS;
-    return true;
-}
-
-static bool strings_to(struct counted_registers *r, uint16_t port, uint64_t count)
-{
-    *r = (struct counted_registers){
-        .rdx = port, .rcx = count, .rsi = (uintptr_t)bytes, .rdi = (uintptr_t)bytes};
-    return true;
-}
-
-/* What is written to it is what it holds. */
-static bool outs_kernel(struct counted_registers *r)
-{
-    uint8_t value = inb(PORT_KERNEL);
+    uint8_t value = inb((uint16_t)r->rdx);
 
     for (unsigned i = 0; i < BYTES_SHORT; i++)
         bytes[i] = value;
-    return strings_to(r, PORT_KERNEL, BYTES_SHORT);
-}
-
-static bool outs_bus(struct counted_registers *r) { return strings_to(r, PORT_BUS, BYTES_SHORT); }
-static bool ins_kernel(struct counted_registers *r)
-{
-    return strings_to(r, PORT_KERNEL, BYTES_SHORT);
-}
-static bool ins_kernel_long(struct counted_registers *r)
-{
-    return strings_to(r, PORT_KERNEL, BYTES_LONG);
-}
-
-static bool msr_register(struct counted_registers *r, uint32_t index)
-{
-    uint64_t value = rdmsr(index);
-
-    *r = (struct counted_registers){.rcx = index, .rax = (uint32_t)value, .rdx = value >> 32};
     return true;
 }
 
-static bool msr_feature(struct counted_registers *r)
+/* RDMSR's index, for WRMSR with the value that the register has. */
+static bool msr_value(struct counted_registers *r)
 {
-    return msr_register(r, IA32_FEATURE_CONTROL);
-}
+    uint64_t value = rdmsr((uint32_t)r->rcx);
 
-static bool msr_deadline(struct counted_registers *r)
-{
-    *r = (struct counted_registers){.rcx = IA32_TSC_DEADLINE};
+    r->rax = (uint32_t)value;
+    r->rdx = value >> 32;
     return true;
-}
-static bool msr_misc(struct counted_registers *r) { return msr_register(r, IA32_MISC_ENABLE); }
-static bool msr_status(struct counted_registers *r)
-{
-    return msr_register(r, IA32_PERF_GLOBAL_STATUS);
-}
-static bool msr_selector(struct counted_registers *r)
-{
-    return msr_register(r, IA32_PERFEVTSEL0 + USER_BRANCHES);
 }
 
 static bool xcr0(struct counted_registers *r)
@@ -165,12 +121,6 @@ static bool xcr0(struct counted_registers *r)
     return true;
 }
 
-static bool hypercall_number(struct counted_registers *r)
-{
-    r->rax = NO_SUCH_HYPERCALL;
-    return true;
-}
-
 static bool own_cr3(struct counted_registers *r)
 {
     r->rdi = read_cr3();
@@ -181,18 +131,6 @@ static bool address_fresh(struct counted_registers *r)
 {
     r->rdi = fresh;
     fresh += FRESH_STEP;
-    return true;
-}
-
-static bool address_device(struct counted_registers *r)
-{
-    r->rdi = IO_APIC;
-    return true;
-}
-
-static bool string_to_bus(struct counted_registers *r)
-{
-    *r = (struct counted_registers){.rdi = BUS, .rcx = BYTES_SHORT};
     return true;
 }
 
@@ -212,39 +150,21 @@ static bool pointer(struct counted_registers *r)
     return true;
 }
 
-static bool stop_start(struct counted_registers *r)
-{
-    *r = (struct counted_registers){.rcx = IA32_PERF_GLOBAL_CTRL,
-                                    .rsi = (uint32_t)(COUNTERS_ON | FIXED_COUNTER_0),
-                                    .rdi = (COUNTERS_ON | FIXED_COUNTER_0) >> 32};
-    return true;
-}
-
-static bool address_absent(struct counted_registers *r)
-{
-    r->rdi = NOT_PRESENT;
-    return true;
-}
-
 /* ---- events ---- */
 
-static bool interrupt_pending(struct counted_registers *r)
+static bool pending(struct counted_registers *r)
 {
     (void)r;
     apic_send(apic_id(), ICR_FIXED | VECTOR);
     return true;
 }
 
-static void acknowledge(void) { apic_eoi(); }
-
-static bool icr(struct counted_registers *r, uint32_t command)
+static bool to_self(struct counted_registers *r)
 {
-    *r = (struct counted_registers){.rcx = X2APIC_ICR, .rax = command, .rdx = apic_id()};
+    r->rcx = X2APIC_ICR;
+    r->rdx = apic_id();
     return true;
 }
-
-static bool icr_fixed(struct counted_registers *r) { return icr(r, ICR_FIXED | VECTOR); }
-static bool icr_nmi(struct counted_registers *r) { return icr(r, ICR_NMI | ICR_ASSERT); }
 
 /* The interrupt of a run that had IF = 0. */
 static void take_interrupt(void)
@@ -253,18 +173,13 @@ static void take_interrupt(void)
     apic_eoi();
 }
 
-static bool loops(struct counted_registers *r)
-{
-    r->rcx = LOOPS;
-    return true;
-}
-
 static bool overflow_soon(struct counted_registers *r)
 {
+    (void)r;
     wrmsr(IA32_FIXED_CTR_CTRL, 0);
     wrmsr(IA32_FIXED_CTR0, -PERIOD & COUNTER_MASK);
     wrmsr(IA32_FIXED_CTR_CTRL, FIXED_0_OS | FIXED_0_PMI);
-    return loops(r);
+    return true;
 }
 
 static void overflow_over(void)
@@ -274,17 +189,12 @@ static void overflow_over(void)
     apic_write_lvtpc(LVT_NMI);
 }
 
-static bool string(struct counted_registers *r)
+static bool start_timer(struct counted_registers *r)
 {
-    *r = (struct counted_registers){.rcx = STRING, .rsi = STRING_FROM};
-    return true;
-}
-
-static bool string_and_timer(struct counted_registers *r)
-{
+    (void)r;
     timer += TIMER_STEP;
     apic_write(APIC_TIMER_COUNT, (uint32_t)timer);
-    return string(r);
+    return true;
 }
 
 static bool split(void)
@@ -293,7 +203,7 @@ static bool split(void)
            counted_left < STRING;
 }
 
-static void timer_over(void)
+static void stop_timer(void)
 {
     apic_write(APIC_TIMER_COUNT, 0);
     apic_eoi();
@@ -301,48 +211,73 @@ static void timer_over(void)
 
 /* ---- all of them ---- */
 
+#define STRING_OF(port, count)                                                                     \
+    {.rdx = (port), .rcx = (count), .rsi = (uintptr_t)bytes, .rdi = (uintptr_t)bytes}
 static const struct row rows[] = {
-    {"empty", counted_empty, NULL, NULL, 0},
-    {"cpuid", counted_cpuid, NULL, NULL, 0},
-    {"rdmsr", counted_rdmsr, msr_feature, NULL, 0},
-    {"wrmsr", counted_wrmsr, msr_misc, NULL, 0},
-    {"wrmsr_deadline", counted_wrmsr, msr_deadline, NULL, 0},
-    {"rdmsr_status", counted_rdmsr, msr_status, NULL, 0},
-    {"wrmsr_selector", counted_wrmsr, msr_selector, NULL, 0},
-    {"rdpmc", counted_rdpmc, NULL, NULL, 0},
-    {"in_kernel", counted_in, port_kernel, NULL, 0},
-    {"in_user", counted_in, port_elsewhere, NULL, 0},
-    {"out_user", counted_out, port_bus, NULL, 0},
-    {"outs_user", counted_outs, outs_bus, NULL, 0},
-    {"outs_kernel", counted_outs, outs_kernel, NULL, 0},
-    {"ins_kernel", counted_ins, ins_kernel, NULL, 0},
-    {"ins_kernel_long", counted_ins, ins_kernel_long, NULL, 0},
-    {"xsetbv", counted_xsetbv, xcr0, NULL, 0},
-    {"invd", counted_invd, NULL, NULL, 0},
-    {"wbinvd", counted_wbinvd, NULL, NULL, 0},
-    {"vmcall", counted_vmcall, hypercall_number, NULL, 0},
-    {"mov_cr3", counted_cr3, own_cr3, NULL, 0},
-    {"page_fault", counted_read, address_absent, NULL, 1},
-    {"ept_violation", counted_read, address_fresh, NULL, 0},
-    {"device_read", counted_read, address_device, NULL, 0},
-    {"device_stos", counted_stos, string_to_bus, NULL, 0},
-    {"device_jump", counted_jump, pointer, NULL, 0},
-    {"ipi", counted_icr, icr_fixed, take_interrupt, 0},
-    {"interrupt", counted_open, interrupt_pending, acknowledge, 1},
-    {"hlt", counted_halt, interrupt_pending, acknowledge, 1},
-    {"nmi", counted_icr, icr_nmi, NULL, 1},
-    {"loop", counted_loop, loops, NULL, 0},
-    {"pmi", counted_loop, overflow_soon, overflow_over, 1},
-    {"string", counted_string, string, NULL, 0},
-    {"string_split", counted_string, string_and_timer, timer_over, 1},
-    {"step", counted_step, NULL, NULL, 6},
-    {"step_cpuid", counted_step_cpuid, NULL, NULL, 6},
-    {"int3", counted_int3, NULL, NULL, 1},
-    {"int1", counted_icebp, NULL, NULL, 1},
-    {"stop_start", counted_stop_start, stop_start, NULL, 0},
-    {"user_empty", counted_user_empty, NULL, NULL, 0},
-    {"syscall", counted_user_call, NULL, NULL, 0},
-    {"user_cpuid", counted_user_cpuid, NULL, NULL, 0},
+    {.name = "empty", .run = counted_empty},
+    {.name = "cpuid", .run = counted_cpuid},
+    {.name = "rdmsr", .run = counted_rdmsr, .in = {.rcx = IA32_FEATURE_CONTROL}},
+    {.name = "wrmsr", .run = counted_wrmsr, .in = {.rcx = IA32_MISC_ENABLE}, .begin = msr_value},
+    {.name = "wrmsr_deadline", .run = counted_wrmsr, .in = {.rcx = IA32_TSC_DEADLINE}},
+    {.name = "rdmsr_status", .run = counted_rdmsr, .in = {.rcx = IA32_PERF_GLOBAL_STATUS}},
+    {.name = "wrmsr_selector", .run = counted_wrmsr, .in = {.rcx = SELECTOR}, .begin = msr_value},
+    {.name = "rdpmc", .run = counted_rdpmc},
+    {.name = "in_kernel", .run = counted_in, .in = {.rdx = PORT_KERNEL}},
+    {.name = "in_user", .run = counted_in, .begin = port_elsewhere},
+    {.name = "out_user", .run = counted_out, .in = {.rdx = PORT_BUS}},
+    {.name = "outs_user", .run = counted_outs, .in = STRING_OF(PORT_BUS, BYTES_SHORT)},
+    {.name = "outs_kernel",
+     .run = counted_outs,
+     .in = STRING_OF(PORT_KERNEL, BYTES_SHORT),
+     .begin = port_value},
+    {.name = "ins_kernel", .run = counted_ins, .in = STRING_OF(PORT_KERNEL, BYTES_SHORT)},
+    {.name = "ins_kernel_long", .run = counted_ins, .in = STRING_OF(PORT_KERNEL, BYTES_LONG)},
+    {.name = "xsetbv", .run = counted_xsetbv, .begin = xcr0},
+    {.name = "invd", .run = counted_invd},
+    {.name = "wbinvd", .run = counted_wbinvd},
+    {.name = "vmcall", .run = counted_vmcall, .in = {.rax = NO_SUCH_HYPERCALL}},
+    {.name = "mov_cr3", .run = counted_cr3, .begin = own_cr3},
+    {.name = "page_fault", .run = counted_read, .in = {.rdi = NOT_PRESENT}, .events = 1},
+    {.name = "ept_violation", .run = counted_read, .begin = address_fresh},
+    {.name = "device_read", .run = counted_read, .in = {.rdi = IO_APIC}},
+    {.name = "device_stos", .run = counted_stos, .in = {.rdi = BUS, .rcx = BYTES_SHORT}},
+    {.name = "device_jump", .run = counted_jump, .begin = pointer},
+    {.name = "ipi",
+     .run = counted_icr,
+     .in = {.rax = ICR_FIXED | VECTOR},
+     .begin = to_self,
+     .end = take_interrupt},
+    {.name = "interrupt", .run = counted_open, .begin = pending, .end = apic_eoi, .events = 1},
+    {.name = "hlt", .run = counted_halt, .begin = pending, .end = apic_eoi, .events = 1},
+    {.name = "nmi",
+     .run = counted_icr,
+     .in = {.rax = ICR_NMI | ICR_ASSERT},
+     .begin = to_self,
+     .events = 1},
+    {.name = "loop", .run = counted_loop, .in = {.rcx = LOOPS}},
+    {.name = "pmi",
+     .run = counted_loop,
+     .in = {.rcx = LOOPS},
+     .begin = overflow_soon,
+     .end = overflow_over,
+     .events = 1},
+    {.name = "string", .run = counted_string, .in = {.rcx = STRING, .rsi = STRING_FROM}},
+    {.name = "string_split",
+     .run = counted_string,
+     .in = {.rcx = STRING, .rsi = STRING_FROM},
+     .begin = start_timer,
+     .end = stop_timer,
+     .events = 1},
+    {.name = "step", .run = counted_step, .events = 6},
+    {.name = "step_cpuid", .run = counted_step_cpuid, .events = 6},
+    {.name = "int3", .run = counted_int3, .events = 1},
+    {.name = "int1", .run = counted_icebp, .events = 1},
+    {.name = "stop_start",
+     .run = counted_stop_start,
+     .in = {.rcx = IA32_PERF_GLOBAL_CTRL, .rsi = (uint32_t)ALL_ON, .rdi = ALL_ON >> 32}},
+    {.name = "user_empty", .run = counted_user_empty},
+    {.name = "syscall", .run = counted_user_call},
+    {.name = "user_cpuid", .run = counted_user_cpuid},
 };
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
 
@@ -351,7 +286,7 @@ static bool one_run(const struct row *row, struct counted_run *run, unsigned *st
 {
     uint64_t events;
 
-    run->registers = (struct counted_registers){.rax = 0};
+    run->registers = row->in;
     if (row->begin != NULL && !row->begin(&run->registers))
         return false;
     events = counted_events;
@@ -359,7 +294,7 @@ static bool one_run(const struct row *row, struct counted_run *run, unsigned *st
     events = counted_events - events;
     if (row->end != NULL)
         row->end();
-    if (row->begin == string_and_timer)
+    if (row->begin == start_timer)
         return events == 1 && split();
     *strange += events != row->events;
     return true;
@@ -367,12 +302,12 @@ static bool one_run(const struct row *row, struct counted_run *run, unsigned *st
 
 static bool one_row(const struct row *row, unsigned number)
 {
-    struct counted_run run = {.operation = row->operation, .region = 0};
+    struct counted_run run = {.operation = row->run, .region = 0};
     int64_t sums[COUNTED_COUNTERS] = {0}, least = INT64_MAX, most = INT64_MIN;
     unsigned done = 0, strange = 0;
-    bool tries = row->begin == string_and_timer;
+    bool tries = row->begin == start_timer;
 
-    if (row->operation == counted_vmcall && !(cpuid(1, 0).ecx & BIT(31)))
+    if (row->run == counted_vmcall && !(cpuid(1, 0).ecx & BIT(31)))
         run.operation = counted_nop;
     timer = TIMER_FIRST;
     /* The first one warms up, outside the region. */
@@ -446,7 +381,7 @@ static void setup(unsigned left_out)
         wrmsr(IA32_PERFEVTSEL0 + i, i < left_out ? 0 : events[i] | EVTSEL_EN);
         wrmsr(IA32_PMC0 + i, 0);
     }
-    wrmsr(IA32_PERF_GLOBAL_CTRL, COUNTERS_ON | FIXED_COUNTER_0);
+    wrmsr(IA32_PERF_GLOBAL_CTRL, ALL_ON);
 }
 
 /* Alone, or on another processor than the first: the IDT is the one that was there. */

@@ -24,7 +24,7 @@ enum event {
 extern const char *const event_names[EVENTS];
 
 /* Regions of the emulator's ledger: 2500 to 2699 are this experiment's. */
-enum region {
+enum {
     REGION_PROGRAM_FIRST = 2500, /* each program has REGION_STEP of them */
     REGION_STEP = 10,
     REGION_ALONE = 0,    /* the program in one thread: from its first instruction to its last */
@@ -128,22 +128,27 @@ bool counters_stop_watchdog(void);
 /* The count by RDPMC, after the protocol of <linux/perf_event.h>; false: not to be had this way. */
 bool counter_rdpmc(const volatile struct perf_event_mmap_page *page, uint64_t *count);
 
-/* main.c. What the lines are of: accuracy or scenarios. */
+/* report.c. What the lines are of: accuracy or scenarios. */
 extern const char *experiment;
 
+/* Each item, NAME.EVENT and so on, is a format and what it takes. */
+void print_region(uint32_t region, uint64_t operations, const char *item, ...)
+    __attribute__((format(printf, 3, 4)));
+void print_skip(const char *why, const char *item, ...) __attribute__((format(printf, 2, 3)));
+void print_value(const char *metric, uint64_t value, const char *item, ...)
+    __attribute__((format(printf, 3, 4)));
+/* All values of a metric, one for each pass: sorts them. */
+void print_values(const char *metric, uint64_t *values, unsigned count, const char *item, ...)
+    __attribute__((format(printf, 4, 5)));
+/* One line "accuracy: error=..."; gives false. */
+bool failed(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* main.c */
 struct options {
     unsigned passes;
     uint64_t scale;
     uint64_t bytes;
 };
-
-/* All values of a metric, one for each pass; item is NAME.EVENT and so on. */
-void print_region(const char *item, uint32_t region, uint64_t operations);
-void print_values(const char *item, const char *metric, uint64_t *values, unsigned count);
-void print_skip(const char *item, const char *why);
-void print_value(const char *item, const char *metric, uint64_t value);
-/* One line "accuracy: error=..."; gives false. */
-bool failed(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* passes.c: the programs; rdpmc.c: RDPMC against read(), and work with VM exits in it. */
 bool passes_of(const struct program *program, unsigned number, const struct options *options);

@@ -5,6 +5,9 @@
  */
 #include "experiments/demand/hypervisor/demand.h"
 
-bool __wrap_demand_is_counting(const struct cpu *cpu);
+bool __wrap_demand_is_counting(const struct cpu *cpu, const struct pmu_facts *facts);
 
-bool __wrap_demand_is_counting(UNUSED const struct cpu *cpu) { return true; }
+bool __wrap_demand_is_counting(UNUSED const struct cpu *cpu, UNUSED const struct pmu_facts *facts)
+{
+    return true;
+}

@@ -5,9 +5,9 @@
  */
 #include "experiments/demand/hypervisor/demand.h"
 
-bool __wrap_demand_enables_counter(const struct cpu *cpu, uint32_t index, uint64_t value);
+bool __wrap_demand_enables_counter(const struct pmu_facts *facts, uint32_t index, uint64_t value);
 
-bool __wrap_demand_enables_counter(UNUSED const struct cpu *cpu, UNUSED uint32_t index,
+bool __wrap_demand_enables_counter(UNUSED const struct pmu_facts *facts, UNUSED uint32_t index,
                                    UNUSED uint64_t value)
 {
     return false;

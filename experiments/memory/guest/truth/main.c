@@ -3,8 +3,7 @@
  * main.c: memtruth, the job whose memory accesses PMUvisor traces and the emulator lists
  * (emulator/README.md). One process for each processor, pinned to it; all trace at
  * once. Words, of the environment: pmv.mem.mode=writes|reads|all|devices|pages, pmv.mem.rounds=N,
- * pmv.mem.samples=0|1 (default 1: with PMIs), pmv.mem.range=all|user (user: the load's own linear
- * addresses). Wants user_hypercalls=1.
+ * pmv.mem.samples=0|1 (default 1: with PMIs). Wants user_hypercalls=1.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -19,6 +18,7 @@
 #include <unistd.h>
 
 #include "command_line.h"
+#include "experiments/shared/guest/hypervisor.h"
 #include "hypercall.h"
 #include "load.h"
 #include "trace_ring.h"
@@ -26,7 +26,6 @@
 #define MARKER_MEMORY_LOG 5 /* testbed/instrument/decode.cc */
 #define WORD_MAX 64
 #define MORE_THAN_A_LOG 1200 /* pages: the processor's log has 512 */
-#define LINEAR_END (1UL << 47)
 
 /* What all processes wait for: in shared memory. */
 static struct {
@@ -39,19 +38,16 @@ static void list(uint32_t which)
     __asm__ volatile("xchg %%bx, %%bx" : : "a"(which), "c"(MARKER_MEMORY_LOG) : "memory");
 }
 
-static int64_t memtrace(uint64_t mode, uint64_t first, uint64_t bytes, uint64_t cr3)
+/* Of all memory. */
+static int64_t memtrace(uint64_t mode)
 {
-    int64_t result;
-    uint64_t ring, size = first;
+    const struct memory_request request = {.mode = mode};
+    uint64_t ring, bytes;
 
-    __asm__ volatile("vmcall"
-                     : "=a"(result), "=b"(ring), "+c"(size), "+d"(bytes), "+S"(cr3)
-                     : "a"(HYPERCALL_MEMTRACE), "b"(mode)
-                     : "memory");
-    return result;
+    return hypercall_memory(&request, &ring, &bytes);
 }
 
-static int worker(int processor, uint64_t mode, bool user, int rounds, bool samples)
+static int worker(int processor, uint64_t mode, int rounds, bool samples)
 {
     cpu_set_t set;
 
@@ -62,7 +58,7 @@ static int worker(int processor, uint64_t mode, bool user, int rounds, bool samp
     __atomic_fetch_add(&shared->ready, 1, __ATOMIC_SEQ_CST);
     while (!__atomic_load_n(&shared->go, __ATOMIC_SEQ_CST))
         sched_yield();
-    int64_t was = user ? memtrace(mode, 0, LINEAR_END, TRACE_THIS_CR3) : memtrace(mode, 0, 0, 0);
+    int64_t was = memtrace(mode);
     if (was != MEMTRACE_OFF) {
         printf("memtruth: error=\"processor %d: the hypercall gave %ld\"\n", processor, (long)was);
         return 1;
@@ -70,7 +66,7 @@ static int worker(int processor, uint64_t mode, bool user, int rounds, bool samp
     int failed = load_run(rounds, samples, mode == MEMTRACE_DEVICES);
     if (mode == MEMTRACE_PAGES)
         failed |= load_touch(MORE_THAN_A_LOG);
-    was = memtrace(MEMTRACE_OFF, 0, 0, 0);
+    was = memtrace(MEMTRACE_OFF);
     return failed != 0 || was != (int64_t)mode;
 }
 
@@ -78,18 +74,17 @@ int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], LOAD_CHILD) == 0)
         return 0;
-    char name[WORD_MAX], range[WORD_MAX], rounds_word[WORD_MAX], samples_word[WORD_MAX];
+    char name[WORD_MAX], rounds_word[WORD_MAX], samples_word[WORD_MAX];
     command_line_word("pmv.mem.mode", "writes", name, sizeof(name));
     command_line_word("pmv.mem.rounds", "1", rounds_word, sizeof(rounds_word));
     command_line_word("pmv.mem.samples", "1", samples_word, sizeof(samples_word));
-    command_line_word("pmv.mem.range", "all", range, sizeof(range));
     uint64_t mode = strcmp(name, "all") == 0       ? MEMTRACE_ALL
                     : strcmp(name, "reads") == 0   ? MEMTRACE_READS
                     : strcmp(name, "devices") == 0 ? MEMTRACE_DEVICES
                     : strcmp(name, "pages") == 0   ? MEMTRACE_PAGES
                                                    : MEMTRACE_WRITES;
     int rounds = atoi(rounds_word);
-    bool samples = atoi(samples_word) != 0, user = strcmp(range, "user") == 0;
+    bool samples = atoi(samples_word) != 0;
     int processors = (int)sysconf(_SC_NPROCESSORS_ONLN), failed = 0, status;
 
     shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -98,7 +93,7 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IOLBF, 0);
     for (int i = 0; i < processors; i++)
         if (fork() == 0)
-            _exit(worker(i, mode, user, rounds, samples));
+            _exit(worker(i, mode, rounds, samples));
     while (__atomic_load_n(&shared->ready, __ATOMIC_SEQ_CST) < processors)
         sched_yield();
     static const uint32_t lists[] = {0, 2, 1, 3, 4, 2};

@@ -22,16 +22,7 @@ global %1
 %1:
     push 0
     push %2
-    PUSH_REGISTERS
-    cld
-    mov rdi, rsp
-    mov rbp, rsp
-    and rsp, -16
-    call memory_note
-    mov rsp, rbp
-    POP_REGISTERS
-    add rsp, 16
-    iretq
+    HANDLE memory_note
 %endmacro
 
     NOTES memory_debug, VECTOR_DB

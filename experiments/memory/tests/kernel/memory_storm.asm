@@ -30,9 +30,7 @@ global %1
     mov rsp, [gs:P_EVENT_STACKS + 8 * %3]
     call storm_handle
     mov rsp, rbp
-    POP_REGISTERS
-    add rsp, 16
-    iretq
+    END_EVENT
 %endmacro
 
     HANDLER storm_timer, VECTOR_TIMER, 0

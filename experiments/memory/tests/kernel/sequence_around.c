@@ -6,7 +6,6 @@
  */
 #include "sequence.h"
 
-#include "fuzz_hash.h"
 #include "hypercall.h"
 #include "experiments/memory/tests/kernel/memory.h"
 #include "msr.h"

@@ -16,6 +16,7 @@
 
 #define INIT_US 200
 #define BEYOND (1ULL << 46) /* of any memory here */
+#define ANY ~0ULL
 
 static uint64_t value;
 
@@ -42,6 +43,12 @@ static bool gives(const char *what, int64_t found, int64_t wanted)
     return found == wanted;
 }
 
+/* The page that leaves() writes to. */
+static int64_t trace_first_page(void)
+{
+    return memory_trace_physical(MEMTRACE_WRITES, memory_area, MEMORY_PAGE);
+}
+
 static bool refuses(const char *what, int64_t found, int64_t wanted)
 {
     return gives(what, found, wanted) && leaves(what, 0) &&
@@ -50,49 +57,63 @@ static bool refuses(const char *what, int64_t found, int64_t wanted)
 
 static bool refusals(uint64_t most)
 {
-    uint64_t here = fuzz_physical(memory_area);
-    bool good = refuses("a mode that is none",
-                        memory_trace(MEMTRACE_PAGES + 1, here, MEMORY_PAGE, 0),
-                        HYPERCALL_E_ARGUMENT);
+    const uint64_t here = fuzz_physical(memory_area);
+    const struct {
+        const char *what;
+        bool asked;
+        uint64_t mode, first, bytes;
+        int64_t error;
+    } calls[] = {
+        {"a mode that is none", true, MEMTRACE_PAGES + 1, here, MEMORY_PAGE, HYPERCALL_E_ARGUMENT},
+        {"devices, whose reads it cannot deny", most == MEMTRACE_WRITES, MEMTRACE_DEVICES, here,
+         MEMORY_PAGE, HYPERCALL_E_SUPPORT},
+        {"more than memtrace= allows", most < MEMTRACE_ALL, most + 1, here, MEMORY_PAGE,
+         HYPERCALL_E_SUPPORT},
+        {"a range that is no memory", true, most, BEYOND, MEMORY_PAGE, HYPERCALL_E_ARGUMENT},
+        {"a range beyond the last address", true, most, here, ~0ULL, HYPERCALL_E_ARGUMENT},
+        {"a range from the last address on", true, most, ~0ULL, 2, HYPERCALL_E_ARGUMENT},
+    };
+    bool good = true;
 
-    if (most == MEMTRACE_WRITES)
-        good &= refuses("devices, whose reads it cannot deny",
-                        memory_trace(MEMTRACE_DEVICES, here, MEMORY_PAGE, 0), HYPERCALL_E_SUPPORT);
-    if (most < MEMTRACE_ALL)
-        good &= refuses("more than memtrace= allows", memory_trace(most + 1, here, MEMORY_PAGE, 0),
-                        HYPERCALL_E_SUPPORT);
-    good &= refuses("a range that is no memory", memory_trace(most, BEYOND, MEMORY_PAGE, 0),
-                    HYPERCALL_E_ARGUMENT);
-    good &= refuses("a range beyond the last address", memory_trace(most, here, ~0ULL, 0),
-                    HYPERCALL_E_ARGUMENT);
-    good &= refuses("a range from the last address on", memory_trace(most, ~0ULL, 2, 0),
-                    HYPERCALL_E_ARGUMENT);
+    for (unsigned i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+        if (calls[i].asked)
+            good &= refuses(calls[i].what,
+                            memory_trace(calls[i].mode, calls[i].first, calls[i].bytes, 0),
+                            calls[i].error);
     return good;
 }
 
-/* Parts of pages are whole pages; another page is not traced. */
+/* Parts of pages are whole pages; another page is not traced. On again, it is the new range that
+ * holds. A refusal leaves none that was on. */
 static bool ranges(uint64_t mode)
 {
-    uint64_t here = fuzz_physical(memory_area), linear = (uint64_t)memory_area;
-    bool good = gives("one byte", memory_trace(mode, here + 4095, 1, 0), 0) &&
-                leaves("one byte", 1);
+    const uint64_t here = fuzz_physical(memory_area), linear = (uint64_t)memory_area;
+    const int64_t on = (int64_t)mode;
+    const struct {
+        const char *what;
+        uint64_t mode, first, bytes, cr3;
+        int64_t result;
+        uint64_t records;
+    } calls[] = {
+        {"one byte", mode, here + 4095, 1, 0, MEMTRACE_OFF, 1},
+        {"the next page", mode, here + MEMORY_PAGE, 1, 0, on, 0},
+        {"two bytes", mode, here + 4095, 2, 0, on, 1},
+        {"asked", TRACE_ASK, 0, 0, 0, on, 1},
+        {"refused", mode, BEYOND, 1, 0, HYPERCALL_E_ARGUMENT, 0},
+        {"this CR3", mode, linear, 64 + 8, TRACE_THIS_CR3, MEMTRACE_OFF, 1},
+        {"another CR3", mode, linear, 64 + 8, BEYOND, on, 0},
+        {"all memory", mode, 0, 0, 0, on, ANY},
+        {"off", MEMTRACE_OFF, 0, 0, 0, on, 0},
+        {"off again", MEMTRACE_OFF, 0, 0, 0, MEMTRACE_OFF, 0},
+    };
+    bool good = true;
 
-    /* On again, it is the new range that holds. */
-    good &= gives("the next page", memory_trace(mode, here + MEMORY_PAGE, 1, 0), (int64_t)mode) &&
-            leaves("the next page", 0);
-    good &= gives("two bytes", memory_trace(mode, here + 4095, 2, 0), (int64_t)mode) &&
-            leaves("two bytes", 1);
-    good &= gives("asked", memory_trace(TRACE_ASK, 0, 0, 0), (int64_t)mode) && leaves("asked", 1);
-    /* A refusal leaves none that was on. */
-    good &= gives("refused", memory_trace(mode, BEYOND, 1, 0), HYPERCALL_E_ARGUMENT) &&
-            leaves("refused", 0);
-    good &= gives("this CR3", memory_trace(mode, linear, 64 + 8, TRACE_THIS_CR3), 0) &&
-            leaves("this CR3", 1);
-    good &= gives("another CR3", memory_trace(mode, linear, 64 + 8, BEYOND), (int64_t)mode) &&
-            leaves("another CR3", 0);
-    good &= gives("all memory", memory_trace(mode, 0, 0, 0), (int64_t)mode);
-    good &= gives("off", memory_trace(MEMTRACE_OFF, 0, 0, 0), (int64_t)mode) && leaves("off", 0);
-    return good && gives("off again", memory_trace(MEMTRACE_OFF, 0, 0, 0), MEMTRACE_OFF);
+    for (unsigned i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+        good &= gives(calls[i].what,
+                      memory_trace(calls[i].mode, calls[i].first, calls[i].bytes, calls[i].cr3),
+                      calls[i].result) &&
+                (calls[i].records == ANY || leaves(calls[i].what, calls[i].records));
+    return good;
 }
 
 /* `memory-calls:MOST`: memtrace= allows so much. */
@@ -174,12 +195,9 @@ void test_memory_pebs(const struct job *job)
         tap_skip(job->name, "the processor has no IA32_PEBS_ENABLE");
         return;
     }
-    uint64_t here = fuzz_physical(memory_area);
-    bool good = refuses("PEBS on", memory_trace(MEMTRACE_WRITES, here, MEMORY_PAGE, 0),
-                        HYPERCALL_E_STATE);
+    bool good = refuses("PEBS on", trace_first_page(), HYPERCALL_E_STATE);
     wrmsr(IA32_PEBS_ENABLE, 0);
-    good &= gives("PEBS off", memory_trace(MEMTRACE_WRITES, here, MEMORY_PAGE, 0), 0) &&
-            leaves("PEBS off", 1);
+    good &= gives("PEBS off", trace_first_page(), 0) && leaves("PEBS off", 1);
     (void)memory_trace(MEMTRACE_OFF, 0, 0, 0);
     tap_result(good, job->name, NULL);
 }
@@ -295,8 +313,7 @@ void test_memory_pt(const struct job *job)
         return;
     }
     wrmsr(IA32_RTIT_CTL, TRACING);
-    good &= refuses("Intel PT on", memory_trace_physical(MEMTRACE_WRITES, memory_area, MEMORY_PAGE),
-                    HYPERCALL_E_STATE) &&
+    good &= refuses("Intel PT on", trace_first_page(), HYPERCALL_E_STATE) &&
             !(rdmsr(IA32_RTIT_STATUS) & RTIT_STATUS_ERROR);
     wrmsr(IA32_RTIT_CTL, 0);
     good &= traced("an open buffer", 0, 1, false, 1);
@@ -316,8 +333,7 @@ void test_memory_pt(const struct job *job)
 static bool kept(bool write)
 {
     uint64_t own = 1000, found[4];
-    bool good = gives("again",
-                      memory_trace(MEMTRACE_WRITES, fuzz_physical(memory_area), MEMORY_PAGE, 0), 0);
+    bool good = gives("again", trace_first_page(), 0);
 
     if (write)
         wrmsr(IA32_FIXED_CTR0, own);
@@ -351,10 +367,7 @@ void test_memory_lent(const struct job *job)
     wrmsr(IA32_FIXED_CTR_CTRL, 0);
     wrmsr(IA32_PERF_GLOBAL_CTRL, 0);
     wrmsr(IA32_FIXED_CTR0, old);
-    bool good = gives("lent",
-                      memory_trace(MEMTRACE_WRITES, fuzz_physical(memory_area), MEMORY_PAGE, 0),
-                      0) &&
-                leaves("lent", 1);
+    bool good = gives("lent", trace_first_page(), 0) && leaves("lent", 1);
     (void)memory_trace(MEMTRACE_OFF, 0, 0, 0);
     good &= rdmsr(IA32_FIXED_CTR0) == old && rdmsr(IA32_FIXED_CTR_CTRL) == 0 &&
             rdmsr(IA32_PERF_GLOBAL_CTRL) == 0;
@@ -380,6 +393,15 @@ void test_memory_none(const struct job *job)
 /* ---- several processors: one range for all ---- */
 
 static volatile int64_t second_result, third_result; /* of work that may not end */
+
+static bool offered_twice(const struct job *job)
+{
+    if (!memory_offered(job))
+        return false;
+    if (processor_count < 2)
+        tap_skip(job->name, "wanted two processors");
+    return processor_count >= 2;
+}
 
 /* On a processor whose ring is not read here. */
 static int64_t trace_page(uint64_t page)
@@ -417,9 +439,7 @@ static bool parked_keeps_none(void)
 {
     smp_init(&processors[1]);
     smp_delay(INIT_US);
-    bool good = gives("parked", memory_trace_physical(MEMTRACE_WRITES, memory_area, MEMORY_PAGE),
-                      0) &&
-                leaves("parked", 1);
+    bool good = gives("parked", trace_first_page(), 0) && leaves("parked", 1);
     (void)memory_trace(MEMTRACE_OFF, 0, 0, 0);
     good &= smp_restart(&processors[1], smp_page(0));
     smp_run_on(&processors[1], another_range);
@@ -432,20 +452,14 @@ static bool parked_keeps_none(void)
  */
 void test_smp_memory_init(const struct job *job)
 {
-    if (!memory_offered(job))
+    if (!offered_twice(job))
         return;
-    if (processor_count < 2) {
-        tap_skip(job->name, "wanted two processors");
-        return;
-    }
     uint64_t alive = processors[1].alive;
     smp_leave_with(&processors[1], traces_and_stays);
     while (processors[1].alive < alive + 2)
         __asm__ volatile("pause");
     bool good = gives("the second", third_result, MEMTRACE_OFF) &&
-                gives("while it does",
-                      memory_trace_physical(MEMTRACE_WRITES, memory_area, MEMORY_PAGE),
-                      HYPERCALL_E_STATE);
+                gives("while it does", trace_first_page(), HYPERCALL_E_STATE);
     good &= parked_keeps_none();
     tap_result(good, job->name, NULL);
 }
@@ -454,14 +468,9 @@ void test_smp_memory_init(const struct job *job)
  * own end, and one that an INIT parks has come to it. What is asked for here is another range. */
 void test_smp_memory_timed(const struct job *job)
 {
-    if (!memory_offered(job))
+    if (!offered_twice(job))
         return;
-    if (processor_count < 2) {
-        tap_skip(job->name, "wanted two processors");
-        return;
-    }
-    bool good = gives("of all", memory_trace_physical(MEMTRACE_WRITES, memory_area, MEMORY_PAGE),
-                      HYPERCALL_E_STATE);
+    bool good = gives("of all", trace_first_page(), HYPERCALL_E_STATE);
     good &= parked_keeps_none();
     tap_result(good, job->name, NULL);
 }
@@ -471,13 +480,9 @@ void test_smp_memory_ranges(const struct job *job)
 {
     bool good;
 
-    if (!memory_offered(job))
+    if (!offered_twice(job))
         return;
-    if (processor_count < 2) {
-        tap_skip(job->name, "wanted two processors");
-        return;
-    }
-    good = gives("the first", memory_trace_physical(MEMTRACE_WRITES, memory_area, MEMORY_PAGE), 0);
+    good = gives("the first", trace_first_page(), 0);
     smp_run_on(&processors[1], another_range);
     smp_run_on(&processors[1], same_range);
     good &= gives("another range", second_result, HYPERCALL_E_STATE) &&

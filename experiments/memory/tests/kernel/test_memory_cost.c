@@ -4,37 +4,21 @@
  * the page traced that they write, and with another one traced. Prints TSC ticks as well, for QEMU
  * alone: the emulator's mean nothing. include/hypercall.h, HYPERCALL_MEMTRACE.
  */
-#include "kernel.h"
+#include "memory.h"
 
-#include "fuzz.h"
-#include "hypercall.h"
-#include "trace_ring.h"
 #include "x86.h"
 
 #define DEFAULT_T 48
 #define DEFAULT_U 100
 #define DEFAULT_ROUNDS 10
-#define PAGE_SIZE 4096UL
 #define WORDS (PAGE_SIZE / sizeof(uint64_t))
 #define REGION_MEMORY_COST 1900 /* + the job's last number */
 
 uint64_t write_loop(uint64_t rounds, uint64_t t, uint64_t r, volatile uint64_t *written,
                     volatile uint64_t *read);
 void fill_loop(uint64_t rounds, volatile uint64_t *page, uint64_t words);
-void hypercall_whole(uint64_t registers[15]);
 
 static __attribute__((aligned(PAGE_SIZE))) volatile uint64_t place[WORDS], other[WORDS];
-static const volatile struct trace_ring *ring;
-
-/* HYPERCALL_MEMTRACE; its result. */
-static int64_t memtrace(uint64_t what, volatile const void *first, uint64_t bytes)
-{
-    uint64_t r[15] = {HYPERCALL_MEMTRACE, what, fuzz_physical((const void *)first), bytes};
-
-    hypercall_whole(r);
-    ring = (const volatile struct trace_ring *)r[1];
-    return (int64_t)r[0];
-}
 
 static bool is(const struct job *job, const char *word)
 {
@@ -84,24 +68,23 @@ void test_memory_cost(const struct job *job)
                                      : MEMTRACE_WRITES;
     bool traced = is(job, "writes") || is(job, "elsewhere") || is(job, "fill-traced") ||
                   mode != MEMTRACE_WRITES;
-    uint64_t writes, frames = 0;
+    uint64_t writes, records = 0;
 
     if (!(traced || is(job, "none") || is(job, "fill")) || (fills ? u > WORDS : t >= u)) {
         tap_result(false, job->name, "wanted memory-cost:WORD:T:U:ROUNDS:REGION, T at most U");
         return;
     }
     if (traced) {
-        if (!under_pmuvisor() || !(cpuid(CPUID_HV_FEATURES, 0).ecx & BIT(HYPERCALL_MEMTRACE))) {
-            tap_skip(job->name, "no hypervisor with memtrace=");
+        if (!memory_offered(job))
             return;
-        }
-        int64_t error = memtrace(mode, is(job, "elsewhere") ? other : place, PAGE_SIZE);
+        const volatile void *page = is(job, "elsewhere") ? other : place;
+        int64_t error = memory_trace_physical(mode, (const void *)page, PAGE_SIZE);
         if (error < 0) {
             tap_note("HYPERCALL_MEMTRACE: %ld", error);
             tap_result(false, job->name, "memory tracing was refused");
             return;
         }
-        frames = ring->written;
+        records = memory_records();
     }
     uint64_t ticks = rdtsc();
     if (fills)
@@ -110,11 +93,11 @@ void test_memory_cost(const struct job *job)
         writes = write_marked(region, rounds, t, u - t);
     ticks = rdtsc() - ticks;
     if (traced) {
-        frames = ring->written - frames;
-        (void)memtrace(MEMTRACE_OFF, place, PAGE_SIZE);
+        records = memory_records() - records;
+        (void)memory_trace(MEMTRACE_OFF, 0, 0, 0);
     }
     tap_note("memory-cost %s t=%lu u=%lu rounds=%lu writes=%lu records=%lu ticks=%lu", job->word, t,
-             u, rounds, writes, frames / TRACE_MEMORY_FRAMES, ticks);
+             u, rounds, writes, records, ticks);
     bool right = writes == 0 || place[0] == (fills ? 1 : writes - 1);
     tap_result(right && writes == rounds * t, job->name, right ? NULL : "the last write's value");
 }

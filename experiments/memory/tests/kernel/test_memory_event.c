@@ -91,6 +91,7 @@ extern const char memory_plain_second[];
 /* What MOV SS loads, from RDI on. */
 #define SELECTOR_AT (memory_area + 64 + 32)
 
+#define AT(name) memory_##name, memory_##name##_end
 static const struct {
     const char *name, *code, *end;
     const void *breakpoint;
@@ -98,31 +99,24 @@ static const struct {
     bool interrupt;
     unsigned least, stores; /* notes; bytes of stores by 8, roughly: records */
 } steps[] = {
-    {"single step", memory_step, memory_step_end, NULL, 0, false, 3, 2},
-    {"data breakpoint", memory_plain, memory_plain_end, memory_area + 64, DR7_WRITE_8, false, 2, 2},
-    {"single step and data breakpoint", memory_step, memory_step_end, memory_area + 64, DR7_WRITE_8,
-     false, 3, 2},
-    {"breakpoint of the store", memory_plain, memory_plain_end, memory_plain_second, DR7_EXECUTE,
-     false, 1, 2},
-    {"behind MOV SS, data breakpoint", memory_shadow, memory_shadow_end, memory_area + 64,
-     DR7_WRITE_8, false, 1, 1},
-    {"behind MOV SS, single step", memory_step_shadow, memory_step_shadow_end, NULL, 0, false, 2,
-     1},
-    {"REP STOS, single step", memory_step_string, memory_step_string_end, NULL, 0, false, 4, 3},
-    {"REP STOS, data breakpoint", memory_string, memory_string_end, memory_area + 72, DR7_WRITE_8,
-     false, 1, 3},
-    {"interrupt behind STI", memory_sti, memory_sti_end, NULL, 0, true, 1, 1},
-    {"interrupt before the store", memory_open, memory_open_end, NULL, 0, true, 1, 1},
-    {"interrupt behind STI and MOV SS", memory_sti_shadow, memory_sti_shadow_end, NULL, 0, true, 1,
-     1},
-    {"MOV SS, data breakpoint", memory_load_ss, memory_load_ss_end, SELECTOR_AT, DR7_ACCESS_2,
-     false, 1, 0},
-    {"MOV SS, single step", memory_step_load_ss, memory_step_load_ss_end, NULL, 0, false, 1, 0},
-    {"MOV SS, single step and data breakpoint", memory_step_load_ss, memory_step_load_ss_end,
-     SELECTOR_AT, DR7_ACCESS_2, false, 1, 0},
-    {"MOV SS behind STI", memory_sti_load_ss, memory_sti_load_ss_end, NULL, 0, true, 1, 0},
-    {"MOV SS twice", memory_load_ss_twice, memory_load_ss_twice_end, NULL, 0, true, 1, 0},
-    {"LSS behind STI", memory_sti_lss, memory_sti_lss_end, NULL, 0, true, 1, 1},
+    {"single step", AT(step), NULL, 0, false, 3, 2},
+    {"data breakpoint", AT(plain), memory_area + 64, DR7_WRITE_8, false, 2, 2},
+    {"single step and data breakpoint", AT(step), memory_area + 64, DR7_WRITE_8, false, 3, 2},
+    {"breakpoint of the store", AT(plain), memory_plain_second, DR7_EXECUTE, false, 1, 2},
+    {"behind MOV SS, data breakpoint", AT(shadow), memory_area + 64, DR7_WRITE_8, false, 1, 1},
+    {"behind MOV SS, single step", AT(step_shadow), NULL, 0, false, 2, 1},
+    {"REP STOS, single step", AT(step_string), NULL, 0, false, 4, 3},
+    {"REP STOS, data breakpoint", AT(string), memory_area + 72, DR7_WRITE_8, false, 1, 3},
+    {"interrupt behind STI", AT(sti), NULL, 0, true, 1, 1},
+    {"interrupt before the store", AT(open), NULL, 0, true, 1, 1},
+    {"interrupt behind STI and MOV SS", AT(sti_shadow), NULL, 0, true, 1, 1},
+    {"MOV SS, data breakpoint", AT(load_ss), SELECTOR_AT, DR7_ACCESS_2, false, 1, 0},
+    {"MOV SS, single step", AT(step_load_ss), NULL, 0, false, 1, 0},
+    {"MOV SS, single step and data breakpoint", AT(step_load_ss), SELECTOR_AT, DR7_ACCESS_2, false,
+     1, 0},
+    {"MOV SS behind STI", AT(sti_load_ss), NULL, 0, true, 1, 0},
+    {"MOV SS twice", AT(load_ss_twice), NULL, 0, true, 1, 0},
+    {"LSS behind STI", AT(sti_lss), NULL, 0, true, 1, 1},
 };
 #define STEPS (sizeof(steps) / sizeof(steps[0]))
 

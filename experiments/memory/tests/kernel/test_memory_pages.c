@@ -69,39 +69,28 @@ struct string {
     uint64_t to, from, count;
 };
 
+#define STRING(name)                                                                               \
+    static void name(uint64_t *to, uint64_t *from, uint64_t *count)                                \
+    {                                                                                              \
+        __asm__ volatile("rep " #name                                                              \
+                         : "+D"(*to), "+S"(*from), "+c"(*count)                                    \
+                         : "a"(VALUE)                                                              \
+                         : "memory");                                                              \
+    }
+STRING(stosw)
+STRING(stosl)
+STRING(stosq)
+STRING(movsw)
+STRING(movsl)
+STRING(movsq)
+
 static struct left run(const struct string *s)
 {
-    uint64_t to = s->to, from = s->from, count = s->count;
-    struct left left = {0};
+    static void (*const of_size[2][9])(uint64_t *, uint64_t *, uint64_t *) = {
+        {[2] = stosw, [4] = stosl, [8] = stosq}, {[2] = movsw, [4] = movsl, [8] = movsq}};
+    struct left left = {.rdi = s->to, .rsi = s->from, .rcx = s->count};
 
-#define DO(name)                                                                                   \
-    __asm__ volatile("rep " name : "+D"(to), "+S"(from), "+c"(count) : "a"(VALUE) : "memory")
-    switch (s->size | (s->moves ? 16 : 0)) {
-    case 2:
-        DO("stosw");
-        break;
-    case 4:
-        DO("stosl");
-        break;
-    case 8:
-        DO("stosq");
-        break;
-    case 16 | 1:
-        DO("movsb");
-        break;
-    case 16 | 2:
-        DO("movsw");
-        break;
-    case 16 | 4:
-        DO("movsl");
-        break;
-    default:
-        DO("movsq");
-        break;
-    }
-    left.rdi = to;
-    left.rsi = from;
-    left.rcx = count;
+    of_size[s->moves][s->size](&left.rdi, &left.rsi, &left.rcx);
     return left;
 }
 

@@ -3,8 +3,7 @@
  * Plays another experiment's policy: it lets #UD and #PF exit, counts them in the guest's R15, and
  * gives them to the guest.
  */
-#include "experiments/memory/hypervisor/deliver.h"
-#include "experiments/memory/hypervisor/memory.h"
+#include "experiments/memory/hypervisor/state.h"
 
 void __real_memory_setup(struct cpu *cpu, const struct vmx_capability *c);
 void __wrap_memory_setup(struct cpu *cpu, const struct vmx_capability *c);

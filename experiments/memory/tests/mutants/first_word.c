@@ -3,6 +3,7 @@
  * A memory trace that takes what an event's delivery wrote for the word that violated the map
  * first, as Schmidt's does: no record has what came behind it.
  */
+#include "experiments/memory/hypervisor/memory_event.h"
 #include "experiments/memory/hypervisor/memory_record.h"
 
 void __wrap_memory_event(struct cpu *cpu, uint32_t vectoring, uint64_t gla, uint64_t gpa);

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "experiments/memory/hypervisor/memory.h"
+#include "experiments/memory/hypervisor/state.h"
 #include "pool.h"
 
 #define GIB (1ULL << 30)
