@@ -316,7 +316,7 @@ def test_names(full=1):
         ]
     )
     done = run(
-        f"FULL={full} {shlex.quote(sys.executable)} -B -m pytest -qq --collect-only {folders}"
+        f"FULL={full} {shlex.quote(sys.executable)} -B -m pytest -q --collect-only {folders}"
     )
     found = re.findall(r"^\S*/test_(\w+)\.py::test_(\w+)(?:\[(.*)\])?$", done.stdout, re.MULTILINE)
     return [

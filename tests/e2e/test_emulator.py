@@ -8,6 +8,7 @@ import os
 import pytest
 
 from testbed.boots import Emulated, Machine
+from testbed.emulated import volume
 from testbed.machine import path
 from tests.e2e.kernel import expect_ok
 
@@ -32,15 +33,15 @@ WORDS = "some words"
 
 
 def boot(lab, name):
-    volume = lab.volume(
+    what = volume(
         entry="native",
         kernel=path("build", "kernel.bzImage"),
         initrd=b"none\n",
         append="tests=" + ",".join(f"emulator:{part}" for part in PARTS[name]),
     )
     model = "sapphire_rapids" if name == "shape" else None
-    volume = dataclasses.replace(volume, words=WORDS)
-    return lab.boot(Emulated(f"emulator-{name}", volume, Machine(model=model, knobs=KNOBS[name])))
+    what = dataclasses.replace(what, words=WORDS)
+    return lab.boot(Emulated(f"emulator-{name}", what, Machine(model=model, knobs=KNOBS[name])))
 
 
 @pytest.mark.parametrize("name", PARTS)
