@@ -107,10 +107,12 @@ def test_functions_are_there(every):
     expect_none(pages.missing_functions(every))
 
 
+@pytest.mark.more
 def test_commands_exist(every):
     expect_none(pages.bad_commands(every))
 
 
+@pytest.mark.more
 def test_words_of_e2e_match(every):
     names = pages.test_names()
     assert len(names) > 100, names
@@ -151,6 +153,7 @@ def test_pictures_are_current(name):
         assert svg == pictures.mark(source) + "\n" + maker(source)
 
 
+@pytest.mark.more
 def test_options_check():
     """--check takes each value of each option, experiments' too, and refuses another word in its
     place."""

@@ -48,6 +48,7 @@ def test_claims(text):
     assert sum(CLAIMS.values()) == 129 and not complaints(text), complaints(text)
 
 
+@pytest.mark.more
 def test_quick_commands(text):
     """Each command without FULL=1 has a test that runs without it."""
     quick = pages.test_names(full=0)

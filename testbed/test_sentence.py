@@ -32,6 +32,7 @@ def said(boot):
     return sentence(boot.status, boot.console, boot.ledger)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "policy, each",
     [
@@ -53,12 +54,14 @@ def test_policy(lab, policy, each):
     return said(boot)
 
 
+@pytest.mark.more
 def test_reboot(lab):
     boot = lab.emulator("sentence-reboot", jobs="report", end="reboot", append="reboot=acpi")
     assert boot.status == STATUS_RESET and said(boot) == "The guest ran to its end."
     assert sentence(STATUS_POWEROFF, boot.console).startswith("The machine was switched off before")
 
 
+@pytest.mark.more
 def test_failed_job(lab):
     boot = lab.emulator("sentence-failed", jobs="absent,perf")
     assert said(boot).startswith(
@@ -133,6 +136,7 @@ def test_backend():
     assert sentence(1, "", None, [], "run-qemu.sh: backend emulator: no VMX").endswith("says why.")
 
 
+@pytest.mark.more
 def test_no_end(lab):
     """Cut off, as a run whose guest hangs is."""
     boot = lab.emulator("sentence-limit", jobs="a1,report", limit=1200, fork=False)
@@ -232,6 +236,7 @@ def test_others():
     )
 
 
+@pytest.mark.more
 def test_ledger_names_msrs(lab):
     """The exits of RDMSR and WRMSR by MSR add up, each table is there once, and root mode says what
     is in it; a run without PMUvisor has none."""

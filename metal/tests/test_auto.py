@@ -30,6 +30,8 @@ from testbed.machine import STATUS_POWEROFF, TOP, made, path
 from tests.e2e.scripts import expect_line
 from tests.e2e.scripts import run as command
 
+pytestmark = pytest.mark.more
+
 NAMES = list(table.NAMES)
 # Further boots of msr+nmi, which belong to its results.
 PARTS = ["abl_no_skid", "abl_none", "abl_lazy"]

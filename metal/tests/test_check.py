@@ -14,6 +14,8 @@ from tests.e2e.scripts import run
 from tests.e2e.test_refusals import IMAGE, REFUSAL, menu_of, segment, squeeze
 from tests.e2e.test_vtd import contained
 
+pytestmark = pytest.mark.more
+
 TSC = "tsc_hz 50000000\n"
 STARTED = "pmuvisor: starting the guest"
 IMAGE_SIZE = r"hidden:image\d+KiB"

@@ -153,6 +153,7 @@ def test_without_debians_tools(tmp_path):
     assert len(lines) == 1 and "make usb" in lines[0], lines
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("goal", ["install", "usb"])
 @pytest.mark.parametrize("words, wanted", [((), "stock"), (("GUEST=cloud",), "cloud")])
 def test_measuring_kernel(monkeypatch, goal, words, wanted):

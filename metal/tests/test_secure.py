@@ -27,6 +27,8 @@ from testbed.machine import SCRATCH, Skip, made, path, tool
 from tests.e2e import emulated_pc
 from tests.e2e.scripts import expect_line, run
 
+pytestmark = pytest.mark.more
+
 KEYS = "/usr/share/ovmf/PkKek-1-snakeoil"
 PASSPHRASE = "snakeoil"
 VARIABLES = "/usr/share/OVMF/OVMF_VARS_4M.{}.fd"  # with keys in them: snakeoil's, Microsoft's (ms)

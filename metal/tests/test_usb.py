@@ -12,6 +12,8 @@ from testbed.machine import BACKSTOP_SECONDS, SCRATCH, STATUS_TEXT, made, path, 
 from tests.e2e import emulated_pc
 from tests.e2e.scripts import expect_line, run
 
+pytestmark = pytest.mark.more
+
 VOLUME = "@@1M"  # where the image's partition begins, for mtools
 PROMPT = "reboot -f restarts it."
 REFUSAL = "PMUvisor refuses to start: this processor shows no VMX"

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_apic.py: apic=trap, the trapped local APIC of the thesis: what it costs by the ledger, and
 # that the guest sees of its local APIC what it sees without it.
+import pytest
+
 from testbed.machine import STATUS_POWEROFF, exit_count
 from tests.e2e import kernel
 from tests.e2e.native import expect_a1_pmis
@@ -46,16 +48,19 @@ def test_exits_msr_nmi(lab):
     return check_policy(lab, "msr+nmi")
 
 
+@pytest.mark.more
 def test_exits_msr(lab):
     """apic=trap, msr: two exits for each PMI."""
     return check_policy(lab, "msr")
 
 
+@pytest.mark.more
 def test_exits_intercept(lab):
     """apic=trap, intercept: nine exits for each PMI."""
     return check_policy(lab, "intercept")
 
 
+@pytest.mark.more
 def test_same_as_passed_through(lab):
     """Each instruction form finds, leaves and flags what it does with apic=pass."""
     passed = lab.emulator(

@@ -28,6 +28,8 @@ from tests.e2e import compare, kernel
 from tests.e2e.kernel import Plan
 from tests.e2e.scripts import expect_line, run
 
+pytestmark = pytest.mark.more
+
 MILLION = 1_000_000
 LIMIT_ALL = 20_000
 AFTER = 10  # millions of instructions that run.sh lets a run go on after the text of --until

@@ -95,6 +95,7 @@ def test_log(lab, name):
         position = found
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", ends("menu"))
 def test_guard(lab, name):
     """The menu takes the native entry after that; what it noted, and how far the start came."""
@@ -104,6 +105,7 @@ def test_guard(lab, name):
     assert "ok 1 - die" in boot.console and "# SKIP" in boot.console, boot.console[-500:]
 
 
+@pytest.mark.more
 def test_reset_in_order(lab):
     """The guest's own reset is an end in order, of which no log is saved; nobody said that it was
     up."""

@@ -14,6 +14,8 @@ from testbed.machine import BACKSTOP_SECONDS, STATUS_POWEROFF, environment, firm
 from tests.e2e import kernel
 from tests.e2e.kernel import Plan, tap
 
+pytestmark = pytest.mark.more
+
 # Name, and the test kernel's processors.
 NAMES = {"bookworm-2M": 1, "bookworm-4M": 4, "trixie-2M": 4, "trixie-4M": 1}
 BUILT = "trixie-2M"  # from source, some 10 minutes

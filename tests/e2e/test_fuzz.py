@@ -5,8 +5,12 @@
 import os
 import re
 
+import pytest
+
 from testbed.machine import STATUS_POWEROFF, STATUS_RESET, path
 from tests.e2e.host import STOPPED
+
+pytestmark = pytest.mark.more
 
 FULL = os.environ.get("FULL") == "1"
 # Half of them in xAPIC mode, half in x2APIC mode.

@@ -99,6 +99,7 @@ def test_cpuid(lab):
     assert "signature=PMUvisorPMUv" in guest(lab).console
 
 
+@pytest.mark.more
 def test_cpuid_without_bit(lab):
     """hypervisor_bit=off: CPUID says that there is no hypervisor, and programs and modules find
     it."""
@@ -229,6 +230,7 @@ def test_hypervisor_memory(lab):
     boot.expect_status(STATUS_POWEROFF)
 
 
+@pytest.mark.more
 def test_log(lab):
     """The guest's kernel reads the hypervisor's log and exit counts by hypercall; user space may
     not. With console=none the log is the only place where they are."""
@@ -252,6 +254,7 @@ def test_final_table(lab):
     assert "CPUID" in after, f"after the guest's end: {after.strip()[-200:]}"
 
 
+@pytest.mark.more
 def test_console_none(lab):
     """console=none: the guest has the serial line for itself."""
     boot = guest_silent(lab)
@@ -266,6 +269,7 @@ def test_reboot_by_firmware(lab):
     assert boot.ledger["end"] == "reset", boot.ledger["end"]
 
 
+@pytest.mark.more
 def test_perf_stat_exact(lab):
     """perf stat -e instructions:u is exact in the guest too."""
     boot = guest_silent(lab)
@@ -273,6 +277,7 @@ def test_perf_stat_exact(lab):
     assert rows and rows[0]["instructions"] == rows[0]["expected"], rows or boot.last_line()
 
 
+@pytest.mark.more
 def test_perf_generalized(lab):
     """perf's generalized events too: what is exact natively is the same in the guest."""
     native, guest = expect_generalized(native_perf(lab)), expect_generalized(guest_silent(lab))
@@ -298,6 +303,7 @@ def test_stock_kernel(lab):
         assert exit_count(boot.region(region)) == 0, boot.region(region)["exits"]
 
 
+@pytest.mark.more
 def test_without_optional_controls(lab):
     """Controls that older processors lack are hidden: MSR lists switch, still without exits."""
     boot = guest_plain(lab)
@@ -306,6 +312,7 @@ def test_without_optional_controls(lab):
         assert exit_count(boot.region(region)) == 0, boot.region(region)["exits"]
 
 
+@pytest.mark.more
 def test_save_control(lab):
     """A processor that saves GLOBAL_CTRL by a VMCS control: it is used, and A.1 is as natively."""
     boot = guest_save(lab)
@@ -320,6 +327,7 @@ def test_save_control(lab):
         assert exit_count(boot.region(region)) == 0, boot.region(region)["exits"]
 
 
+@pytest.mark.more
 def test_triple_fault(lab):
     """The guest's triple fault is reported with the table of exits, and resets the machine."""
     boot = guest_plain(lab)
@@ -328,6 +336,7 @@ def test_triple_fault(lab):
     assert "triple fault" in after and "CPUID" in after, after.strip()[-300:]
 
 
+@pytest.mark.more
 def test_stats_cycles(lab):
     """stats=cycles adds the cycles of each reason to the table."""
     after = after_guest(guest_plain(lab))

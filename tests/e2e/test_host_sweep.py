@@ -49,6 +49,7 @@ def test_sweep(lab, test, kind):
     return expect_sweep(sweeps(lab, kind), test, kind)
 
 
+@pytest.mark.more
 def test_sweep_x2apic(lab):
     plan = Plan().add("x2apic").host("host-sweep", "cpuid").host("host-sweep-blocked", "cpuid")
     boot = run(lab, "host-x2apic", plan)
@@ -77,6 +78,7 @@ def test_sweep_nmi_exit(lab):
     return f"{sweep['delivered']} positions"
 
 
+@pytest.mark.more
 def test_sweep_tick(lab):
     first = 40
     plan = Plan(
@@ -97,6 +99,7 @@ REDIRECTION = 0x8400
 STOPS = "the tick has no bound for a processor that idles by reads of I/O ports from 0x1814 on"
 
 
+@pytest.mark.more
 def test_tick_unbounded(lab):
     """Where I/O ports reach deep C-states one line says that the tick stops there, else none."""
     for control in (REDIRECTION, REDIRECTION & 0x8000):
@@ -147,6 +150,7 @@ def test_sweep_merge_status(lab, name, status):
     return f"{sweep['delivered']} positions, {sweep['more']} times one NMI more for the guest"
 
 
+@pytest.mark.more
 def test_sweep_merge_fails_with_blind_pmi(lab):
     """Known by the counters' bits alone, such a PMI is lost where a host NMI came too."""
     efi, wrong = path("build", "test", "mutants", "blind_pmi.efi"), []
@@ -158,6 +162,7 @@ def test_sweep_merge_fails_with_blind_pmi(lab):
     return f"{wrong} of {MERGE_POSITIONS} positions wrong"
 
 
+@pytest.mark.more
 def test_sweep_merge_fails_without_lost(lab):
     """The host's NMI that merged with the guest's PMI is then lost."""
     boot = merge(lab, "host-merge-no-lost", NO_LOST)
@@ -166,6 +171,7 @@ def test_sweep_merge_fails_without_lost(lab):
     return f"{sweep}"
 
 
+@pytest.mark.more
 def test_sweep_merge_fails_without_skid(lab):
     """The guest's PMI that landed in root mode is then lost."""
     boot = merge(lab, "host-merge-no-skid", NO_SKID)
@@ -174,6 +180,7 @@ def test_sweep_merge_fails_without_skid(lab):
     return f"{sweep['wrong']} positions wrong"
 
 
+@pytest.mark.more
 def test_sweep_fails_without_unblock(lab):
     """Inside the guest's handler no host NMI reaches root mode: the guest gets each one."""
     boot = run(
@@ -184,6 +191,7 @@ def test_sweep_fails_without_unblock(lab):
     return f"{sweep['wrong']} positions wrong"
 
 
+@pytest.mark.more
 def test_sweep_fails_without_sources(lab):
     """A hypervisor that asks no source: the guest gets every one of the host's NMIs."""
     efi = path("build", "test", "mutants", "no_claim.efi")

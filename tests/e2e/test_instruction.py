@@ -107,6 +107,7 @@ def test_branches(lab):
     return compare(lab, [key for key in wanted if key[2] == BRANCHES])
 
 
+@pytest.mark.more
 def test_unpended(lab):
     """A hypervisor that enters in a shadow without the single step that is due: the entry fails,
     and the next one has the step."""
@@ -126,6 +127,7 @@ def test_no_ipi(lab, name):
     assert "to MSR 0x8" not in boot.console, kernel.notes(boot)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("entry", ["native", "msr+nmi"], ids=["mwait_user_native", "mwait_user"])
 def test_user(lab, entry):
     """MWAIT by CPL 3 with interrupts off: it exits, and nothing halts where HLT is not for CPL
@@ -142,6 +144,7 @@ def test_user(lab, entry):
 V86 = 31 * 8 - 4  # instructions in each way; one in single steps alone
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "name", ["default", "msr", "options", "tick"], ids=["v86", "v86_msr", "v86_options", "v86_tick"]
 )

@@ -30,6 +30,8 @@ from tests.e2e.kernels import (
     unexplained,
 )
 
+pytestmark = pytest.mark.more
+
 FULL = os.environ.get("FULL") == "1"
 REGION_A1_SMP = 3000
 BIT = [row for row in DIFFERENCES if row.bit]

@@ -20,6 +20,8 @@ from testbed.machine import (
 )
 from tests.e2e import scripts
 
+pytestmark = pytest.mark.more
+
 OPERATIONS = 100
 RUNS = 3
 LIMIT = 40_000  # millions of instructions

@@ -36,6 +36,7 @@ def measured(boot, by):
     return f"{found[0]} kHz"
 
 
+@pytest.mark.more
 def test_tsc_by_pm_timer(lab):
     """CPUID has no leaf 15H, as under KVM: the PM timer tells."""
     boot = lab.emulator(
@@ -109,6 +110,7 @@ def ran_guest(boot):
     return [number for number, cpu in enumerate(boot.ledger["processors"]) if cpu["exits"]]
 
 
+@pytest.mark.more
 def test_lost_processors(lab):
     """One hangs during its start, one takes a fault, processors=2 leaves the last one off: the
     guest runs on the two others."""
@@ -195,6 +197,7 @@ def expect_levels(boot, levels):
     assert ("sees: flag la57" in boot.console) == (levels == 5), boot.last_line()
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("words, levels", LEVELS.values(), ids=LEVELS)
 def test_guest_levels(lab, words, levels):
     """A guest with other page tables than root mode has, whose CR4.LA57 is 0, and with the same."""

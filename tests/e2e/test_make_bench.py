@@ -8,8 +8,12 @@ import subprocess
 import sys
 import tempfile
 
+import pytest
+
 from bench import results as results_file
 from testbed.machine import BACKSTOP_SECONDS, path
+
+pytestmark = pytest.mark.more
 
 COLUMNS = ("native", "kvm", "msr+nmi")
 PASSED_THROUGH = (

@@ -4,8 +4,12 @@
 import os
 import subprocess
 
+import pytest
+
 from testbed.machine import BACKSTOP_SECONDS, STATUS_POWEROFF, Skip, path
 from tests.static.rooms import rooms
+
+pytestmark = pytest.mark.more
 
 STATUS_SKIPPED = 77
 

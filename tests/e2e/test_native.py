@@ -70,6 +70,7 @@ def test_a1_pmis(lab):
         assert raised == A1_BRANCHES // period, f"M={period}: the emulator raised {raised} PMIs"
 
 
+@pytest.mark.more
 def test_perf_stat_exact(lab):
     """perf stat -e instructions:u of a program of known length is exact."""
     boot = native_perf(lab)
@@ -79,6 +80,7 @@ def test_perf_stat_exact(lab):
     assert boot.job_status("perf") == 0
 
 
+@pytest.mark.more
 def test_perf_generalized(lab):
     """Loads, stores and branches are exact, misses are those that the program makes."""
     counts = expect_generalized(native_perf(lab))

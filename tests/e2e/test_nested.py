@@ -10,6 +10,8 @@ from testbed.machine import STATUS_POWEROFF, STATUS_RESET
 from tests.e2e.inner import expect_quiet, linux
 from tests.e2e.native import expect_a1_pmis
 
+pytestmark = pytest.mark.more
+
 TSC_KHZ = 200000  # testbed/nested.py: KNOBS
 SAMPLES = 490  # 40 cycles for each of 625,000 iterations, one for 50,021 cycles
 

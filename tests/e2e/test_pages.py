@@ -7,6 +7,8 @@ import re
 import subprocess
 from types import SimpleNamespace
 
+import pytest
+
 from testbed import boots, exit_lines
 from testbed.machine import BACKSTOP_SECONDS, TOP, Skip, path
 from testbed.store import digest, digest_any
@@ -157,6 +159,7 @@ def of_page(lab):
     )
 
 
+@pytest.mark.more
 def test_own_program(lab):
     """docs/program.md: its commands give the program's output, its region's ledger, its profile and
     its file."""

@@ -165,6 +165,7 @@ def test_skid_msr_nmi(lab):
     return check_skid(lab, "msr+nmi")
 
 
+@pytest.mark.more
 def test_skid_msr(lab):
     """10,000 PMIs that skid into an exit are handled by the guest, under msr."""
     return check_skid(lab, "msr")
@@ -180,6 +181,7 @@ def check_skid_off(lab, policy):
     return f"{row['pmis']} of {row['expected']} PMIs handled, LVTPC left masked"
 
 
+@pytest.mark.more
 def test_skid_off_msr_nmi(lab):
     """Without that step of the bookkeeping the guest's PMIs stop, under msr+nmi."""
     return check_skid_off(lab, "msr+nmi")
@@ -206,11 +208,13 @@ def test_masking(lab):
     return check_masking(boot_policy(lab, "msr+nmi"))
 
 
+@pytest.mark.more
 def test_masking_lazy(lab):
     """The same with unblock=lazy."""
     return check_masking(boot_steps(lab, "lazy", "unblock=lazy"))
 
 
+@pytest.mark.more
 def test_masking_off(lab):
     """Without the step that unmasks, P_Host loses its PMIs as soon as the guest has masked."""
     boot = boot_steps(lab, "no-mask", "bookkeeping=lost,skid,unblock", "masking")
@@ -264,6 +268,7 @@ def cost_without(lab, mutant):
     )
 
 
+@pytest.mark.more
 def test_exit_cost(lab):
     """What bookkeeping adds to an exit with nothing due. eager: compared with a hypervisor that has
     nothing of it; lazy: with one that reads the guest's interruptibility state, which an exit that
@@ -348,6 +353,7 @@ def test_profile_intercept(lab):
     return check_profile(lab, "intercept")
 
 
+@pytest.mark.more
 def test_tick(lab):
     """tick=10: an exit every 10 ms of a loop that has none, no more and no fewer; A.1 as ever."""
     boot = lab.emulator(
@@ -370,6 +376,7 @@ def test_tick(lab):
     return f"{ticks} ticks in {account['nonroot']['instructions']} instructions"
 
 
+@pytest.mark.more
 def test_host_work_at_tick(lab):
     """Host work left to the tick runs there; without a tick it is refused."""
     boot = lab.emulator(
@@ -381,6 +388,7 @@ def test_host_work_at_tick(lab):
     assert refused.lines("hosttick")[0]["result"] == "-16", refused.last_line()
 
 
+@pytest.mark.more
 def test_no_tick(lab):
     """tick=0: not one, and no exit at all in that loop."""
     boot = boot_none(lab)

@@ -3,6 +3,8 @@
 # hidden from it, and one that fails stops all.
 import re
 
+import pytest
+
 from testbed.machine import STATUS_RESET, STATUS_TEXT, path
 from tests.e2e import kernel
 from tests.e2e.kernel import Plan, expect_ok
@@ -20,6 +22,7 @@ def missing(lab):
     return lab.emulator("processors-missing", jobs="cpuinfo,report", cpus=2, listed=3, knobs=TSC)
 
 
+@pytest.mark.more
 def test_missing_is_hidden(lab):
     """A processor that does not come up is named, and the guest has the others and not that one."""
     boot = missing(lab)
@@ -30,6 +33,7 @@ def test_missing_is_hidden(lab):
     assert boot.lines("cpuinfo")[0]["cpus"] == "2", boot.lines("cpuinfo")[0]
 
 
+@pytest.mark.more
 def test_hidden_start(lab):
     """With processors=1 the guest sends INIT, SIPIs and NMIs to the processor that it does not
     see, in both modes of the APIC: natively its code runs, here it does not."""
@@ -81,6 +85,7 @@ def test_fault_stops_all(lab):
     assert went_on(boot) == [], went_on(boot)
 
 
+@pytest.mark.more
 def test_fails_without_stop(lab):
     """With a hypervisor that stops nobody the test above is seen to fail."""
     boot = fault(lab, "processors-no-stop", ("test", "mutants", "no_stop.efi"))

@@ -171,6 +171,7 @@ def compare_user(done, scratch=None):
     )
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_driver(lab, entry):
     """Linux finds what leaf 14H says."""
@@ -180,6 +181,7 @@ def test_driver(lab, entry):
     assert {name: shown.get(name) for name in LEAF} == LEAF, shown
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("entry", ENTRIES)
 @pytest.mark.parametrize("case", CASES)
 def test_branches(lab, case, entry, tmp_path):
@@ -205,6 +207,7 @@ def test_branches(lab, case, entry, tmp_path):
     return f"{count} branches, {exits} exits, {found['pmis']} PMIs, {found['bytes']} bytes"
 
 
+@pytest.mark.more
 def test_off(lab):
     """Without the knob there is no such PMU, and no byte of a trace."""
     done = lab.emulator(

@@ -248,6 +248,7 @@ def test_option(lab, name, fragments):
     expect_refusal(many(lab), name, fragments)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "name, knob, fragments", HARDWARE_CASES, ids=[case[0] for case in HARDWARE_CASES]
 )

@@ -97,6 +97,7 @@ def test_make_run_refuses(nothing):
     ), done.stderr
 
 
+@pytest.mark.more
 def test_make_unknown_variable(nothing):
     """A misspelt variable is refused before anything is installed; a variable that make, a makefile
     or a program knows is not."""
@@ -231,6 +232,7 @@ def test_run_qemu_without_vmx():
     assert "no VMX" in said and "usermod" not in said and "modprobe" not in said, said
 
 
+@pytest.mark.more
 def test_run_qemu_knob():
     """--knob adds a line to the knobs of the emulator, which refuses one that it does not know."""
     words = ["--backend", "emulator", "--native", "--kernel", kernel(), "--initrd", made(initrd())]
@@ -241,6 +243,7 @@ def test_run_qemu_knob():
     )
 
 
+@pytest.mark.more
 def test_run_qemu_serves(tmp_path):
     """--serve and --from: runs of one program with other arguments, each with its own ledger; the
     server ends with its script."""
@@ -283,6 +286,7 @@ def test_run_qemu_serves(tmp_path):
     expect_line(run_qemu("--from", socket, "--model", "corei7_icelake_u"), "--from", "--model")
 
 
+@pytest.mark.more
 def test_run_qemu_model():
     """--model: the guest sees that processor, and Linux is told what the emulator needs of it."""
     done = run_qemu(
@@ -336,6 +340,7 @@ def test_server_that_died(tmp_path):
     expect_line(done, "the server ended: ", ">>PANIC<< ROM: ROM image too large")
 
 
+@pytest.mark.more
 def test_run_qemu_timeout():
     """A run that is not over in time ends with status 124."""
     done = run_qemu(
@@ -352,6 +357,7 @@ def test_run_qemu_timeout():
     assert done.returncode == STATUS_TIMEOUT, f"exit status {done.returncode}: {done.stderr}"
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("backend", ["emulator", "tcg"])
 def test_run_qemu_panic(lab, backend):
     """A panic of the guest's kernel ends the run at once, with a line that says so."""
@@ -412,6 +418,7 @@ def without_packages(tmp_path):
     return f"{tmp_path}:{os.environ['PATH']}"
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "answer, installs", [("y", True), ("n", False), ("", False), (None, False)]
 )
@@ -465,6 +472,7 @@ def test_deps_says_the_cost(nothing):
     assert "install -y" in installs, done
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("terminal", [True, False])
 def test_make_check_asks(nothing, terminal):
     """make check asks before it installs where somebody is at a terminal; elsewhere it says what it

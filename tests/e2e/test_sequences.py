@@ -13,6 +13,8 @@ from tests.e2e import campaign, sequences
 from tests.e2e.experiment_rows import all_of
 from tests.e2e.sequences import Row
 
+pytestmark = pytest.mark.more
+
 FULL = os.environ.get("FULL") == "1"
 COUNT = 16_000 if FULL else 1280
 SMP_COUNT = 600 if FULL else 60

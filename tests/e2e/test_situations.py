@@ -12,6 +12,8 @@ from tests.e2e import kernel
 from tests.e2e.kernel import Plan, expect_ok
 from tests.e2e.native import A1_BRANCHES, A1_PERIODS, expect_a1_pmis
 
+pytestmark = pytest.mark.more
+
 # What is another in each boot: times, addresses, and bits 4 and 5 of port 61H, which toggle by
 # themselves.
 VARIES = re.compile(

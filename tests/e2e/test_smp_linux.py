@@ -112,6 +112,7 @@ def expect_backtraces(boot, cpus):
     assert numbers(row["nmis"]) == wanted, f"{boot.name}: NMIs {row['nmis']}, wanted {wanted}"
 
 
+@pytest.mark.more
 def test_backtraces(lab):
     """sysrq-l from each processor in turn: every backtrace, each by one NMI, none unknown."""
     for cpus, boot in guests(lab):
@@ -130,6 +131,7 @@ def expect_moves(boot):
     return min(int(row["migrations"]) for row in found)
 
 
+@pytest.mark.more
 def test_moved_threads(lab):
     """A counting thread that is moved between processors while it counts: exact counts."""
     return f"at least {min(expect_moves(boot) for _, boot in guests(lab))} moves in each run"
@@ -153,6 +155,7 @@ def expect_a1_as_natively(lab, boot, cpus):
         assert row["count"] == wanted["count"], f"{boot.name}: {row}, natively {wanted}"
 
 
+@pytest.mark.more
 def test_a1_on_each(lab):
     """A.1 pinned to each processor: N/M PMIs, branches as natively."""
     for cpus, boot in guests(lab):
@@ -251,6 +254,7 @@ def test_watchdogs(lab):
     assert ours == natively, f"natively {natively}, in the guest {ours}"
 
 
+@pytest.mark.more
 def test_hotplug(lab):
     """Processors switched off under a counting thread, and on again: exact counts, all PMIs."""
     for boot in (native_four(lab), four(lab)):
@@ -294,6 +298,7 @@ def ticks(boot):
     return int(boot.lines("boot")[0]["ticks"])
 
 
+@pytest.mark.more
 def test_boot_time(lab):
     """Linux's init with 4 processors at most 2.5 times as long after power-on as with one, by the
     emulator's clock."""
@@ -317,6 +322,7 @@ def test_boot_time_of_wall(lab):
     return said
 
 
+@pytest.mark.more
 def test_host_nmis(lab):
     """Host NMIs that Linux takes on each processor are handed back by the module there."""
     boot = lab.emulator(

@@ -14,6 +14,8 @@ import pytest
 from testbed.machine import BACKSTOP_SECONDS, Skip, path
 from tests.e2e import emulated_pc, guest
 
+pytestmark = pytest.mark.more
+
 STATUS_PASSED = 1  # isa-debug-exit: twice the value written, plus one
 
 NO_UNIT = "pmuvisor: DMA is not contained: firmware reports no VT-d (no ACPI table DMAR)"

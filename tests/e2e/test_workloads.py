@@ -9,6 +9,8 @@ import pytest
 
 from testbed.machine import STATUS_POWEROFF, exit_count, instructions, path
 
+pytestmark = pytest.mark.more
+
 COLUMNS = ("native", "msr+nmi")
 # nginx is half of the boot.
 FULL = os.environ.get("FULL") == "1"

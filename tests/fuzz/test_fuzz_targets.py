@@ -12,6 +12,8 @@ import pytest
 from testbed.store import digest, digest_below
 from tests.fuzz.targets import BUILD, NAMES, corpus, reason_of, run
 
+pytestmark = pytest.mark.more
+
 FULL = os.environ.get("FULL") == "1"
 RUNS = 10_000_000 if FULL else 100_000
 PLANTED_RUNS = 1_000_000  # at most: it ends when the bug is found

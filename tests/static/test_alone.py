@@ -5,9 +5,13 @@ import re
 import shutil
 import subprocess
 
+import pytest
+
 from testbed.machine import TOP, made, path
 from tests.commands import run
 from tests.static import rooms
+
+pytestmark = pytest.mark.more
 
 BUILD = os.path.join("build", "alone")
 

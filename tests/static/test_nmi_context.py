@@ -106,6 +106,7 @@ def test_gcc(run):
     assert status == 0, text
 
 
+@pytest.mark.more
 def test_clang(run, tmp_path):
     command = ["make", f"BUILD={tmp_path}", "CC=clang", f"{tmp_path}/pmuvisor.elf"]
     subprocess.run(command, cwd=TOP, check=True, capture_output=True)

@@ -4,10 +4,14 @@
 import os
 import shutil
 
+import pytest
+
 from testbed.boots import bed
 from testbed.machine import TOP, Skip, made, path, tree_files
 from testbed.store import digest, digest_any
 from tests.commands import run
+
+pytestmark = pytest.mark.more
 
 TAKEN = ("experiments", "metal")
 COMPILERS = ("gcc-12", "gcc-14")

@@ -16,6 +16,8 @@ from experiments.branches.tests.branchtrace import (
 )
 from testbed.machine import STATUS_POWEROFF, exit_count
 
+pytestmark = pytest.mark.more
+
 DRIVERS = 7
 USER, USER_FAR, BOTH, KERNEL, SLEEP, CALL = 3100, 3101, 3102, 3103, 3104, 3105
 LONG, SKEWED, DROPPED, STUCK, SKID, SMALL = 3106, 3107, 3108, 3109, 3110, 3111

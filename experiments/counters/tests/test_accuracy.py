@@ -11,6 +11,8 @@ from testbed import boots
 from testbed.machine import STATUS_POWEROFF, exit_count, path
 from tests.e2e.policies import RDPMC
 
+pytestmark = pytest.mark.more
+
 FULL = os.environ.get("FULL") == "1"
 PROGRAMS = ("loop", "sort", "chase", "stream", "hash", "matrix")
 ANY_PAGES = tuple(f"{name}_any" for name in PROGRAMS if name != "loop")

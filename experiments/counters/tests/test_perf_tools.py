@@ -10,6 +10,8 @@ import pytest
 from experiments.counters.tests import tools, tools_table
 from testbed.machine import STATUS_POWEROFF, path
 
+pytestmark = pytest.mark.more
+
 FULL = os.environ.get("FULL") == "1"
 TABLE = tools_table.read()
 PERF = TABLE["perf"]

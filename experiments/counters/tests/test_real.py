@@ -10,6 +10,8 @@ import pytest
 from testbed.machine import STATUS_POWEROFF, path
 from tests.e2e import test_workloads
 
+pytestmark = pytest.mark.more
+
 FULL = os.environ.get("FULL") == "1"
 SMALL = ("gzip", "glpsol")
 PROGRAMS = ("gzip", "bzip2", "xz", "sqlite3", "python3", "cc1", "glpsol") if FULL else SMALL

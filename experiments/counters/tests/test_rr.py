@@ -11,6 +11,8 @@ import pytest
 from experiments.counters.tests import tools, tools_table
 from testbed.machine import path
 
+pytestmark = pytest.mark.more
+
 FULL = os.environ.get("FULL") == "1"
 ROWS = tools_table.read()
 TOOL, TWO, ELSEWHERE = ROWS["rr"], ROWS["rr-two"], ROWS["rr-elsewhere"]

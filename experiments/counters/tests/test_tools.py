@@ -12,6 +12,8 @@ from experiments.counters.tests import papi_table
 from testbed.machine import STATUS_POWEROFF, path
 from tests.e2e.policies import NMI, RDPMC
 
+pytestmark = pytest.mark.more
+
 FULL = os.environ.get("FULL") == "1"
 WHICH = "full" if FULL else "quick"
 # Linux takes the processor for one of 500 MHz: a tick, and a turn of multiplexed events, comes

@@ -8,6 +8,8 @@ from testbed.machine import STATUS_POWEROFF, exit_count, path
 from tests.e2e.native import expect_a1_pmis
 from tests.e2e.policies import EXITS_PER_PMI, NMI, RDMSR, RDPMC, WRMSR
 
+pytestmark = pytest.mark.more
+
 FIXED_CTR_CTRL = str(0x38D)  # which turns cycles on
 PMU_EXITS = (RDMSR, WRMSR, RDPMC, NMI)
 SESSIONS = 4

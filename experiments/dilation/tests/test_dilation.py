@@ -9,6 +9,8 @@ import pytest
 from experiments.dilation.analysis import dilation, dilation_picture
 from experiments.dilation.tests import dilation_boot
 
+pytestmark = pytest.mark.more
+
 LATE = 2  # interrupts and switches between the guest's reading of its counters and the region
 
 

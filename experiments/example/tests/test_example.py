@@ -66,6 +66,7 @@ def test_says_its_name(lab):
     ), plain.last_line()
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("reason", [RDMSR, WRMSR], ids=["nmi_at_rdmsr", "nmi_at_wrmsr"])
 def test_sweep(lab, reason):
     """An NMI at each root-mode instruction of such an exit reaches the guest, once. It is sent

@@ -14,6 +14,8 @@ from experiments.shared.analysis import records
 from testbed.machine import STATUS_POWEROFF, path
 from tests.e2e import scripts
 
+pytestmark = pytest.mark.more
+
 EXTERNAL_INTERRUPT, INTERRUPT_WINDOW, CR_ACCESS = 1, 7, 28
 VECTOR = 0xFF  # trace_ring.h: TRACE_VECTOR
 CR3_VALUE = (1 << 48) - 1

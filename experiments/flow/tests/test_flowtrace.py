@@ -5,6 +5,8 @@
 import functools
 import json
 
+import pytest
+
 from experiments.flow.analysis import rings_on_console
 from experiments.flow.tests import flowdemo, kvm_traces
 from experiments.shared.analysis import records
@@ -78,6 +80,7 @@ def test_overflow(lab):
     return f"{trace.lost} lost, {cpuids} CPUIDs read"
 
 
+@pytest.mark.more
 def test_refused(lab):
     """trace=off, and a level above the option's: one line each, and the guest goes on."""
     for option, words in (
@@ -88,6 +91,7 @@ def test_refused(lab):
         assert words in done.squeezed() or words in done.console, done.last_line()
 
 
+@pytest.mark.more
 def test_dump(lab):
     """trace_dump=: the rings' last records are on the serial line at the guest's end, as they are
     in memory."""

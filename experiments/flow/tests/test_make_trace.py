@@ -11,6 +11,8 @@ import pytest
 from experiments.shared.analysis import records
 from experiments.shared.tests import demos
 
+pytestmark = pytest.mark.more
+
 CR_ACCESS, HLT = 28, 12
 COMPETITORS = 2
 IDLE_MS = 25  # of the 30 at the load's end: IDLE_NS of guest/demo/main.c

@@ -18,6 +18,8 @@ from testbed import nested
 from testbed.machine import STATUS_POWEROFF, path
 from tests.e2e.inner import expect_quiet
 
+pytestmark = pytest.mark.more
+
 MIN_SWITCHES = {
     1: 1000,
     2: 500,

@@ -13,6 +13,8 @@ from testbed.machine import STATUS_POWEROFF, path
 from tests.e2e import pt_decoders
 from tests.e2e.policies import NMI
 
+pytestmark = pytest.mark.more
+
 ENTRIES = ["native", "msr+nmi"]
 CR_ACCESS = "28"
 # Ticks from a load to its time in the trace: CYC comes with the next packet that has time.

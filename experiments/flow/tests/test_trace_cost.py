@@ -156,6 +156,7 @@ def test_kernels_own_trace(lab):
     )
 
 
+@pytest.mark.more
 def test_tick(lab):
     """Under flow the tick comes, though other exits start its timer anew before it fires."""
     boot = lab.emulator(
@@ -169,6 +170,7 @@ def test_tick(lab):
     assert "host work at the tick: " in boot.console, "the tick did not come"
 
 
+@pytest.mark.more
 def test_ports(lab):
     """trace_port=: the disk's ports exit, each access is a record with its port, and the reads are
     what they are without. Its data port is read by string instructions, which pass after the

@@ -111,6 +111,7 @@ def test_goals(lab, cpus):
     return summary(*flow)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("cpus", (FEW, MANY), ids=("paper_one", "paper_four"))
 def test_paper(lab, cpus):
     """What the paper's own method sees of the same run: it has no exits by loads of CR3."""
@@ -124,6 +125,7 @@ def test_paper(lab, cpus):
     )
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("cpus", (FEW, MANY), ids=("threads_one", "threads_four"))
 def test_threads(lab, cpus):
     """Kernel stacks tell the threads of a process: of the one that has four, and on one processor
@@ -201,6 +203,7 @@ HARMS = {
 }
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("harm", HARMS)
 def test_harm_is_seen(lab, harm):
     """The goals are not met by a trace to which this was done."""

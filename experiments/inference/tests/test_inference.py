@@ -14,6 +14,8 @@ from experiments.inference.analysis.sights import NO_LOADS, PIP, TARGETS, Subset
 from experiments.inference.tests import inference_boots
 from experiments.shared.analysis import answers
 
+pytestmark = pytest.mark.more
+
 MIN_SWITCHES = 1000
 PAPER = Subset("KVM's", NO_LOADS, 0)
 BY_PT, BY_TARGETS = Subset("HLT", PIP, 0), Subset("HLT", TARGETS, 0)

@@ -260,6 +260,7 @@ def test_timed(lab):
     passes(lab, "timed", "smp-memory-timed", config=config, cpus=2)
 
 
+@pytest.mark.more
 def test_whole(lab):
     """All memory traced from the start: NMIs, PMIs, interrupts in order, and the fuzzer goes on."""
     config = "memtrace=writes memtrace_ms=10000"

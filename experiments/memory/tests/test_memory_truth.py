@@ -10,6 +10,8 @@ from experiments.memory.analysis import memory, memory_log, memory_truth
 from testbed import boots
 from testbed.machine import STATUS_POWEROFF, path
 
+pytestmark = pytest.mark.more
+
 # What Linux takes the emulator's 50 MHz for: a traced instruction takes a hundred times as long,
 # and a timer's interrupt must not take as long as its period.
 TSC_HZ = 2_000_000_000

@@ -54,6 +54,7 @@ def matrix(done, found):
     ]
 
 
+@pytest.mark.more
 def test_writes(lab):
     """Each store of both loops, in order, with its value; all else of user space has a size."""
     done, found = recorded(lab, "writes")
@@ -68,6 +69,7 @@ def test_writes(lab):
     return f"{len(accesses)} accesses, {2 * CELLS} of the matrix"
 
 
+@pytest.mark.more
 def test_all(lab):
     """Reads beside writes: each store again, and the loads of user space. All have a size but loads
     under a mask."""
@@ -98,6 +100,7 @@ def cachegrind(folder, program):
     )
 
 
+@pytest.mark.more
 def test_cachegrind(lab, tmp_path):
     """The matrix's stores miss as often in a cache that is fed with the trace as in Valgrind's,
     which runs the program untraced."""
@@ -114,6 +117,7 @@ def test_cachegrind(lab, tmp_path):
     return f"{fed.write_misses} of {fed.writes} stores miss, {own_misses} untraced"
 
 
+@pytest.mark.more
 def test_doubles(lab):
     """Linux reads the size of two structures twice, and a buffer once."""
     done, file = memdemo.boot(
@@ -164,6 +168,7 @@ def test_physical(lab):
     return f"{len(accesses)} accesses, {found.lost} lost"
 
 
+@pytest.mark.more
 def test_refused(lab):
     """Off, more than the option names, and no user_hypercalls: one line each, and the guest goes
     on."""
@@ -207,6 +212,7 @@ def test_stores(lab):
     return f"{len(samples)} samples, {len(cells)} of the matrix"
 
 
+@pytest.mark.more
 def test_demo(lab):
     """`make memtrace`: its page, CTF that babeltrace2 reads without a complaint, and the feed."""
     pytest.importorskip("bt2", reason="python3-bt2 is not installed")

@@ -7,6 +7,8 @@ import pytest
 
 from testbed.machine import STATUS_POWEROFF, exit_count, instructions, path
 
+pytestmark = pytest.mark.more
+
 REGION_RECORD, REGION_PLAIN, REGION_LARGE, REGION_EACH = 2400, 2401, 2402, 2403
 EXIT_CPUID = "10"
 LARGE_SHARE, SHARE_POINTS = 5, 1  # percent; of a hundred, between two runs: the kernel has timers

@@ -11,6 +11,8 @@ from experiments.profile.tests import sampling, sampling_answer
 from experiments.profile.tests.sampling_answer import whole, with_skid
 from experiments.shared.analysis import answers
 
+pytestmark = pytest.mark.more
+
 # By function; with so many samples as there are, chance alone is nearer.
 MAX_APART = {
     "listing2": 0.02,
