@@ -11,6 +11,7 @@ TOP = os.path.dirname(os.path.abspath(__file__))
 # Helpers of the e2e tests that assert.
 pytest.register_assert_rewrite("tests", "experiments", "metal")
 
+pytest_plugins = ["testbed.browser"]
 LAB = pytest.StashKey()
 KEEP = os.path.join(TOP, "build", "e2e")
 

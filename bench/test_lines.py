@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_lines.py: what lines.py takes, and that it refuses everything else with a line that says why.
-from bench import lines
 import pytest
+
+from bench import lines
 
 GOOD = (
     "bench: experiment=exit item=cpuid base=empty region=2010 ops=100 metric=time unit=tsc "

@@ -9,12 +9,13 @@ import re
 import shutil
 import subprocess
 import sys
+
 import pytest
 
-from bench import columns, facts, figures, launch, measurements, plots, published, test_report
-from testbed import machine
+from bench import columns, facts, figures, measurements, plots, published, test_report
 from bench.measurements import ALL, TOP
 from bench.test_report import PEERS
+from testbed import machine
 
 MENU = os.path.join(TOP, "testbed", "menu.sh")
 MORE = (

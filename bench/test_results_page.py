@@ -9,7 +9,6 @@ import os
 import pytest
 
 from bench import formulas, leads, report, results, results_page, rowfile
-from testbed.browser import Page
 
 WIDTHS = (1300, 700)
 # Of an open page: tables whose columns cannot all be seen, and pictures in which nothing is drawn.
@@ -102,13 +101,6 @@ def test_a_wrong_file_is_seen(machines, harm):
         found["measurements"] = [{**found["measurements"][0], "value": "much"}]
     with pytest.raises(results.Trouble):
         results.validate(found)
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    page = Page(tmp_path_factory.mktemp("browser"))
-    yield page
-    page.close()
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -11,7 +11,8 @@ import time
 
 import pytest
 
-from bench import columns as table, results as results_file
+from bench import columns as table
+from bench import results as results_file
 from metal.tests.auto_disk import make_disk, put_on, read_console, read_folder, run, run_once
 from metal.tests.made_up import (
     COLLECT,

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# conftest.py: a browser for the tests of the traces' pages: chromium without a window, by Selenium.
+# browser.py: a browser for tests of pages: chromium without a window, by Selenium. A plugin of pytest
+# with the fixture `browser`.
 import contextlib
 import shutil
 
