@@ -83,7 +83,7 @@ class Section:
             if isinstance(part, dict):
                 out.append(OnPage(part["page"]))
             elif part == "=kept":
-                out += kept.parts(self.what["folder"])(machine)
+                out += kept.parts(self.what["folder"], machine)
             elif part == "=others":
                 out += [tables.make(machine, key) for key in others(machine)]
             elif part.startswith("="):

@@ -12,11 +12,6 @@ from testbed.machine import Skip, call_all
 QUICK = "a quick run leaves it out"
 
 
-def as_data(table):
-    """What JSON can say of it."""
-    return dataclasses.asdict(table)
-
-
 def as_table(data, where="table"):
     """The Table; raises Trouble where it is none."""
     try:
@@ -61,7 +56,7 @@ def entry(wanted, table=None, why=""):
         "title": wanted.title,
         "command": wanted.command,
         "why": why,
-        "table": as_data(table) if table else None,
+        "table": dataclasses.asdict(table) if table else None,
     }
 
 
@@ -74,12 +69,10 @@ def make(wanted, lab, machine, quick):
     except Skip as reason:
         return entry(wanted, why=str(reason)), False
     except AssertionError as trouble:
-        return (
-            entry(wanted, why=(str(trouble).splitlines() or ["an assertion without words"])[0]),
-            True,
-        )
+        why = str(trouble) or "an assertion without words"
     except Exception as trouble:
-        return entry(wanted, why=f"{type(trouble).__name__}: {trouble}".splitlines()[0]), True
+        why = f"{type(trouble).__name__}: {trouble}"
+    return entry(wanted, why=why.splitlines()[0]), True
 
 
 def gather(lab, jobs, wanted, machine, quick, say):
@@ -98,28 +91,13 @@ def gather(lab, jobs, wanted, machine, quick, say):
     return [made for _, made, _ in ended], [one.key for one, _, bad in ended if bad], interrupted
 
 
-def parts(experiment):
+def parts(experiment, machine):
     """What a section of the report has of an experiment: its tables, each with its command."""
-
-    def found(machine):
-        out = []
-        for one in machine.results.get("tables", []):
-            if one["experiment"] == experiment:
-                out += (
-                    [as_table(one["table"])]
-                    if one["table"]
-                    else [
-                        Table(
-                            one["key"],
-                            one["title"],
-                            "",
-                            [],
-                            [],
-                            reading=[f"Not run: {one['why']}."],
-                        )
-                    ]
-                )
-                out[-1].command = one["command"]
-        return out
-
-    return found
+    out = []
+    for one in machine.results.get("tables", []):
+        if one["experiment"] == experiment:
+            why = [f"Not run: {one['why']}."]
+            absent = Table(one["key"], one["title"], "", [], [], reading=why)
+            out.append(as_table(one["table"]) if one["table"] else absent)
+            out[-1].command = one["command"]
+    return out

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_kept.py: tables of experiments as data of the results. All figures are made up.
 import copy
+import dataclasses
 import json
 
 import pytest
@@ -44,7 +45,7 @@ def breaks(_lab, _machine):
 
 def test_data_and_back():
     table = made_up(None, None)
-    assert kept.as_table(json.loads(json.dumps(kept.as_data(table)))) == table
+    assert kept.as_table(json.loads(json.dumps(dataclasses.asdict(table)))) == table
 
 
 def test_heads_are_data():
@@ -73,7 +74,7 @@ def test_heads_are_data():
     ],
 )
 def test_faults_are_seen(harm):
-    data = kept.as_data(made_up(None, None))
+    data = dataclasses.asdict(made_up(None, None))
     harm(data)
     with pytest.raises(results.Trouble):
         kept.as_table(data)
@@ -111,7 +112,7 @@ def test_in_results(tmp_path):
     name = str(tmp_path / "results.json")
     results.save(found(entries), name)
     there = results.load(name)
-    assert kept.parts("some")(Machine(there))[0].rows == made_up(None, None).rows
+    assert kept.parts("some", Machine(there))[0].rows == made_up(None, None).rows
     worse = copy.deepcopy(there)
     worse["tables"][0].update(table=None, why="gone")
     assert results.merge([there, worse])[0]["tables"] == there["tables"]
@@ -124,7 +125,7 @@ def test_on_the_page():
     entries, _, _ = kept.gather(
         None, 1, [wanted(), wanted(fails, "b")], None, False, lambda _: None
     )
-    tables = kept.parts("some")(Machine(found(entries)))
+    tables = kept.parts("some", Machine(found(entries)))
     page = report.page.MACROS.table(tables[0])
     assert "<details>" in page and "make some" in page and "a note" in page
     assert "Not run: one thing is wrong." in report.page.MACROS.table(tables[1])
