@@ -88,6 +88,9 @@ LINE = re.compile(rf"^ *([0-9a-f]+):\t{PREFIXES}(\S+) *(.*?)(?: +# (?:0x)?([0-9a
 TARGET = re.compile(r"(?:0x)?([0-9a-f]+) <")
 AMOUNT = re.compile(r"rsp,(?:\[rsp\+)?0x([0-9a-f]+)\]?")
 ALIGN_TO_16 = ("and", "rsp,0xfffffffffffffff0")
+# What the compiler's number of a function does not cover: C that loads the stack pointer, or aligns
+# it to more than 16.
+LOADS_STACK = re.compile(r"pop rsp$|(?:mov|xchg|and) rsp,(?!rbp$|0xf{15}0$)")
 # The folder whose code needs a stack that is aligned to 16, for firmware (Makefile,
 # STACK_ALIGNED_TO_16).
 NEEDS_16 = "boot/"
@@ -259,7 +262,7 @@ class Analysis:
                         ways.append((frame + WORD, target))
                     elif self.image.function.get(target) != start:
                         ways.append((0, target))
-            elif mnemonic == "mov" and re.match("rsp,(?!rbp)", operands):
+            elif LOADS_STACK.match(f"{mnemonic} {operands}"):
                 self.check_switch(*line)
             before = line
         return ways, frame

@@ -138,6 +138,18 @@ def test_stack_unknown_frame(tmp_path):
         stack.Image.read_frames(mock.Mock(), str(tmp_path / "a.o"))
 
 
+def hypervisor(name):
+    folders = [word for folder in ("vmx", "include") for word in ("--source", path(folder))]
+    return [*folders, "--map", path("build", f"{name}.map"), path("build", f"{name}.elf")]
+
+
+def test_stack_switch_in_c(run):
+    """C that loads the stack pointer, in a file that nobody has named for it."""
+    with mock.patch.object(stack, "SWITCHES", stack.SWITCHES - {"vmx/start/machine.o"}):
+        status, text = run(stack, *hypervisor("pmuvisor"))
+    assert status == 1 and "found 'mov rsp,rdx', which cannot be followed" in text, text
+
+
 @pytest.mark.parametrize(
     "name, status, reason",
     [
@@ -149,8 +161,6 @@ def test_stack_unknown_frame(tmp_path):
 )
 def test_stack_hypervisor(run, name, status, reason):
     """The hypervisor itself, as it is and with one thing wrong (tests.mk builds these)."""
-    elf = path("build", name)
-    folders = [word for name in ("vmx", "include") for word in ("--source", path(name))]
-    found, text = run(stack, *folders, "--map", f"{elf}.map", f"{elf}.elf")
+    found, text = run(stack, *hypervisor(name))
     assert found == status and reason in text, text
     assert status or text.count(reason) == len(stack.WAYS_IN)

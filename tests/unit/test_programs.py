@@ -14,7 +14,7 @@ from tests.commands import run as run_command
 # A line of the output is a test's result. cmocka lists failed tests once more at its end.
 RESULT = re.compile(r"\[\s*(OK|FAILED|SKIPPED)\s*\] (\w+)\s*$|(ok|FAIL|SKIP)\s+(\w+)(?:: (.*))?")
 # TEST() of tests/unit/unit.h and of tests/unit/testbed/check.h, and cmocka's own table.
-NAME = r"^ *(?:TEST|cmocka_unit_test\w*)\((\w+)"
+NAME = r"(?:^TEST|\bcmocka_unit_test\w*)\((\w+)"
 GOOD, SKIPPED = ("OK", "ok"), ("SKIPPED", "SKIP")
 BED = path("testbed", "test.sh")
 
