@@ -2,7 +2,6 @@
 # counted_kept.py: keeps the answer in results/answers/counted.json, and makes of that the picture
 # and the page's table.
 import dataclasses
-import json
 
 import answers
 import counted
@@ -12,22 +11,18 @@ from counted_reasons import PAGE
 import rowfile
 from machine import path
 
-FILE = answers.file_of("counted")
 PICTURE = path("experiments", "counted", "counted.svg")
 
 
-def columns(file=FILE):
-    with open(file, encoding="ascii") as source:
-        kept = json.load(source)["columns"]
+def columns():
     return {
         name: {row: counted.Count(**count) for row, count in column.items()}
-        for name, column in kept.items()
+        for name, column in answers.kept("counted")["columns"].items()
     }
 
 
-def hosts(file=FILE):
-    with open(file, encoding="ascii") as source:
-        return json.load(source)["environment"]["hosts"]
+def hosts():
+    return answers.kept("counted")["environment"]["hosts"]
 
 
 def write(found, others):
@@ -44,7 +39,7 @@ def write(found, others):
         name: {row: dataclasses.asdict(count) for row, count in column.items()}
         for name, column in found.items()
     }
-    rowfile.write({"environment": about, "columns": rows}, FILE)
+    rowfile.write({"environment": about, "columns": rows}, answers.file_of("counted"))
     draw()
 
 

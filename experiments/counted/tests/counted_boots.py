@@ -31,26 +31,31 @@ PEER_MEMORY, PEER_LIMIT = 1024, 8000
 INVD_NUMBER = 16  # in rows of test_counted.c
 
 
-def under_xen(lab, name, word):
-    image = tool([path("experiments", "peers", "guest", "xen.sh")]).strip()
-    config = (
-        f"[global]\ndefault=xen\n\n[xen]\noptions={XEN_WORDS}\nkernel=pvh.elf "
-        f"tests={word}\nramdisk=vmlinuz\n"
-    )
+def under_peer(lab, name, menu, files):
+    """A boot whose GRUB starts another hypervisor, with its files, and that the test kernel."""
     return lab.emulator(
         name,
         entry="native",
         kernel=path("build", "kernel.bzImage"),
         initrd=b"none\n",
-        menu="chainloader /EFI/pmuvisor/xen.efi\nboot\n",
+        menu=menu,
         memory=PEER_MEMORY,
         limit=PEER_LIMIT,
-        add={
-            "/EFI/pmuvisor/xen.efi": image,
-            "/EFI/pmuvisor/pvh.elf": PVH,
-            "/EFI/pmuvisor/xen.cfg": config.encode(),
-        },
+        add={f"/EFI/pmuvisor/{file}": data for file, data in files.items()},
     )
+
+
+def xen_file():
+    return tool([path("experiments", "peers", "guest", "xen.sh")]).strip()
+
+
+def under_xen(lab, name, word):
+    config = (
+        f"[global]\ndefault=xen\n\n[xen]\noptions={XEN_WORDS}\nkernel=pvh.elf "
+        f"tests={word}\nramdisk=vmlinuz\n"
+    )
+    files = {"xen.efi": xen_file(), "pvh.elf": PVH, "xen.cfg": config.encode()}
+    return under_peer(lab, name, "chainloader /EFI/pmuvisor/xen.efi\nboot\n", files)
 
 
 def bitvisor_folder():
@@ -62,20 +67,15 @@ def bitvisor_folder():
 
 def under_bitvisor(lab, name, word):
     """Its loader starts it and comes back to GRUB, which is in the guest then."""
-    added = [
-        os.path.join(bitvisor_folder(), file)
-        for file in ("boot/uefi-loader/loadvmm.efi", "bitvisor.elf")
-    ]
-    return lab.emulator(
+    return under_peer(
+        lab,
         name,
-        entry="native",
-        kernel=path("build", "kernel.bzImage"),
-        initrd=b"none\n",
-        menu="chainloader /EFI/pmuvisor/loadvmm.efi\nboot\n"
+        "chainloader /EFI/pmuvisor/loadvmm.efi\nboot\n"
         f"linux /EFI/pmuvisor/vmlinuz tests={word}\ninitrd /EFI/pmuvisor/initrd.img\nboot\n",
-        add={f"/EFI/pmuvisor/{os.path.basename(file)}": file for file in added},
-        memory=PEER_MEMORY,
-        limit=PEER_LIMIT,
+        {
+            os.path.basename(file): os.path.join(bitvisor_folder(), file)
+            for file in ("boot/uefi-loader/loadvmm.efi", "bitvisor.elf")
+        },
     )
 
 
@@ -128,7 +128,7 @@ def host(lab, column):
     """What hypervisor a column has that is not ours: what KVM's boot says; Xen's file; BitVisor's
     commit."""
     if column == "xen":
-        return os.path.basename(tool([path("experiments", "peers", "guest", "xen.sh")]).strip())
+        return os.path.basename(xen_file())
     if column == counted_reasons.BITVISOR:
         return tool(["git", "-C", bitvisor_folder(), "rev-parse", "--short", "HEAD"]).strip()
     line = next(line for line in boot(lab, column).lines("kvm") if "release" in line)
