@@ -128,14 +128,8 @@ bool counters_stop_watchdog(void);
 /* The count by RDPMC, after the protocol of <linux/perf_event.h>; false: not to be had this way. */
 bool counter_rdpmc(const volatile struct perf_event_mmap_page *page, uint64_t *count);
 
-/* main.c. What the lines are of: accuracy or scenarios. */
+/* report.c. What the lines are of: accuracy or scenarios. */
 extern const char *experiment;
-
-struct options {
-    unsigned passes;
-    uint64_t scale;
-    uint64_t bytes;
-};
 
 /* All values of a metric, one for each pass; item is NAME.EVENT and so on. */
 void print_region(const char *item, uint32_t region, uint64_t operations);
@@ -144,6 +138,13 @@ void print_skip(const char *item, const char *why);
 void print_value(const char *item, const char *metric, uint64_t value);
 /* One line "accuracy: error=..."; gives false. */
 bool failed(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* main.c */
+struct options {
+    unsigned passes;
+    uint64_t scale;
+    uint64_t bytes;
+};
 
 /* passes.c: the programs; rdpmc.c: RDPMC against read(), and work with VM exits in it. */
 bool passes_of(const struct program *program, unsigned number, const struct options *options);
