@@ -5,7 +5,7 @@
 COUNTERS = experiments/counters
 COUNTERS_GUEST = $(COUNTERS)/guest
 PROGRAM_accuracy = $(sort $(wildcard $(COUNTERS_GUEST)/accuracy/*.c)) programs/command_line.c \
-    programs/measure/statistics.c $(COUNTERS_GUEST)/accuracy/measured.asm
+    programs/measure/statistics.c programs/payload/support.c $(COUNTERS_GUEST)/accuracy/measured.asm
 $(BUILD)/programs/$(COUNTERS_GUEST)/accuracy/%.o: private PROGRAM_CFLAGS += -fno-builtin -pthread
 $(BUILD)/programs/accuracy: PROGRAM_LDFLAGS = -s -pthread
 ACCURACY = jobs/accuracy=$(BUILD)/programs/accuracy jobs/scenarios@accuracy

@@ -24,7 +24,7 @@ enum event {
 extern const char *const event_names[EVENTS];
 
 /* Regions of the emulator's ledger: 2500 to 2699 are this experiment's. */
-enum region {
+enum {
     REGION_PROGRAM_FIRST = 2500, /* each program has REGION_STEP of them */
     REGION_STEP = 10,
     REGION_ALONE = 0,    /* the program in one thread: from its first instruction to its last */

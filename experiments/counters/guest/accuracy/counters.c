@@ -5,6 +5,8 @@
  */
 #include "accuracy.h"
 
+#include "programs/payload/payload.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -14,13 +16,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define NMI_WATCHDOG "/proc/sys/kernel/nmi_watchdog"
 #define COUNTER_BITS 64
 /* Linux's PMU "msr", whose one event without a check of the processor is the TSC:
  * Documentation/ABI/testing/sysfs-bus-event_source-devices-events. */
 #define MSR_PMU_TYPE "/sys/bus/event_source/devices/msr/type"
 #define MSR_PMU_TSC "/sys/bus/event_source/devices/msr/events/tsc"
-#define NUMBER_TEXT_MAX 32
 
 const char *const event_names[EVENTS] = {"cycles", "instructions", "branches", "llc_references",
                                          "llc_misses"};
@@ -39,16 +39,13 @@ int perf_event_open(struct perf_event_attr *attr, pid_t pid, int cpu, int group_
 /* The number after the prefix in a file of sysfs; false: there is none. */
 static bool number_of(const char *name, const char *prefix, uint64_t *number)
 {
-    char text[NUMBER_TEXT_MAX] = "";
-    int fd = open(name, O_RDONLY | O_CLOEXEC);
-    bool found = fd >= 0 && read(fd, text, sizeof(text) - 1) > 0 &&
-                 strncmp(text, prefix, strlen(prefix)) == 0;
+    const char *text = read_text(name);
 
-    if (fd >= 0) {
-        close(fd);
+    if (text == NULL || strncmp(text, prefix, strlen(prefix)) != 0) {
+        return false;
     }
-    *number = found ? strtoull(text + strlen(prefix), NULL, 0) : 0;
-    return found;
+    *number = strtoull(text + strlen(prefix), NULL, 0);
+    return true;
 }
 
 /* It has no modes to choose from: what the kernel does for the thread is in its count. */
@@ -160,27 +157,9 @@ bool counters_read(const struct counters *c, struct counts *counts)
 
 bool counters_stop_watchdog(void)
 {
-    char state = '0';
-    int fd = open(NMI_WATCHDOG, O_RDONLY | O_CLOEXEC);
-
-    if (fd < 0) {
-        return true; /* a kernel without one */
-    }
-    if (pread(fd, &state, 1, 0) == 1 && state != '0') {
-        int write_fd = open(NMI_WATCHDOG, O_WRONLY | O_CLOEXEC);
-
-        if (write_fd < 0 || write(write_fd, "0\n", 2) != 2 || pread(fd, &state, 1, 0) != 1 ||
-            state != '0') {
-            failed("cannot stop the NMI watchdog, which takes a counter: found %c in " NMI_WATCHDOG
-                   ", wanted 0; run this as root",
-                   state);
-        }
-        if (write_fd >= 0) {
-            close(write_fd);
-        }
-    }
-    close(fd);
-    return state == '0';
+    nmi_watchdog_set(false);
+    return !nmi_watchdog_runs() ||
+           failed("cannot stop the NMI watchdog, which takes a counter; run this as root");
 }
 
 bool counter_rdpmc(const volatile struct perf_event_mmap_page *page, uint64_t *count)

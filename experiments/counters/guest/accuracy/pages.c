@@ -7,7 +7,8 @@
 #define _GNU_SOURCE /* mremap() */
 #include "accuracy.h"
 
-#include <errno.h>
+#include "programs/payload/payload.h"
+
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -26,7 +27,6 @@
 #define WANTED_MAX 512u
 
 #define LARGE_PAGES_SWITCH "/sys/kernel/mm/transparent_hugepage/enabled"
-#define STATE_MAX 64
 
 #define PAGEMAP_PRESENT (UINT64_C(1) << 63)
 #define PAGEMAP_FRAME ((UINT64_C(1) << 55) - 1)
@@ -78,20 +78,15 @@ static uint8_t *reserve(size_t bytes)
     return space + before;
 }
 
-/* Linux has them off where there is less than 512 MiB of memory. */
+/* Linux has them off where there is less than 512 MiB of memory. Without any, there are none, which
+ * is seen soon enough. */
 static void allow_large_pages(void)
 {
-    int fd = open(LARGE_PAGES_SWITCH, O_RDWR | O_CLOEXEC);
-    char state[STATE_MAX] = "";
+    const char *state = read_text(LARGE_PAGES_SWITCH);
 
-    if (fd < 0) {
-        return; /* then there are none, which is seen soon enough */
+    if (state != NULL && strstr(state, "[never]") != NULL) {
+        write_text(LARGE_PAGES_SWITCH, "madvise\n");
     }
-    if (read(fd, state, sizeof(state) - 1) > 0 && strstr(state, "[never]") != NULL &&
-        pwrite(fd, "madvise\n", strlen("madvise\n"), 0) < 0) {
-        failed("cannot write madvise to " LARGE_PAGES_SWITCH ": %s", strerror(errno));
-    }
-    close(fd);
 }
 
 /* Moves the candidate to where its colour is wanted and no page is yet. */
