@@ -131,11 +131,15 @@ bool counter_rdpmc(const volatile struct perf_event_mmap_page *page, uint64_t *c
 /* report.c. What the lines are of: accuracy or scenarios. */
 extern const char *experiment;
 
-/* All values of a metric, one for each pass; item is NAME.EVENT and so on. */
-void print_region(const char *item, uint32_t region, uint64_t operations);
-void print_values(const char *item, const char *metric, uint64_t *values, unsigned count);
-void print_skip(const char *item, const char *why);
-void print_value(const char *item, const char *metric, uint64_t value);
+/* Each item, NAME.EVENT and so on, is a format and what it takes. */
+void print_region(uint32_t region, uint64_t operations, const char *item, ...)
+    __attribute__((format(printf, 3, 4)));
+void print_skip(const char *why, const char *item, ...) __attribute__((format(printf, 2, 3)));
+void print_value(const char *metric, uint64_t value, const char *item, ...)
+    __attribute__((format(printf, 3, 4)));
+/* All values of a metric, one for each pass: sorts them. */
+void print_values(const char *metric, uint64_t *values, unsigned count, const char *item, ...)
+    __attribute__((format(printf, 4, 5)));
 /* One line "accuracy: error=..."; gives false. */
 bool failed(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -10,14 +10,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define ITEM_MAX 64
-#define PERIODS 300u /* sampling periods, as in the paper */
+#define OVERFLOW_ITEM "overflow.%s.of%u.t%u" /* event, threads, thread */
+#define PERIODS 300u                         /* sampling periods, as in the paper */
 #define PERIOD_PER_SCALE 2003u
 #define INSTRUCTIONS_PER_ROUND 4u
 /* A different one for each thread, so that a signal for another thread is seen. */
@@ -142,12 +141,11 @@ static bool overflow_run(unsigned number, unsigned threads, const struct options
     struct thread_work work[THREADS_MAX] = {0};
     struct overflowing own[THREADS_MAX];
     uint32_t region = REGION_OVERFLOWS + number + THREADS_TEXT_FACTOR * threads;
-    char item[ITEM_MAX];
 
     if (event->fp && !counts_additions(event)) {
         for (unsigned t = 0; t < threads; t++) {
-            snprintf(item, sizeof(item), "overflow.%s.of%u.t%u", event->name, threads, t + 1);
-            print_skip(item, "event C7H, umask 01H, does not count additions of doubles here");
+            print_skip("event C7H, umask 01H, does not count additions of doubles here",
+                       OVERFLOW_ITEM, event->name, threads, t + 1);
         }
         return true;
     }
@@ -163,13 +161,12 @@ static bool overflow_run(unsigned number, unsigned threads, const struct options
     if (!threads_run(work, threads, PLACE_MIGRATED, region)) {
         return false;
     }
-    snprintf(item, sizeof(item), "overflow.%s.of%u", event->name, threads);
-    print_region(item, region, 1);
+    print_region(region, 1, "overflow.%s.of%u", event->name, threads);
     for (unsigned t = 0; t < threads; t++) {
-        snprintf(item, sizeof(item), "overflow.%s.of%u.t%u", event->name, threads, t + 1);
-        print_value(item, "overflows", own[t].overflows);
-        print_value(item, "expected", own[t].count / own[t].period);
-        print_value(item, "count", own[t].count);
+        print_value("overflows", own[t].overflows, OVERFLOW_ITEM, event->name, threads, t + 1);
+        print_value("expected", own[t].count / own[t].period, OVERFLOW_ITEM, event->name, threads,
+                    t + 1);
+        print_value("count", own[t].count, OVERFLOW_ITEM, event->name, threads, t + 1);
     }
     return true;
 }

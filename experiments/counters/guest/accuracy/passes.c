@@ -11,12 +11,8 @@
 #define PLACES_OF_THREAD 2u      /* two threads' hash tables fit into the cache side by side */
 #define SEED 0x243f6a8885a308d3u /* of the first thread; the others' are other multiples of it */
 
-/* One thread's counts of all passes. */
-struct record {
-    uint64_t *value[EVENTS];
-    uint64_t *switches;
-    uint64_t *tsc;
-};
+/* Rows of a record: what one thread counted in each pass. */
+enum { ROW_SWITCHES = EVENTS, ROW_TSC, ROWS };
 
 struct pass {
     const struct program *program;
@@ -29,24 +25,24 @@ struct pass {
     uint64_t switches;
 };
 
-static bool record_get(struct record *record, unsigned passes)
+/* Room for the passes' values, row after row; NULL, with an error line: there is none. */
+static uint64_t *record_get(unsigned passes)
 {
-    bool got = (record->switches = calloc(passes, sizeof(uint64_t))) != NULL;
+    uint64_t *record = calloc((size_t)passes * ROWS, sizeof(*record));
 
-    got &= (record->tsc = calloc(passes, sizeof(uint64_t))) != NULL;
-    for (unsigned i = 0; i < EVENTS; i++) {
-        got &= (record->value[i] = calloc(passes, sizeof(uint64_t))) != NULL;
+    if (record == NULL) {
+        failed("no memory for %u passes", passes);
     }
-    return got || failed("no memory for %u passes", passes);
+    return record;
 }
 
-static void record_put(struct record *record)
+static void record_pass(uint64_t *record, const struct pass *pass, unsigned n, unsigned passes)
 {
-    free(record->switches);
-    free(record->tsc);
     for (unsigned i = 0; i < EVENTS; i++) {
-        free(record->value[i]);
+        record[i * passes + n] = pass->counts.value[i];
     }
+    record[ROW_SWITCHES * passes + n] = pass->switches;
+    record[ROW_TSC * passes + n] = pass->counts.tsc;
 }
 
 /* Where the memory cannot be placed, any will do for the events that do not depend on it. */
@@ -116,32 +112,32 @@ static struct pass pass_of(const struct program *program, const struct options *
 
 /* prefix: "loop" and so on; suffix: "" or ".t1" and so on. */
 static void print_record(const char *prefix, const char *suffix, const struct pass *pass,
-                         const struct record *record, unsigned passes)
+                         uint64_t *record, unsigned passes)
 {
     const struct program *program = pass->program;
-    const struct work *work = &pass->work;
-    char item[ITEM_MAX];
 
     for (unsigned i = 0; i < EVENTS; i++) {
         if (i >= EVENT_LLC_REFERENCES && !program->memory) {
             continue; /* a handful, of the measurement itself */
         }
-        snprintf(item, sizeof(item), "%s.%s%s", prefix, event_names[i], suffix);
         if (pass->not_placed && i >= EVENT_LLC_REFERENCES) {
-            print_skip(item, "no large pages to be had at chosen places in the caches");
+            print_skip("no large pages to be had at chosen places in the caches", "%s.%s%s", prefix,
+                       event_names[i], suffix);
             continue;
         }
-        print_values(item, "count", record->value[i], passes);
-        if (i == EVENT_INSTRUCTIONS && program->instructions != NULL) {
-            print_value(item, "expected", MEASURED_INSTRUCTIONS + program->instructions(work));
-        }
-        if (i == EVENT_BRANCHES && program->branches != NULL) {
-            print_value(item, "expected", MEASURED_BRANCHES + program->branches(work));
-        }
+        print_values("count", record + i * passes, passes, "%s.%s%s", prefix, event_names[i],
+                     suffix);
     }
-    if (record->tsc[0] != 0) {
-        snprintf(item, sizeof(item), "%s.tsc%s", prefix, suffix);
-        print_values(item, "count", record->tsc, passes);
+    if (program->instructions != NULL) {
+        print_value("expected", MEASURED_INSTRUCTIONS + program->instructions(&pass->work),
+                    "%s.instructions%s", prefix, suffix);
+    }
+    if (program->branches != NULL) {
+        print_value("expected", MEASURED_BRANCHES + program->branches(&pass->work), "%s.branches%s",
+                    prefix, suffix);
+    }
+    if (record[ROW_TSC * passes] != 0) {
+        print_values("count", record + ROW_TSC * passes, passes, "%s.tsc%s", prefix, suffix);
     }
 }
 
@@ -149,40 +145,40 @@ bool passes_alone(const struct program *program, enum pages pages, uint32_t regi
                   const struct options *options)
 {
     struct pass pass = pass_of(program, options, SHARES_ALONE, 0);
-    struct record record;
+    uint64_t *record = record_get(options->passes);
     char name[ITEM_MAX];
-    bool done = record_get(&record, options->passes);
+    bool done = record != NULL;
 
     pass.work.pages = pages;
     for (unsigned n = 0; done && n < options->passes; n++) {
         pass.region = n == 0 ? region : REGION_UNMARKED;
         done = prepare(&pass) && run_pass(&pass);
         release(&pass);
-        for (unsigned i = 0; i < EVENTS; i++) {
-            record.value[i][n] = pass.counts.value[i];
-        }
-        record.tsc[n] = pass.counts.tsc;
+        record_pass(record, &pass, n, options->passes);
     }
     if (done) {
         snprintf(name, sizeof(name), "%s%s", program->name, pages == PAGES_ANY ? "_any" : "");
-        print_region(name, region, 1);
-        print_record(name, "", &pass, &record, options->passes);
+        print_region(region, 1, "%s", name);
+        print_record(name, "", &pass, record, options->passes);
     }
-    record_put(&record);
+    free(record);
     return done;
 }
 
 bool passes_together(const struct program *program, enum place place, char letter, uint32_t region,
                      const struct options *options)
 {
+    static const char *const places[] = {
+        [PLACE_SHARED] = "", [PLACE_OWN] = "_own", [PLACE_MIGRATED] = "_migrated"};
     struct thread_work work[THREADS] = {0};
-    struct record record[THREADS];
+    uint64_t *record[THREADS];
     struct pass pass[THREADS];
     char text[ITEM_MAX];
     bool done = true;
 
     for (unsigned t = 0; t < THREADS; t++) {
-        done &= record_get(&record[t], options->passes);
+        record[t] = record_get(options->passes);
+        done &= record[t] != NULL;
         pass[t] = pass_of(program, options, SHARES_OF_THREAD(t + 1), t);
         pass[t].meet = true;
         work[t].work = run_in_thread;
@@ -196,28 +192,20 @@ bool passes_together(const struct program *program, enum place place, char lette
         done = done && threads_run(work, THREADS, place, n == 0 ? region : REGION_UNMARKED);
         for (unsigned t = 0; t < THREADS; t++) {
             release(&pass[t]);
-            for (unsigned i = 0; i < EVENTS; i++) {
-                record[t].value[i][n] = pass[t].counts.value[i];
-            }
-            record[t].switches[n] = pass[t].switches;
-            record[t].tsc[n] = pass[t].counts.tsc;
+            record_pass(record[t], &pass[t], n, options->passes);
         }
     }
     if (done) {
-        snprintf(text, sizeof(text), "%s.threads%s", program->name,
-                 place == PLACE_OWN        ? "_own"
-                 : place == PLACE_MIGRATED ? "_migrated"
-                                           : "");
-        print_region(text, region, 1);
+        print_region(region, 1, "%s.threads%s", program->name, places[place]);
     }
     for (unsigned t = 0; t < THREADS; t++) {
         if (done) {
             snprintf(text, sizeof(text), ".%c%u", letter, t + 1);
-            print_record(program->name, text, &pass[t], &record[t], options->passes);
-            snprintf(text, sizeof(text), "%s.%c%u", program->name, letter, t + 1);
-            print_values(text, "switches", record[t].switches, options->passes);
+            print_record(program->name, text, &pass[t], record[t], options->passes);
+            print_values("switches", record[t] + ROW_SWITCHES * options->passes, options->passes,
+                         "%s%s", program->name, text);
         }
-        record_put(&record[t]);
+        free(record[t]);
     }
     return done;
 }

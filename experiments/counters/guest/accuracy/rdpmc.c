@@ -7,9 +7,7 @@
 #include "accuracy.h"
 
 #include <linux/perf_event.h>
-#include <stdio.h>
 
-#define ITEM_MAX 64
 /* The events whose counts are known: the first ones, without those of the caches. */
 #define KNOWN_EVENTS EVENT_LLC_REFERENCES
 #define BLOCK_ROUNDS 100000u
@@ -56,12 +54,23 @@ static bool block_by_read(const struct counters *c, uint64_t rounds, struct coun
     return true;
 }
 
+static void print_block(const char *how, const struct counts *block, const struct counts *empty,
+                        uint64_t rounds)
+{
+    for (unsigned i = 0; i < KNOWN_EVENTS; i++) {
+        print_value("count", block->value[i] - empty->value[i], "%s.%s", how, event_names[i]);
+        print_value("overhead", empty->value[i], "%s.%s", how, event_names[i]);
+    }
+    print_value("expected", LOOP_INSTRUCTIONS(rounds + 1) - LOOP_INSTRUCTIONS(1), "%s.instructions",
+                how);
+    print_value("expected", LOOP_BRANCHES(rounds + 1) - LOOP_BRANCHES(1), "%s.branches", how);
+}
+
 /* The same block by both, and how much is left when the block is as short as it can be. */
 static bool compare(const struct counters *c, const struct options *options)
 {
     uint64_t rounds = options->scale * BLOCK_ROUNDS;
     struct counts by_rdpmc, by_read, empty_rdpmc, empty_read;
-    char item[ITEM_MAX];
 
     /* First uses, their page faults and cache misses, belong to no count. */
     if (!block_by_rdpmc(c, 1, &empty_rdpmc) || !block_by_read(c, 1, &empty_read) ||
@@ -69,24 +78,8 @@ static bool compare(const struct counters *c, const struct options *options)
         !block_by_rdpmc(c, rounds + 1, &by_rdpmc) || !block_by_read(c, rounds + 1, &by_read)) {
         return false;
     }
-    for (unsigned i = 0; i < KNOWN_EVENTS; i++) {
-        uint64_t expected = i == EVENT_BRANCHES
-                                ? LOOP_BRANCHES(rounds + 1) - LOOP_BRANCHES(1)
-                                : LOOP_INSTRUCTIONS(rounds + 1) - LOOP_INSTRUCTIONS(1);
-
-        snprintf(item, sizeof(item), "rdpmc.%s", event_names[i]);
-        print_value(item, "count", by_rdpmc.value[i] - empty_rdpmc.value[i]);
-        print_value(item, "overhead", empty_rdpmc.value[i]);
-        if (i == EVENT_INSTRUCTIONS || i == EVENT_BRANCHES) {
-            print_value(item, "expected", expected);
-        }
-        snprintf(item, sizeof(item), "read.%s", event_names[i]);
-        print_value(item, "count", by_read.value[i] - empty_read.value[i]);
-        print_value(item, "overhead", empty_read.value[i]);
-        if (i == EVENT_INSTRUCTIONS || i == EVENT_BRANCHES) {
-            print_value(item, "expected", expected);
-        }
-    }
+    print_block("rdpmc", &by_rdpmc, &empty_rdpmc, rounds);
+    print_block("read", &by_read, &empty_read, rounds);
     return true;
 }
 
@@ -107,8 +100,8 @@ static bool read_many(const struct counters *c)
         valid &= counters_read(c, &counts);
     }
     region_mark(REGION_READ, false);
-    print_region("one_rdpmc", REGION_RDPMC, READS);
-    print_region("one_read", REGION_READ, READS);
+    print_region(REGION_RDPMC, READS, "one_rdpmc");
+    print_region(REGION_READ, READS, "one_read");
     return valid || failed("RDPMC in user mode did not go on");
 }
 
@@ -175,7 +168,6 @@ bool rdpmc_threads(const struct options *options)
 {
     static struct self_read own[THREADS];
     struct thread_work work[THREADS] = {0};
-    char item[ITEM_MAX];
 
     for (unsigned t = 0; t < THREADS; t++) {
         own[t].rounds = SHARES_OF_THREAD(t + 1) * options->scale * THREAD_ROUNDS_PER_SHARE;
@@ -187,13 +179,10 @@ bool rdpmc_threads(const struct options *options)
     }
     for (unsigned t = 0; t < THREADS; t++) {
         for (unsigned i = 0; i < KNOWN_EVENTS; i++) {
-            snprintf(item, sizeof(item), "rdpmc.%s.t%u", event_names[i], t + 1);
-            print_value(item, "count", own[t].by_rdpmc.value[i]);
-            snprintf(item, sizeof(item), "read.%s.t%u", event_names[i], t + 1);
-            print_value(item, "count", own[t].by_read.value[i]);
+            print_value("count", own[t].by_rdpmc.value[i], "rdpmc.%s.t%u", event_names[i], t + 1);
+            print_value("count", own[t].by_read.value[i], "read.%s.t%u", event_names[i], t + 1);
         }
-        snprintf(item, sizeof(item), "rdpmc.t%u", t + 1);
-        print_value(item, "switches", own[t].switches);
+        print_value("switches", own[t].switches, "rdpmc.t%u", t + 1);
     }
     return true;
 }
@@ -252,10 +241,10 @@ bool exits_alone(void)
     if (!done) {
         return failed("no count of all modes by RDPMC around CPUID");
     }
-    print_value("exits", "all_modes", least - empty);
+    print_value("all_modes", least - empty, "exits");
     region_mark(REGION_EXITS, true);
     with_exits(EXITS);
     region_mark(REGION_EXITS, false);
-    print_region("exits", REGION_EXITS, EXITS);
+    print_region(REGION_EXITS, EXITS, "exits");
     return true;
 }

@@ -26,21 +26,32 @@ bool failed(const char *format, ...)
     return false;
 }
 
-void print_region(const char *item, uint32_t region, uint64_t operations)
+/* The begin of each line. The item is a format and what it takes. */
+#define PRINT_ITEM(item)                                                                           \
+    do {                                                                                           \
+        va_list arguments;                                                                         \
+        va_start(arguments, item);                                                                 \
+        printf("bench: experiment=%s item=", experiment);                                          \
+        vprintf(item, arguments);                                                                  \
+        va_end(arguments);                                                                         \
+    } while (0)
+
+void print_region(uint32_t region, uint64_t operations, const char *item, ...)
 {
-    printf("bench: experiment=%s item=%s region=%u ops=%llu\n", experiment, item, region,
-           (unsigned long long)operations);
+    PRINT_ITEM(item);
+    printf(" region=%u ops=%llu\n", region, (unsigned long long)operations);
 }
 
-void print_skip(const char *item, const char *why)
+void print_skip(const char *why, const char *item, ...)
 {
-    printf("bench: experiment=%s item=%s skip=\"%s\"\n", experiment, item, why);
+    PRINT_ITEM(item);
+    printf(" skip=\"%s\"\n", why);
 }
 
-void print_value(const char *item, const char *metric, uint64_t value)
+void print_value(const char *metric, uint64_t value, const char *item, ...)
 {
-    printf("bench: experiment=%s item=%s metric=%s unit=count value=%lld\n", experiment, item,
-           metric, (long long)value);
+    PRINT_ITEM(item);
+    printf(" metric=%s unit=count value=%lld\n", metric, (long long)value);
 }
 
 static int compare_values(const void *a, const void *b)
@@ -50,16 +61,15 @@ static int compare_values(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-void print_values(const char *item, const char *metric, uint64_t *values, unsigned count)
+void print_values(const char *metric, uint64_t *values, unsigned count, const char *item, ...)
 {
+    PRINT_ITEM(item);
     if (count == 1) {
-        print_value(item, metric, values[0]);
+        printf(" metric=%s unit=count value=%lld\n", metric, (long long)values[0]);
         return;
     }
     qsort(values, count, sizeof(*values), compare_values);
-    printf("bench: experiment=%s item=%s metric=%s unit=count n=%u min=%llu median=%llu "
-           "p95=%llu\n",
-           experiment, item, metric, count, (unsigned long long)values[0],
-           (unsigned long long)nearest_rank(values, count, MEDIAN),
+    printf(" metric=%s unit=count n=%u min=%llu median=%llu p95=%llu\n", metric, count,
+           (unsigned long long)values[0], (unsigned long long)nearest_rank(values, count, MEDIAN),
            (unsigned long long)nearest_rank(values, count, P95));
 }

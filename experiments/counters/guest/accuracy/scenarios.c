@@ -5,24 +5,18 @@
  */
 #include "accuracy.h"
 
-#include <stdio.h>
-
-#define ITEM_MAX 64
 #define PROCESSORS_WANTED 2u
 
 /* Those that take two processors. */
 static bool several(enum place place, char letter, uint32_t region, const struct options *options)
 {
-    char item[ITEM_MAX];
-
     if (processors_usable() >= PROCESSORS_WANTED) {
         return passes_together(&mixed_program, place, letter, region, options);
     }
     for (unsigned i = 0; i <= EVENTS; i++) {
         for (unsigned t = 1; t <= THREADS; t++) {
-            snprintf(item, sizeof(item), "%s.%s.%c%u", mixed_program.name,
-                     i < EVENTS ? event_names[i] : "tsc", letter, t);
-            print_skip(item, "one processor, wanted two");
+            print_skip("one processor, wanted two", "%s.%s.%c%u", mixed_program.name,
+                       i < EVENTS ? event_names[i] : "tsc", letter, t);
         }
     }
     return true;
