@@ -44,16 +44,14 @@ def table():
     return found
 
 
-def ended(lab, name, which, jobs="papi,nmilog", knobs=SLOW_KNOBS, **more):
-    """A boot that runs what `which` names of PAPI's tests, and ends well."""
+def ended(lab, name, image="papi", knobs=KNOBS, **more):
+    """A boot that ends well."""
     boot = lab.emulator(
         name,
-        jobs=jobs,
         config="console=none",
-        append=f"pmv.papi={which} pmv.papi_said=12",
         knobs=knobs,
         limit=LIMIT,
-        initrd=path("build/payload/papi-cloud.img"),
+        initrd=path(f"build/payload/{image}-cloud.img"),
         memory=1024,
         **more,
     )
@@ -61,17 +59,23 @@ def ended(lab, name, which, jobs="papi,nmilog", knobs=SLOW_KNOBS, **more):
     return boot
 
 
+def papi_tests(lab, name, which, jobs="papi,nmilog", knobs=SLOW_KNOBS, **more):
+    """A boot that runs what `which` names of PAPI's tests."""
+    words = f"pmv.papi={which} pmv.papi_said=12"
+    return ended(lab, name, jobs=jobs, knobs=knobs, append=words, **more)
+
+
 def papi_boot(lab, entry, which=WHICH):
     if which == "long":
-        return ended(lab, f"tools-papi-long-{entry}", which, entry=entry)
-    return ended(lab, f"tools-papi-{entry}", which, "papi,overflow,nmilog", KNOBS, entry=entry)
+        return papi_tests(lab, f"tools-papi-long-{entry}", which, entry=entry)
+    return papi_tests(lab, f"tools-papi-{entry}", which, "papi,overflow,nmilog", KNOBS, entry=entry)
 
 
 def slow_boot(lab, test, entry):
     """One of PAPI's tests of up to thousands of millions of instructions, alone. It is ended after
     its seconds in the table, each of 100 million instructions. Those that attach to a processor
     want two."""
-    return ended(
+    return papi_tests(
         lab,
         f"tools-papi-{test}-{entry}",
         f"{test} pmv.papi_seconds={table()[test][2]}",
@@ -185,10 +189,15 @@ def test_floating_point(lab):
     return f"{2 * FLOPS} operations"
 
 
-def overflows(boot):
-    rows = [row for row in boot.lines("threads") if row.get("mode") == "overflow"]
-    assert boot.job_status("overflow") == 0 and len(rows) == THREADS, boot.lines("threads")
+def threads_of(boot, job, mode, count):
+    """What threads.c says of each of its threads."""
+    rows = [row for row in boot.lines("threads") if row.get("mode") == mode]
+    assert boot.job_status(job) == 0 and len(rows) == count, boot.lines("threads")
     return [{key: int(value) for key, value in row.items() if key != "mode"} for row in rows]
+
+
+def overflows(boot):
+    return threads_of(boot, "overflow", "overflow", THREADS)
 
 
 def check_overflows(rows):
@@ -219,46 +228,23 @@ def test_overflow_threads(lab):
 @pytest.mark.full
 def test_overflow_inexact(lab):
     """The same threads are seen to get other counts under a hypervisor that loses bits of them."""
-    boot = lab.emulator(
-        "tools-inexact-intercept",
-        entry="intercept",
-        jobs="overflow",
-        config="console=none",
-        initrd=path("build/payload/papi-cloud.img"),
-        knobs=KNOBS,
-        limit=LIMIT,
-        memory=1024,
-        efi=path("build", "mutants", "inexact.efi"),
-    )
-    boot.expect_status(STATUS_POWEROFF)
+    efi = path("build", "mutants", "inexact.efi")
+    boot = ended(lab, "tools-inexact-intercept", entry="intercept", jobs="overflow", efi=efi)
     native, found = overflows(papi_boot(lab, "native")), overflows(boot)
     assert all(one["count"] != other["count"] for one, other in zip(native, found)), found
     return "counts of " + ", ".join(str(row["count"]) for row in found)
 
 
 def moving(lab, entry):
-    boot = lab.emulator(
-        f"tools-migrate-{entry}",
-        entry=entry,
-        jobs="migrate,nmilog",
-        cpus=2,
-        config="console=none",
-        initrd=path("build/payload/papi-cloud.img"),
-        knobs=KNOBS,
-        limit=LIMIT,
-        memory=1024,
-    )
-    boot.expect_status(STATUS_POWEROFF)
-    rows = [row for row in boot.lines("threads") if row.get("mode") == "migrate"]
-    assert boot.job_status("migrate") == 0 and len(rows) == MOVING, boot.lines("threads")
-    return [{key: int(value) for key, value in row.items() if key != "mode"} for row in rows]
+    boot = ended(lab, f"tools-migrate-{entry}", entry=entry, jobs="migrate,nmilog", cpus=2)
+    return threads_of(boot, "migrate", "migrate", MOVING)
 
 
 @pytest.mark.full
 def test_rdpmc_migrates(lab):
     """Two threads swap processors a hundred times: each count that PAPI reads by RDPMC has the work
     since the last one, no more and no less."""
-    rows = moving(lab, "msr+nmi") + (moving(lab, "native") if FULL else [])
+    rows = moving(lab, "msr+nmi") + moving(lab, "native")
     for row in rows:
         assert row["rdpmc"] == 1, f"PAPI does not read by RDPMC: {row}"
         assert row["block"] <= row["least"] <= row["most"] <= row["least"] + BY_SEQUENCE, row
@@ -269,27 +255,20 @@ def test_rdpmc_migrates(lab):
     )
 
 
-def perf_boot(lab, entry, jobs, append=""):
-    boot = lab.emulator(
-        f"tools-{jobs}-{entry}",
-        entry=entry,
-        jobs=f"{jobs},nmilog",
-        append=append,
-        config="console=none",
-        initrd=path("build/payload/multiplex-cloud.img"),
-        knobs=SLOW_KNOBS,
-        limit=LIMIT,
-        memory=1024,
-    )
-    boot.expect_status(STATUS_POWEROFF)
-    assert boot.job_status(jobs) == 0, boot.last_line()
-    return boot
-
-
 def scaled(lab, entry):
     """{event: {run: (count, percent of the time that it was counted)}}."""
+    boot = ended(
+        lab,
+        f"tools-multiplex-{entry}",
+        image="multiplex",
+        knobs=SLOW_KNOBS,
+        entry=entry,
+        jobs="multiplex,nmilog",
+        append="",
+    )
+    assert boot.job_status("multiplex") == 0, boot.last_line()
     found = {}
-    for row in perf_boot(lab, entry, "multiplex").lines("multiplex"):
+    for row in boot.lines("multiplex"):
         found.setdefault(row["event"], {})[row["run"]] = int(row["count"]), float(row["running"])
     assert len(found) == EVENTS, sorted(found)
     return found
