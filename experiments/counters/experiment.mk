@@ -11,6 +11,14 @@ $(BUILD)/programs/accuracy: PROGRAM_LDFLAGS = -s -pthread
 ACCURACY = jobs/accuracy=$(BUILD)/programs/accuracy jobs/scenarios@accuracy
 IMAGE_accuracy = $(IMAGE_initrd) $(ACCURACY)
 
+# Folders of Debian's programs for the guest's root: of PACKAGES_ROW what DEBIAN_ROW lists.
+FILL = $(COUNTERS_GUEST)/tools/debian.sh
+$(FILL): programs/payload/parts.sh
+$(BUILD)/debian/%: $(FILL) $(BUILD)/payload/packages-%.txt
+	$(call say,FILL,$@)
+	$(Q)$(FILL) $@ "$$(sed -n 1p $(BUILD)/payload/packages-$*.txt)" $(DEBIAN_$*)
+debian = $(foreach name,$(1),.=$(BUILD)/debian/$(name))
+
 # Not all to every image: the compiler alone has 33 MB.
 COUNTERS_REAL = $(COUNTERS_GUEST)/real
 PROGRAM_marked = $(COUNTERS_REAL)/marked.c
@@ -18,10 +26,11 @@ $(BUILD)/programs/marked: PROGRAM_LDFLAGS = -s
 PACKAGES_real = gzip bzip2 xz-utils sqlite3 glpk-utils python3-minimal cpp
 REAL_some = gzip glpsol
 REAL_all = gzip bzip2 xz sqlite3 python3 cc1 glpsol
-$(BUILD)/real/%: $(addprefix $(COUNTERS_REAL)/,tree.sh functions.py inputs.py) programs/payload/parts.sh \
+$(BUILD)/real/%: $(addprefix $(COUNTERS_REAL)/,tree.sh functions.py inputs.py) $(FILL) \
     $(BUILD)/payload/packages-real.txt
 	$(call say,FILL,$@)
-	$(Q)$(COUNTERS_REAL)/tree.sh $@ "$$(sed -n 1p $(BUILD)/payload/packages-real.txt)" $(REAL_$*)
+	$(Q)names="$(REAL_$*)" $(FILL) $@ "$$(sed -n 1p $(BUILD)/payload/packages-real.txt)" \
+	    also:$(COUNTERS_REAL)/tree.sh
 REAL_JOB = jobs/real=$(COUNTERS_REAL)/real.sh workloads/common.sh=programs/workloads/common.sh \
     $(foreach name,stones.py inputs.py,real/$(name)=$(COUNTERS_REAL)/$(name)) \
     real/marked=$(BUILD)/programs/marked
@@ -33,14 +42,12 @@ AUTO_IMAGES += $(if $(filter 0,$(REAL)),,real)
 # PAPI as Debian packages it, and its own tests; and the job multiplex, which wants perf.
 COUNTERS_TOOLS = $(COUNTERS_GUEST)/tools
 PACKAGES_papi = papi-tools papi-examples libgomp1 libcrypt1
-$(BUILD)/papi: $(addprefix $(COUNTERS_TOOLS)/,tree.sh papi.txt threads.c) programs/payload/parts.sh \
-    $(BUILD)/payload/packages-papi.txt
-	$(call say,FILL,$@)
-	$(Q)$(COUNTERS_TOOLS)/tree.sh $@ "$$(sed -n 1p $(BUILD)/payload/packages-papi.txt)"
+DEBIAN_papi = data:usr/share/papi also:$(COUNTERS_TOOLS)/tree.sh
+$(BUILD)/debian/papi: $(addprefix $(COUNTERS_TOOLS)/,tree.sh papi.txt threads.c)
 $(BUILD)/papi-tests.txt: $(COUNTERS_TOOLS)/papi.txt
 	$(Q)awk '!/^#/ { print $$1, $$2, $$3, $$4, $$6 == "slow" ? "-" : $$5, $$6 }' $< > $@
 IMAGE_papi = $(IMAGE_initrd) busybox etc/ jobs/papi=$(COUNTERS_TOOLS)/papi.sh \
-    papi/tests=$(BUILD)/papi-tests.txt .=$(BUILD)/papi
+    papi/tests=$(BUILD)/papi-tests.txt $(call debian,papi)
 IMAGE_tool-papi = $(IMAGE_papi) $(call TOOL_JOB,papi)
 IMAGE_multiplex = $(IMAGE_tools) jobs/multiplex=$(COUNTERS_TOOLS)/multiplex.sh
 
@@ -55,15 +62,10 @@ $(BUILD)/tool/%/cases: FORCE
 	$(Q)$(COUNTERS_TOOLS)/cases.py $@ $*
 
 PACKAGES_rr = rr dash gzip sqlite3
-$(BUILD)/rr: $(wildcard $(COUNTERS_GUEST)/rr/*) $(COUNTERS_REAL)/inputs.py programs/payload/parts.sh $(BUILD)/payload/packages-rr.txt
-	$(call say,FILL,$@)
-	$(Q)$(COUNTERS_GUEST)/rr/tree.sh $@ "$$(sed -n 1p $(BUILD)/payload/packages-rr.txt)"
-IMAGE_rr = $(IMAGE_initrd) $(call TOOL_JOB,rr) .=$(BUILD)/rr
-
-# Rows of tools that are Debian's programs as they are: of PACKAGES_ROW what DEBIAN_ROW lists (debian.sh).
-$(BUILD)/debian/%: $(COUNTERS_TOOLS)/debian.sh programs/payload/parts.sh $(BUILD)/payload/packages-%.txt
-	$(call say,FILL,$@)
-	$(Q)$(COUNTERS_TOOLS)/debian.sh $@ "$$(sed -n 1p $(BUILD)/payload/packages-$*.txt)" $(DEBIAN_$*)
+# rr looks for files beside its own program; those for 32-bit programs, too.
+DEBIAN_rr = usr/bin/rr bin/dash bin/gzip usr/bin/sqlite3 data:usr/lib/rr also:$(COUNTERS_GUEST)/rr/tree.sh
+$(BUILD)/debian/rr: $(wildcard $(COUNTERS_GUEST)/rr/*) $(COUNTERS_REAL)/inputs.py
+IMAGE_rr = $(IMAGE_initrd) $(call TOOL_JOB,rr) $(call debian,rr)
 
 # perf, whose annotate wants objdump, and loads of it.
 PACKAGES_perf = binutils-x86-64-linux-gnu
@@ -86,7 +88,6 @@ PACKAGES_gdb = gdb-minimal
 DEBIAN_gdb = usr/bin/gdb
 PACKAGES_bpftrace = bpftrace
 DEBIAN_bpftrace = usr/bin/bpftrace
-debian = $(foreach name,$(1),.=$(BUILD)/debian/$(name))
 TOOL_ROW = $(WITH_PERF) $(call TOOL_JOB,$(1)) tool/perf.sh=$(COUNTERS_GUEST)/perf/perf.sh tool/others.sh=$(OTHERS)/others.sh
 IMAGE_tool-perf = $(call TOOL_ROW,perf) $(call debian,perf) usr/bin/objdump@x86_64-linux-gnu-objdump
 IMAGE_tool-others = $(call TOOL_ROW,stress-ng) $(call debian,stress-ng libpfm4 postgres php) \

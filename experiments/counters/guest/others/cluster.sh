@@ -1,13 +1,12 @@
-#!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
+# shellcheck shell=bash disable=SC2154 # root and packages are debian.sh's
 # cluster.sh: makes a database cluster by PostgreSQL's own initdb, for the guest's /postgres.
-# Usage: cluster.sh FOLDER PACKAGES   debian.sh calls it
-set -euo pipefail
-folder=$(realpath "$1") packages=$2
+# Sourced by debian.sh.
+root=$(realpath "$root")
 nobody=65534
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-cp -a "$folder" "$work/root"
+cp -a "$root" "$work/root"
 mkdir "$work/data"
 other=()
 if [ "$(id -u)" -eq 0 ]; then
@@ -16,7 +15,7 @@ if [ "$(id -u)" -eq 0 ]; then
     chmod 755 "$work"
     chown $nobody:$nobody "$work/data"
 fi
-cd "$work/data"
+cd "$work/data" || exit
 # The guest has no files of time zones.
 TZ=GMT LD_LIBRARY_PATH=$packages/usr/lib/x86_64-linux-gnu:$packages/lib/x86_64-linux-gnu \
     "${other[@]}" "$work/root/usr/lib/postgresql/15/bin/initdb" --no-sync --locale=C \
@@ -25,5 +24,5 @@ TZ=GMT LD_LIBRARY_PATH=$packages/usr/lib/x86_64-linux-gnu:$packages/lib/x86_64-l
     cat "$work/log" >&2
     exit 1
 }
-mkdir "$folder/postgres"
-cp -r "$work/data/." "$folder/postgres/"
+mkdir "$root/postgres"
+cp -r "$work/data/." "$root/postgres/"

@@ -3,7 +3,7 @@
 # debian.sh: makes a folder anew with programs of Debian's as they are, for the guest's root.
 # Usage: debian.sh FOLDER PACKAGES WORD...   PACKAGES: the folder that programs/workloads/fetch.sh
 # printed. A word is the path of a program, which comes with its libraries; data:PATH is a file or a
-# folder without; also:SCRIPT is called as SCRIPT FOLDER PACKAGES, and puts more there.
+# folder without; also:SCRIPT is sourced, and puts more from $packages into $root.
 set -euo pipefail
 
 fail() {
@@ -26,7 +26,10 @@ for word in "$@"; do
             mkdir -p "$root/$(dirname "$word")"
             cp -a "$packages/$word" "$root/$(dirname "$word")/"
             ;;
-        also:*) "${word#also:}" "$root" "$packages" ;;
+        also:*)
+            # shellcheck source=/dev/null
+            (. "${word#also:}")
+            ;;
         *) add_program "$root" "$packages" "$word" ;;
     esac
 done

@@ -1,16 +1,9 @@
-#!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
+# shellcheck shell=bash disable=SC2154 # root and packages are debian.sh's
 # likwid.sh: adds to a folder the files of likwid that are not programs. Its other programs are
 # scripts for Lua, which load its libraries by their paths. Only Skylake-SP's groups of events are
-# taken, because the groups of all processors are large. Usage: likwid.sh FOLDER PACKAGES
-set -euo pipefail
+# taken, because the groups of all processors are large. Sourced by debian.sh.
 
-fail() {
-    echo "tools/likwid.sh: $*" >&2
-    exit 1
-}
-
-root=$1 packages=$2
 libraries=usr/lib/x86_64-linux-gnu
 # Debian 12 has version 5.2, Debian 13 has 5.4. The name contains the version.
 found=("$packages/$libraries"/liblikwid.so.*.*)

@@ -1,25 +1,12 @@
-#!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# tree.sh: makes a folder anew with Debian's PAPI, for the guest's root: its utilities as they are,
-# its own tests compiled from the sources of papi-examples, and threads.c. Usage: tree.sh FOLDER
-# PACKAGES
-set -euo pipefail
-
-fail() {
-    echo "tools/tree.sh: $*" >&2
-    exit 1
-}
-
-here=$(cd "$(dirname "$0")" && pwd)
-# shellcheck source=programs/payload/parts.sh
-. "$here/../../../../programs/payload/parts.sh"
-folder=$1 packages=$2
+# shellcheck shell=bash disable=SC2154 # root and packages are debian.sh's
+# tree.sh: adds to a folder Debian's PAPI: its utilities as they are, its own tests compiled from the
+# sources of papi-examples, and threads.c. Sourced by debian.sh.
+here=experiments/counters/guest/tools
 libraries=$packages/usr/lib/x86_64-linux-gnu
 examples=$packages/usr/share/doc/papi-examples/examples
-root=$folder.new
-rm -rf "$root"
 trap 'rm -rf "$root.objects"' EXIT
-mkdir -p "$root"/{jobs,papi,usr/share} "$root.objects"
+mkdir -p "$root"/{jobs,papi} "$root.objects"
 
 # As the Makefiles of the examples have it: -O1 for the tests, -O2 for the loads of the validation.
 flags=(-w -pthread -I "$packages/usr/include" -I "$examples/testlib" -I "$examples/validation_tests"
@@ -69,12 +56,8 @@ for library in libm.so.6 libgomp.so.1 libdl.so.2 libpthread.so.0 libgcc_s.so.1 l
 done
 # A test asks for it by the name that it has for the linker.
 ln -s libcrypt.so.1 "$root/lib/x86_64-linux-gnu/libcrypt.so"
-cp -r "$packages/usr/share/papi" "$root/usr/share/"
 for mode in overflow migrate; do
     printf '%s\n' '#!/bin/sh' 'echo 2 > /proc/sys/kernel/perf_event_paranoid' \
         "exec /papi/threads $mode" > "$root/jobs/$mode"
     chmod 755 "$root/jobs/$mode"
 done
-rm -rf "$folder"
-mv "$root" "$folder"
-touch "$folder"
