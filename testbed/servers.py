@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import threading
 
-from machine import SCRATCH, TOP, environment, path
+from testbed.machine import SCRATCH, TOP, environment, path
 
 # Knobs that nothing asks for before the machine first reads its disk (instrument/knobs.cc).
 LATE_KNOBS = {

@@ -3,13 +3,11 @@
 # and the page's table.
 import dataclasses
 
-import answers
-import counted
-import counted_picture
-import counted_table
-from counted_reasons import PAGE
-import rowfile
-from machine import path
+from bench import rowfile
+from experiments.counted.analysis import counted, counted_picture, counted_table
+from experiments.counted.analysis.counted_reasons import PAGE
+from experiments.shared.analysis import answers
+from testbed.machine import path
 
 PICTURE = path("experiments", "counted", "counted.svg")
 

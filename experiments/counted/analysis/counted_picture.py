@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # counted_picture.py: draws the answer: a dot for each operation and column whose count is not what
 # the processor retired. The page's table has the counts less native's.
-import plots
-
-import counted
+from bench import plots
+from experiments.counted.analysis import counted
 
 TITLE = "What a guest's counter counts around one operation, less what retired (emulator)"
 DESC = "For each operation and column the instructions counted, less those that retired."

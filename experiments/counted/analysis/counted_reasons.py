@@ -6,7 +6,7 @@
 import pathlib
 import re
 
-from counted import COLUMNS, LABELS
+from experiments.counted.analysis.counted import COLUMNS, LABELS
 
 KVMS = ("kvm", "kvm-new", "kvm-mediated")
 OURS = ("msr+nmi", "msr", "intercept")

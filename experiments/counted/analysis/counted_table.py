@@ -3,11 +3,10 @@
 # each with its reason.
 import textwrap
 
-from cells import NONE, Cell, Table, signed
-
-import answers
-import counted
-import counted_reasons as reasons
+from bench.cells import NONE, Cell, Table, signed
+from experiments.counted.analysis import counted
+from experiments.counted.analysis import counted_reasons as reasons
+from experiments.shared.analysis import answers
 
 WIDTH = 118  # of the page's lines
 SHOWN = counted.COLUMNS[1:]

@@ -1,33 +1,23 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 # tools_page.py: make tools: runs the tools of guest/tools/tools.ini in all columns, as many boots
 # at once as there are processors, and writes the page TOOLS.md and build/tools/results.json, of
 # which the report has a table. A boot that is kept (testbed/store.py) is not made again.
-# Usage: tools_page.py [--only WORD,WORD] [--columns C,C] [--jobs N] [--out FILE]
+# Usage:
+#   python3 -m experiments.counters.analysis.tools_page [--only WORD,WORD] [--columns C,C]
+#       [--jobs N] [--out FILE]
 import argparse
 import functools
-import glob
 import os
 import signal
 import sys
 import time
 
-TOP = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", ".."))
-EXPERIMENT = os.path.join(TOP, "experiments", "counters")
-sys.path[:0] = [
-    *(os.path.join(TOP, name) for name in ("testbed", "bench")),
-    *(os.path.join(EXPERIMENT, name) for name in ("tests", "analysis")),
-]
-sys.path += glob.glob(os.path.join(TOP, "experiments", "*", "tests"))
-# The folder of the sources stays clean.
-sys.dont_write_bytecode = True
+from experiments.counters.analysis import tools_results
+from experiments.counters.tests import tools, tools_table
+from testbed.lab import Lab
+from testbed.machine import path
 
-import tools  # noqa: E402
-import tools_results  # noqa: E402
-import tools_table  # noqa: E402
-from lab import Lab  # noqa: E402
-
-PAGE = os.path.join(EXPERIMENT, "TOOLS.md")
+PAGE = path("experiments", "counters", "TOOLS.md")
 NOT_RUN = "not run"
 SHOWN = 6  # differences of one column that the results have
 HEAD = """<!-- SPDX-License-Identifier: BSD-2-Clause -->
@@ -40,8 +30,8 @@ all exits, the PMIs and the first lines that differ.
 
 "Same": every line that a case prints is native's, but for what the tool's row names with a reason.
 "Exits": those for work on the PMU, while the cases ran: accesses to its registers, RDPMC, PMIs that
-exited. What a case waits for, and what it reads otherwise, exits as ever. A tool that fails natively as
-well is the same. Columns that are neither native nor PMUvisor's default run fewer cases, where all
+exited. What a case waits for, and what it reads otherwise, exits as ever. A tool that fails
+natively as well is the same. Columns that are neither native nor PMUvisor's default run fewer cases, where all
 would take hours. KVM's guest has what this project's small launcher gives it (programs/kvm): a
 processor, memory and a console, no platform of QEMU's. What a tool misses there that is no counter
 may be the launcher's doing.
@@ -200,7 +190,7 @@ def main():
     }
     # Ended by another program, it ends its boots.
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
-    lab = Lab(os.path.join(TOP, "build", "tools", "boots"), arguments.jobs)
+    lab = Lab(path("build", "tools", "boots"), arguments.jobs)
     try:
         found = measure(lab, rows, [name for name in arguments.columns.split(",") if name])
     finally:
@@ -210,7 +200,7 @@ def main():
     there = {} if whole else tools_results.kept()
     found = {**there, **{row: {**there.get(row, {}), **cells} for row, cells in found.items()}}
     tools_results.keep(found)
-    target = arguments.out or (PAGE if whole else os.path.join(TOP, "build", "tools", "TOOLS.md"))
+    target = arguments.out or (PAGE if whole else path("build", "tools", "TOOLS.md"))
     with open(target, "w", encoding="ascii") as out:
         out.write(page(tools_table.read(), found))
     print(

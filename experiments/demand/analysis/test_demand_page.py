@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_demand_page.py: the README's tables are of results/answers/demand.json, and its picture is.
-import answers
-import demand_picture
-import demand_tables
-import plots
-from machine import path
+from bench import plots
+from experiments.demand.analysis import demand_picture, demand_tables
+from experiments.shared.analysis import answers
+from testbed.machine import path
 
 
 def readme():

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # report_tables.py: the tables of this experiment's tables.toml that are made of the boots of its
 # tests (bench/added.py).
-import answers
-import demand_boots
-import demand_tables
+from experiments.demand.analysis import demand_tables
+from experiments.demand.tests import demand_boots
+from experiments.shared.analysis import answers
 
 
 def of_answer(lab, _machine):

@@ -5,12 +5,13 @@
 import dataclasses
 import os
 
-import answers
-import boots
-import demand_boots
-import demand_cost as cost
-import demand_tables
 import pytest
+
+from experiments.demand.analysis import demand_cost as cost
+from experiments.demand.analysis import demand_tables
+from experiments.demand.tests import demand_boots
+from experiments.shared.analysis import answers
+from testbed import boots
 
 OFF_BY_SHARE, OFF_BY = 0.08, 2500  # of what was found, and root instructions in a region
 
