@@ -7,7 +7,6 @@
 #       [--jobs N] [--out FILE]
 import argparse
 import functools
-import os
 import signal
 import sys
 import time

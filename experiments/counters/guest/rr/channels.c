@@ -49,13 +49,12 @@ static int receive_descriptor(int socket)
     return fd;
 }
 
-int run_unix(char **words)
+int run_unix(void)
 {
     int both[2], through[2];
     char text[32] = "";
     pid_t child;
 
-    (void)words;
     must(socketpair(AF_UNIX, SOCK_STREAM, 0, both) == 0 && pipe(through) == 0, "socketpair");
     child = fork();
     if (child == 0) {
@@ -85,7 +84,7 @@ static void *serve(void *listener)
     return NULL;
 }
 
-int run_tcp(char **words)
+int run_tcp(void)
 {
     struct sockaddr_in place = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int listener = socket(AF_INET, SOCK_STREAM, 0), client = socket(AF_INET, SOCK_STREAM, 0);
@@ -93,7 +92,6 @@ int run_tcp(char **words)
     uint32_t number = 1;
     pthread_t server;
 
-    (void)words;
     must(bind(listener, (struct sockaddr *)&place, sizeof(place)) == 0 && listen(listener, 1) == 0,
          "bind");
     must(getsockname(listener, (struct sockaddr *)&place, &length) == 0, "getsockname");
@@ -120,13 +118,12 @@ static void wait_for(int poll, const int *from)
     printf("events: kind %u\n", event.data.u32);
 }
 
-int run_events(char **words)
+int run_events(void)
 {
     int poll = epoll_create1(0), pipes[2], from[KINDS];
     sigset_t set;
     uint64_t one = 1;
 
-    (void)words;
     sigemptyset(&set);
     sigaddset(&set, SIGUSR1);
     must(pipe2(pipes, O_NONBLOCK) == 0 && sigprocmask(SIG_BLOCK, &set, NULL) == 0, "pipe2");

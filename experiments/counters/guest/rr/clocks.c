@@ -29,7 +29,7 @@ static void on_timer(int number)
     fired++;
 }
 
-int run_timers(char **words)
+int run_timers(void)
 {
     struct itimerspec once = {.it_value.tv_nsec = SHORT_NS};
     struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR2};
@@ -39,7 +39,6 @@ int run_timers(char **words)
     timer_t timer;
     int fd = timerfd_create(CLOCK_MONOTONIC, 0);
 
-    (void)words;
     signal(SIGUSR2, on_timer);
     must(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0, "timer_create");
     must(timer_settime(timer, 0, &once, NULL) == 0 && timerfd_settime(fd, 0, &once, NULL) == 0,
@@ -53,13 +52,12 @@ int run_timers(char **words)
     return 0;
 }
 
-int run_clocks(char **words)
+int run_clocks(void)
 {
     unsigned eax, ebx, ecx, edx, low, high;
     struct timespec now;
     struct timeval day;
 
-    (void)words;
     __cpuid(0, eax, ebx, ecx, edx);
     printf("clocks: CPUID's maker %08x %08x %08x\n", ebx, edx, ecx);
     for (unsigned i = 0; i < READS; i++) {
@@ -76,18 +74,17 @@ int run_clocks(char **words)
 }
 
 /* What a hypervisor shows otherwise. */
-int run_cpuid(char **words)
+int run_cpuid(void)
 {
     unsigned eax, ebx, ecx, edx;
 
-    (void)words;
     __cpuid(1, eax, ebx, ecx, edx);
     varies("leaf 1 %08x %08x %08x %08x", eax, ebx, ecx, edx);
     printf("cpuid: done\n");
     return 0;
 }
 
-int run_random(char **words)
+int run_random(void)
 {
     uint64_t bytes[2];
     int fd = open("/dev/urandom", O_RDONLY);

@@ -8,15 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct program programs[] = {
-    {"plain", run_plain},     {"threads", run_threads}, {"conditions", run_conditions},
-    {"signals", run_signals}, {"faults", run_faults},   {"queued", run_queued},
-    {"fork", run_fork},       {"exec", run_exec},       {"spawn", run_spawn},
-    {"unix", run_unix},       {"tcp", run_tcp},         {"timers", run_timers},
-    {"clocks", run_clocks},   {"cpuid", run_cpuid},     {"selfmod", run_selfmod},
-    {"shared", run_shared},   {"files", run_files},     {"events", run_events},
-    {"random", run_random},
+static const struct {
+    const char *name;
+    int (*run)(void);
+} programs[] = {
+#define ROW(name) {#name, run_##name},
+    PROGRAMS(ROW)
+#undef ROW
 };
+
+char **words;
 
 void must(int good, const char *what)
 {
@@ -40,12 +41,13 @@ uint32_t work(uint32_t seed, unsigned rounds)
     return sum;
 }
 
-int main(int count, char **words)
+int main(int count, char **arguments)
 {
     setvbuf(stdout, NULL, _IOLBF, 0);
+    words = arguments + 2;
     for (size_t i = 0; count > 1 && i < sizeof(programs) / sizeof(programs[0]); i++)
-        if (strcmp(programs[i].name, words[1]) == 0)
-            return programs[i].run(words + 2);
-    printf("failed: %s: no such program\n", count > 1 ? words[1] : "none");
+        if (strcmp(programs[i].name, arguments[1]) == 0)
+            return programs[i].run();
+    printf("failed: %s: no such program\n", count > 1 ? arguments[1] : "none");
     return 1;
 }

@@ -23,13 +23,12 @@
 /* mov $NUMBER, %eax; jz to the end, which depends on the flags of the caller; inc %eax; ret */
 static const unsigned char code[] = {0xb8, 0, 0, 0, 0, 0x85, 0xc0, 0x74, 0x02, 0xff, 0xc0, 0xc3};
 
-int run_selfmod(char **words)
+int run_selfmod(void)
 {
     unsigned char *place = mmap(NULL, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC,
                                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     uint32_t sum = 0;
 
-    (void)words;
     must(place != MAP_FAILED, "mmap");
     memcpy(place, code, sizeof(code));
     for (uint32_t i = 0; i < 1000; i++) {
@@ -42,13 +41,12 @@ int run_selfmod(char **words)
     return 0;
 }
 
-int run_shared(char **words)
+int run_shared(void)
 {
     volatile uint32_t *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
                                    -1, 0);
     pid_t child;
 
-    (void)words;
     must(page != MAP_FAILED, "mmap");
     child = fork();
     must(child >= 0, "fork");
@@ -71,14 +69,13 @@ static int by_name(const struct dirent **one, const struct dirent **other)
 
 static int not_hidden(const struct dirent *entry) { return entry->d_name[0] != '.'; }
 
-int run_files(char **words)
+int run_files(void)
 {
     char folder[] = "/tmp/files-XXXXXX", name[32], other[32];
     struct dirent **found = NULL;
     struct stat about;
     int count;
 
-    (void)words;
     must(mkdtemp(folder) != NULL && chdir(folder) == 0, "mkdtemp");
     varies("folder %s", folder);
     for (unsigned i = 0; i < FILES; i++) {

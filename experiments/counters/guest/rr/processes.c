@@ -15,12 +15,11 @@
 
 extern char **environ;
 
-int run_fork(char **words)
+int run_fork(void)
 {
     uint32_t sum = 0, order = 0;
     int pipes[2];
 
-    (void)words;
     must(pipe(pipes) == 0, "pipe");
     for (uint32_t i = 0; i < CHILDREN; i++) {
         pid_t child = fork();
@@ -53,7 +52,7 @@ int run_fork(char **words)
     return 0;
 }
 
-int run_exec(char **words)
+int run_exec(void)
 {
     unsigned left = words[0] != NULL ? (unsigned)strtoul(words[0], NULL, 10) : 3;
     char text[16];
@@ -67,13 +66,12 @@ int run_exec(char **words)
     return 1;
 }
 
-int run_spawn(char **words)
+int run_spawn(void)
 {
     char *const arguments[] = {"echo", "spawn: from another program", NULL};
     int status;
     pid_t child;
 
-    (void)words;
     must(posix_spawn(&child, "/bin/echo", NULL, NULL, arguments, environ) == 0, "posix_spawn");
     must(waitpid(child, &status, 0) == child, "waitpid");
     printf("spawn: status %d\n", WEXITSTATUS(status));

@@ -9,30 +9,16 @@
 #include <stdint.h>
 #include <stdio.h>
 
-struct program {
-    const char *name;
-    int (*run)(char **words);
-};
+/* The programs: int run_NAME(void). */
+#define PROGRAMS(P)                                                                                \
+    P(plain)                                                                                       \
+    P(threads) P(conditions) P(signals) P(faults) P(queued) P(fork) P(exec) P(spawn) P(unix)       \
+        P(tcp) P(timers) P(clocks) P(cpuid) P(selfmod) P(shared) P(files) P(events) P(random)
+#define DECLARE(name) int run_##name(void);
+PROGRAMS(DECLARE)
+#undef DECLARE
 
-int run_plain(char **words);
-int run_threads(char **words);
-int run_conditions(char **words);
-int run_signals(char **words);
-int run_faults(char **words);
-int run_queued(char **words);
-int run_fork(char **words);
-int run_exec(char **words);
-int run_spawn(char **words);
-int run_unix(char **words);
-int run_tcp(char **words);
-int run_timers(char **words);
-int run_clocks(char **words);
-int run_cpuid(char **words);
-int run_selfmod(char **words);
-int run_shared(char **words);
-int run_files(char **words);
-int run_events(char **words);
-int run_random(char **words);
+extern char **words; /* after the name */
 
 /* A sum with many conditional branches, which rr counts; the same for the same seed. */
 uint32_t work(uint32_t seed, unsigned rounds);

@@ -35,13 +35,12 @@ static void on_timer(int number)
     came++;
 }
 
-int run_signals(char **words)
+int run_signals(void)
 {
     struct sigaction action = {.sa_handler = on_timer, .sa_flags = SA_RESTART};
     struct itimerval timer = {{0, EVERY_US}, {0, EVERY_US}};
     uint32_t sum = 1;
 
-    (void)words;
     must(sigaction(SIGALRM, &action, NULL) == 0, "sigaction");
     must(setitimer(ITIMER_REAL, &timer, NULL) == 0, "setitimer");
     for (at = 0; came < SIGNALS; at++)
@@ -71,14 +70,13 @@ static void on_fault(int number, siginfo_t *info, void *context)
         _exit(1);
 }
 
-int run_faults(char **words)
+int run_faults(void)
 {
     struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK};
     stack_t stack = {.ss_sp = malloc(SIGSTKSZ), .ss_size = SIGSTKSZ};
     volatile int one = 1, zero = 0;
     int number;
 
-    (void)words;
     pages = mmap(NULL, PAGES * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     must(pages != MAP_FAILED && sigaltstack(&stack, NULL) == 0, "mmap");
     must(sigaction(SIGSEGV, &action, NULL) == 0 && sigaction(SIGFPE, &action, NULL) == 0,
@@ -105,12 +103,11 @@ static void on_value(int number, siginfo_t *info, void *context)
     values = values * 31 + (unsigned)info->si_value.sival_int;
 }
 
-int run_queued(char **words)
+int run_queued(void)
 {
     struct sigaction action = {.sa_sigaction = on_value, .sa_flags = SA_SIGINFO};
     sigset_t set, pending;
 
-    (void)words;
     sigemptyset(&set);
     sigaddset(&set, SIGRTMIN);
     must(sigaction(SIGRTMIN, &action, NULL) == 0, "sigaction");

@@ -22,11 +22,10 @@ static int by_value(const void *one, const void *other)
     return a < b ? -1 : a > b;
 }
 
-int run_plain(char **words)
+int run_plain(void)
 {
     static uint32_t numbers[NUMBERS];
 
-    (void)words;
     for (uint32_t i = 0; i < NUMBERS; i++)
         numbers[i] = work(i, 20);
     qsort(numbers, NUMBERS, sizeof(numbers[0]), by_value);
@@ -60,12 +59,11 @@ static void *add(void *number)
     return (void *)(uintptr_t)sum;
 }
 
-int run_threads(char **words)
+int run_threads(void)
 {
     pthread_t threads[THREADS];
     uint32_t sum = 0;
 
-    (void)words;
     for (uintptr_t i = 0; i < THREADS; i++)
         must(pthread_create(&threads[i], NULL, add, (void *)(i + 1)) == 0, "pthread_create");
     for (unsigned i = 0; i < THREADS; i++) {
@@ -94,12 +92,11 @@ static void *hand_back(void *steps)
     return NULL;
 }
 
-int run_conditions(char **words)
+int run_conditions(void)
 {
     unsigned steps = 1;
     pthread_t other;
 
-    (void)words;
     pthread_barrier_init(&barrier, NULL, 2);
     must(pthread_create(&other, NULL, hand_back, &steps) == 0, "pthread_create");
     pthread_barrier_wait(&barrier);
