@@ -2,7 +2,6 @@
 # test_perfctr.py: the tables of perfctr-xen's section 5, from results that were recorded in the
 # emulator (lines of guest/accuracy and guest/real) and from seeded differences.
 import re
-import unittest
 
 from bench import lines, results, tables, test_report, textpage
 from bench.cells import Machine
@@ -45,109 +44,85 @@ RECORDED = {
 
 def machine(**seeded):
     """seeded: msr+nmi's values, by "ITEM METRIC" with blanks and dots as _."""
-    made = results.empty("emulator")
+    maker = test_report.Maker()
+    maker.made = results.empty("emulator")
     for column, text in RECORDED.items():
-        made["columns"][column] = {"status": "ok", "why": "", "detail": ""}
+        maker.made["columns"][column] = {"status": "ok", "why": "", "detail": ""}
         for text_line in text.splitlines():
             line = lines.parse_line(text_line.removeprefix(lines.PREFIX))
+            of = {"experiment": line.experiment, "item": line.item}
             if line.skip is not None:
-                made["skipped"].append(
-                    {
-                        "column": column,
-                        "experiment": line.experiment,
-                        "item": line.item,
-                        "why": line.skip,
-                    }
-                )
+                maker.made["skipped"].append({"column": column, "why": line.skip, **of})
                 continue
             key = f"{line.item}_{line.metric}".replace(".", "_")
             value = seeded.get(key, line.value) if column == "msr+nmi" else line.value
-            made["measurements"].append(
-                {
-                    "column": column,
-                    "experiment": line.experiment,
-                    "item": line.item,
-                    "metric": line.metric,
-                    "unit": line.unit,
-                    "value": value,
-                    "exact": True,
-                    "n": 1,
-                }
-            )
-    return Machine(results.validate(made))
+            maker.add(column, **of, metric=line.metric, unit=line.unit, value=value)
+    return maker.machine()
 
 
 def row_of(table, label, after):
     return tuple(test_report.row_of(table, label, after, names=("native", "msr+nmi"))[:2])
 
 
-class Perfctr(unittest.TestCase):
-    def test_errors_are_relative_to_native(self):
-        table = tables.make(machine(), "a-mode")
-        self.assertEqual(row_of(table, "one thread", "instructions"), ("9,303,965", "0 %"))
-        self.assertEqual(row_of(table, "one thread", "TSC"), ("12,304,252", "+0.027 %"))
-        seeded = tables.make(machine(mixed_instructions_count=9397004.65), "a-mode")
-        self.assertEqual(row_of(seeded, "one thread", "instructions")[1], "+1 %")
-
-    def test_what_was_not_run_says_why(self):
-        table = tables.make(machine(), "a-mode")
-        label = "two on two processors (1): thread 1"
-        self.assertEqual(row_of(table, label, "instructions")[1], "not run")
-        self.assertIn("one processor, wanted two", table.notes)
-        self.assertTrue(any("runs one guest" in text for text in table.reading))
-
-    def test_overflows_that_went_elsewhere(self):
-        label = "branches, threads: 2"
-        table = tables.make(machine(), "i-mode")
-        self.assertEqual(
-            [cell.text for cell in table.rows[0].cells if cell.text != "not run"], ["610", "610"]
-        )
-        self.assertEqual(row_of(table, "count", label)[1], "0 %")
-        # One signal of the first thread's reached the second: the sum is right, the threads not.
-        seeded = tables.make(
-            machine(overflow_branches_of2_t1_overflows=299, overflow_branches_of2_t2_overflows=311),
-            "i-mode",
-        )
-        self.assertEqual(seeded.rows[0].cells[results.COLUMNS.index("msr+nmi")].text, "610, 2 off")
-
-    def test_programs(self):
-        table = tables.make(machine(), "real")
-        self.assertEqual(row_of(table, "branches", "gzip"), ("904,821", "0 %"))
-        self.assertEqual(row_of(table, "instructions", "gzip"), ("4,736,860", "-0.00141 %"))
-
-    def test_functions_are_native_s_largest_first(self):
-        table = tables.make(machine(), "functions")
-        self.assertEqual(
-            [row.label for row in table.rows],
-            ["gzip: one every 5,000 events", "fn_4290@gzip", "fn_4710@gzip"],
-        )
-        self.assertEqual(row_of(table, "fn_4290@gzip", table.rows[0].label), ("46.67 %", "1x"))
-        # Below the paper's one percent it has no row in the guest's report.
-        self.assertEqual(row_of(table, "fn_4710@gzip", table.rows[0].label)[1], "< 1 %")
-        seeded = machine(**{"gzip_branches_fn_4290@gzip_samples": 42})
-        self.assertEqual(
-            row_of(tables.make(seeded, "functions"), "fn_4290@gzip", table.rows[0].label)[1],
-            "0.50x",
-        )
-
-    def test_the_solver_stands_beside_what_is_published(self):
-        table = perfctr_tables.solver_table(machine(), "branches", "PAPI_BR_INS")
-        self.assertIn("Table 5", table.title)
-        self.assertEqual(row_of(table, "fn_9e4c0@libglpk.so.40", "all samples"), ("97", "1x"))
-        published = next(row for row in table.rows if row.label == "primal_iminus")
-        self.assertEqual(
-            [cell.text for cell in published.cells if cell.kind == "published"],
-            ["1.53", "1.47", "1.23", "1.27"],
-        )
-        self.assertTrue(any("one every 500 " in text for text in table.reading))
-
-    def test_tables_fit_a_console(self):
-        for made in (machine(), Machine(results.empty("emulator"))):
-            keys = ("a-mode", "i-mode", "real", "functions")
-            for table in [tables.make(made, key) for key in keys] + perfctr_tables.solvers(made):
-                for line in textpage.lines_of(table):
-                    self.assertLessEqual(len(line), textpage.WIDTH, line)
+def test_errors_are_relative_to_native():
+    table = tables.make(machine(), "a-mode")
+    assert row_of(table, "one thread", "instructions") == ("9,303,965", "0 %")
+    assert row_of(table, "one thread", "TSC") == ("12,304,252", "+0.027 %")
+    seeded = tables.make(machine(mixed_instructions_count=9397004.65), "a-mode")
+    assert row_of(seeded, "one thread", "instructions")[1] == "+1 %"
 
 
-if __name__ == "__main__":
-    unittest.main()
+def test_what_was_not_run_says_why():
+    table = tables.make(machine(), "a-mode")
+    label = "two on two processors (1): thread 1"
+    assert row_of(table, label, "instructions")[1] == "not run"
+    assert "one processor, wanted two" in table.notes
+    assert any("runs one guest" in text for text in table.reading)
+
+
+def test_overflows_that_went_elsewhere():
+    label = "branches, threads: 2"
+    table = tables.make(machine(), "i-mode")
+    assert [cell.text for cell in table.rows[0].cells if cell.text != "not run"] == ["610", "610"]
+    assert row_of(table, "count", label)[1] == "0 %"
+    # One signal of the first thread's reached the second: the sum is right, the threads not.
+    seeded = tables.make(
+        machine(overflow_branches_of2_t1_overflows=299, overflow_branches_of2_t2_overflows=311),
+        "i-mode",
+    )
+    assert seeded.rows[0].cells[results.COLUMNS.index("msr+nmi")].text == "610, 2 off"
+
+
+def test_programs():
+    table = tables.make(machine(), "real")
+    assert row_of(table, "branches", "gzip") == ("904,821", "0 %")
+    assert row_of(table, "instructions", "gzip") == ("4,736,860", "-0.00141 %")
+
+
+def test_functions_are_native_s_largest_first():
+    table = tables.make(machine(), "functions")
+    labels = [row.label for row in table.rows]
+    assert labels == ["gzip: one every 5,000 events", "fn_4290@gzip", "fn_4710@gzip"]
+    assert row_of(table, "fn_4290@gzip", table.rows[0].label) == ("46.67 %", "1x")
+    # Below the paper's one percent it has no row in the guest's report.
+    assert row_of(table, "fn_4710@gzip", table.rows[0].label)[1] == "< 1 %"
+    seeded = tables.make(machine(**{"gzip_branches_fn_4290@gzip_samples": 42}), "functions")
+    assert row_of(seeded, "fn_4290@gzip", table.rows[0].label)[1] == "0.50x"
+
+
+def test_the_solver_stands_beside_what_is_published():
+    table = perfctr_tables.solver_table(machine(), "branches", "PAPI_BR_INS")
+    assert "Table 5" in table.title
+    assert row_of(table, "fn_9e4c0@libglpk.so.40", "all samples") == ("97", "1x")
+    published = next(row for row in table.rows if row.label == "primal_iminus")
+    texts = [cell.text for cell in published.cells if cell.kind == "published"]
+    assert texts == ["1.53", "1.47", "1.23", "1.27"]
+    assert any("one every 500 " in text for text in table.reading)
+
+
+def test_tables_fit_a_console():
+    for made in (machine(), Machine(results.empty("emulator"))):
+        keys = ("a-mode", "i-mode", "real", "functions")
+        for table in [tables.make(made, key) for key in keys] + perfctr_tables.solvers(made):
+            for line in textpage.lines_of(table):
+                assert len(line) <= textpage.WIDTH, line
