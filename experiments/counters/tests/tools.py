@@ -33,8 +33,7 @@ PMU_MSRS = [
         (0x309, 0x319),
         (0x329, 0x32A),
         (0x345, 0x346),
-        (0x38D, 0x38E),
-        (0x38E, 0x393),
+        (0x38D, 0x393),
         (0x3F1, 0x3F8),
         (0x4C1, 0x4CB),
         (0x600, 0x601),
@@ -46,7 +45,6 @@ PMU_MSRS = [
     )
 ]
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
-SAID_MAX = 160
 
 
 class Case(NamedTuple):

@@ -50,6 +50,11 @@ class Region:
         return {address: off[address] / count for address, count in total.items()}
 
 
+def numbers(words, addresses):
+    """`addresses`: the places of those words that are hexadecimal."""
+    return [int(word, 16 if place in addresses else 10) for place, word in enumerate(words)]
+
+
 def read(lines):
     """{region: Region}; a region that has not ended is none."""
     found, now, number = {}, None, None
@@ -61,34 +66,12 @@ def read(lines):
             assert int(words[0]) == number, f"region {words[0]} ends, {number} had begun"
             found[number] = now
         elif what == "overflow":
-            space, rip, user, interrupts, retired, outside = words
-            now.events.append(
-                Overflow(
-                    int(space, 16),
-                    int(rip, 16),
-                    user == "1",
-                    interrupts == "1",
-                    int(retired),
-                    int(outside),
-                )
-            )
+            now.events.append(Overflow(*numbers(words, (0, 1))))
         elif what == "interrupt":
-            vector, space, rip, user, retired, outside = words
-            now.events.append(
-                Interrupt(
-                    int(vector),
-                    int(space, 16),
-                    int(rip, 16),
-                    user == "1",
-                    int(retired),
-                    int(outside),
-                )
-            )
+            now.events.append(Interrupt(*numbers(words, (1, 2))))
         elif what == "count":
-            space, rip, user, interrupts, count = words
-            now.counts[Place(int(space, 16), int(rip, 16), user == "1", interrupts == "1")] = int(
-                count
-            )
+            *place, count = numbers(words, (0, 1))
+            now.counts[Place(*place)] = count
         else:
             raise AssertionError(f"unknown line: {line}")
     return found

@@ -70,33 +70,26 @@ def boot(lab, entry, name, loads, skid="0", periods=()):
         f"pmv.loads={listed({load: '+'.join(loads[load]) for load in loads})} "
         f"pmv.periods={listed(every)} pmv.iter={listed(rounds)}"
     )
-    name = f"sampling-{name}-{entry}"
     if entry in KVMS:
         suite, more = KVMS[entry]
         image = f"kvm-profile-{suite}" if suite else "kvm-profile"
-        done = lab.emulator(
-            name,
-            entry="native",
-            jobs="kvm",
-            memory=MEMORY,
-            kernel=lab.kernel("cloud", suite),
-            initrd=boots.initrd(name=image),
-            knobs=knobs,
-            limit=LIMIT,
-            append=f"{HOST_LIMITS} {more}{words} pmv.kvm=sampling",
-        )
+        how = {
+            "entry": "native",
+            "jobs": "kvm",
+            "kernel": lab.kernel("cloud", suite),
+            "append": f"{HOST_LIMITS} {more}{words} pmv.kvm=sampling",
+        }
     else:
-        done = lab.emulator(
-            name,
-            entry=entry,
-            jobs="sampling",
-            memory=MEMORY,
-            initrd=boots.initrd(name="profile"),
-            knobs=knobs,
-            config="console=none",
-            limit=LIMIT,
-            append=words,
-        )
+        image = "profile"
+        how = {"entry": entry, "jobs": "sampling", "config": "console=none", "append": words}
+    done = lab.emulator(
+        f"sampling-{name}-{entry}",
+        memory=MEMORY,
+        initrd=boots.initrd(name=image),
+        knobs=knobs,
+        limit=LIMIT,
+        **how,
+    )
     done.expect_status(STATUS_POWEROFF)
     rows = rows_of(done)
     assert len(rows) == sum(map(len, loads.values())), (
