@@ -73,6 +73,7 @@ def crossovers(axes, u):
             )
     axes.set_yscale("log")
     axes.set_ylim(LEAST, MOST)
+    plots.plain_logarithmic(axes.yaxis, False)
     axes.minorticks_off()
     axes.set_title("Which costs least (emulator)", loc="left")
     axes.set_ylabel("switches between virtual machines a second")
@@ -90,6 +91,7 @@ def picture(data):
     for axes in (left, right):
         axes.set_xlabel("share of time that the guest profiles")
         axes.grid(True)
+        axes.tick_params(bottom=False, left=False)
         axes.set_xlim(0, 1)
         axes.legend(fontsize=7.5, ncol=2, loc="upper left", bbox_to_anchor=(-0.05, -0.14))
     figure.subplots_adjust(wspace=0.32)

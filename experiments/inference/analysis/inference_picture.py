@@ -121,6 +121,7 @@ def draw(axes, heading, rows, cost):
     axes.set_title(heading, loc="left")
     axes.set_xlabel("root instructions for each switch, for looking")
     axes.grid(True)
+    axes.tick_params(bottom=False, left=False)
     return line
 
 
