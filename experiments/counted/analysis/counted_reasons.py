@@ -51,8 +51,7 @@ RETIRED_APART = [
         (row, KVMS, 1, "emulated")
         for row in (
             "cpuid rdmsr wrmsr wrmsr_deadline xsetbv invd wbinvd vmcall hlt wrmsr_selector "
-            "in_kernel in_user out_user device_read device_jump ipi nmi step_cpuid "
-            "user_cpuid"
+            "in_kernel in_user out_user device_read device_jump ipi nmi step_cpuid user_cpuid"
         ).split()
     ),
     *((row, TRAPPING, 1, "emulated") for row in ("rdmsr_status", "rdpmc")),

@@ -22,8 +22,7 @@ def explained(found, columns, **besides):
     assert not wrong, "\n".join(wrong)
     return (
         f"{sum(cell.instructions != 0 or cell.branches != 0 for cell in found.values())} of "
-        f"{len(found)} cells "
-        "differ from the bare machine"
+        f"{len(found)} cells differ from the bare machine"
     )
 
 

@@ -85,9 +85,8 @@ def credited(machine):
     if not values.known or values["native"] is None:
         return ""
     return (
-        "A vPMU in software adds the instructions that it emulates to the guest's counts; a passed "
-        "PMU has "
-        f"what retired in the guest. So of 100 CPUIDs and their loop native counts "
+        "A vPMU in software adds the instructions that it emulates to the guest's counts; a "
+        "passed PMU has what retired in the guest. So of 100 CPUIDs and their loop native counts "
         f"{number(values['native'])}, "
         + ", ".join(
             f"{name} {number(values[name])}"
@@ -212,19 +211,13 @@ def modes_table(machine):
         table.add("100 CPUIDs", value_cells(table, values))
         table.reading.append(
             "A CPUID that exits does not retire in the guest: the hypervisor executes it, while "
-            "the "
-            "guest's counter stands still. So a hypervisor that stops the PMU at exits counts "
-            "fewer than "
-            "native, one for each exit; a vPMU in software adds what it emulates. PMUvisor could "
-            "add 1 to "
-            "each counter that counts instructions. With the counters passed through it would have "
-            "to ask "
-            "which those are: an RDMSR of an event selector for each counter, and an RDMSR and a "
-            "WRMSR "
-            "for each that counts, at every such exit, which has no MSR access now. A loop that "
-            "counts "
-            "itself seldom exits, so it is left as it is: what retires in the guest is counted "
-            "exactly."
+            "the guest's counter stands still. So a hypervisor that stops the PMU at exits counts "
+            "fewer than native, one for each exit; a vPMU in software adds what it emulates. "
+            "PMUvisor could add 1 to each counter that counts instructions. With the counters "
+            "passed through it would have to ask which those are: an RDMSR of an event selector "
+            "for each counter, and an RDMSR and a WRMSR for each that counts, at every such exit, "
+            "which has no MSR access now. A loop that counts itself seldom exits, so it is left "
+            "as it is: what retires in the guest is counted exactly."
         )
     return table
 

@@ -298,6 +298,5 @@ def test_multiplex(lab):
             worst = max(worst, (off * 100, event))
     return (
         f"{inside} of {values} between native's least and most; what is counted ten million times "
-        f"is at "
-        f"most {worst[0]:.1f} % from the count alone ({worst[1]})"
+        f"is at most {worst[0]:.1f} % from the count alone ({worst[1]})"
     )

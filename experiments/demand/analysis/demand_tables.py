@@ -38,13 +38,11 @@ def answer(cases):
         [("emulator, by instructions of root mode", 4), ("with weights that nobody measured", 4)],
         reading=[
             "Below `from` the registers had better pass always, above `to` each access had better "
-            "exit. "
-            "A switch is one from a virtual machine to another. counting: the registers that "
-            "counting "
-            "needs; whole: precise sampling's and branch records, too. One session in 10 s.",
+            "exit. A switch is one from a virtual machine to another. counting: the registers "
+            "that counting needs; whole: precise sampling's and branch records, too. One session "
+            "in 10 s.",
             f"Weighed: an exit counts {HEAVY.exit:,} instructions more, an access to an MSR in "
-            f"root "
-            f"mode {HEAVY.msr}.",
+            f"root mode {HEAVY.msr}.",
         ],
     )
     plain, heavy = crossovers(cases), crossovers(cases, HEAVY)

@@ -20,8 +20,7 @@ def table(answer):
         [("emulator; of two boots", len(heads))],
         reading=[
             "Who ran, against the guest's own scheduler. Exits and root instructions are what "
-            "looking adds, "
-            "for each switch of processes. What PT costs is in bytes."
+            "looking adds, for each switch of processes. What PT costs is in bytes."
         ],
     )
     for name, rows in inference_picture.hosts(answer):

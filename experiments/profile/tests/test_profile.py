@@ -29,8 +29,7 @@ LOADS = tuple(sampling.LOADS)
 def told(found):
     return (
         f"{found.samples} samples, {found.by_function:.4f} by function ({found.chance:.4f} by "
-        f"chance), "
-        f"{found.by_instruction:.4f} by instruction ({found.chance_by_instruction:.4f})"
+        f"chance), {found.by_instruction:.4f} by instruction ({found.chance_by_instruction:.4f})"
     )
 
 
