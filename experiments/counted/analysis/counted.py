@@ -5,76 +5,49 @@
 from dataclasses import dataclass
 from fractions import Fraction
 
-COLUMNS = (
-    "native",
-    "msr+nmi",
-    "msr",
-    "intercept",
-    "kvm",
-    "kvm-new",
-    "kvm-mediated",
-    "xen",
-    "bitvisor",
-)
+COLUMNS = tuple("native msr+nmi msr intercept kvm kvm-new kvm-mediated xen bitvisor".split())
 NATIVE, BASE = "native", "empty"
-# What an operation is called, by the groups of the table. Those of BASES are measured, and not
-# shown.
-GROUPS = {
-    "Instructions that exit": {
-        "cpuid": "CPUID",
-        "rdmsr": "RDMSR, IA32_FEATURE_CONTROL",
-        "wrmsr": "WRMSR, IA32_MISC_ENABLE",
-        "wrmsr_deadline": "WRMSR, IA32_TSC_DEADLINE",
-        "xsetbv": "XSETBV",
-        "invd": "INVD",
-        "wbinvd": "WBINVD",
-        "vmcall": "VMCALL (natively a NOP)",
-        "hlt": "HLT, with an interrupt pending",
-    },
-    "The PMU's registers": {
-        "rdmsr_status": "RDMSR, GLOBAL_STATUS",
-        "wrmsr_selector": "WRMSR, an event select",
-        "rdpmc": "RDPMC",
-        "stop_start": "counters off and on, GLOBAL_CTRL",
-    },
-    "Ports": {
-        "in_kernel": "IN, port 61H",
-        "in_user": "IN, port of PM1 control",
-        "out_user": "OUT, port 80H",
-    },
-    "Strings": {
-        "outs_user": "REP OUTSB, 16 bytes, port 80H",
-        "outs_kernel": "REP OUTSB, 16 bytes, port 61H",
-        "ins_kernel": "REP INSB, 16 bytes, port 61H",
-        "ins_kernel_long": "REP INSB, 2,048 bytes, port 61H",
-        "device_stos": "REP STOSB, 16 bytes, no memory there",
-        "string": "REP LODSB",
-        "string_split": "REP LODSB, interrupted",
-    },
-    "Memory": {
-        "page_fault": "a page fault",
-        "ept_violation": "a page's first read (EPT violation)",
-        "device_read": "a read of the I/O APIC",
-        "device_jump": "JMP by a pointer in a device",
-    },
-    "Events": {
-        "interrupt": "an interrupt",
-        "ipi": "an IPI to oneself, sent",
-        "nmi": "an NMI to oneself",
-        "pmi": "a PMI",
-        "step": "a single step",
-        "step_cpuid": "CPUID in single steps",
-        "int3": "INT3",
-        "int1": "INT1",
-    },
-    "User mode, switches": {
-        "syscall": "SYSCALL and SYSRET",
-        "user_cpuid": "CPUID in user mode",
-        "mov_cr3": "MOV to CR3",
-    },
+# What an operation is called. The bases are measured, and not shown.
+LABELS = {
+    "cpuid": "CPUID",
+    "rdmsr": "RDMSR, IA32_FEATURE_CONTROL",
+    "wrmsr": "WRMSR, IA32_MISC_ENABLE",
+    "wrmsr_deadline": "WRMSR, IA32_TSC_DEADLINE",
+    "xsetbv": "XSETBV",
+    "invd": "INVD",
+    "wbinvd": "WBINVD",
+    "vmcall": "VMCALL (natively a NOP)",
+    "hlt": "HLT, with an interrupt pending",
+    "rdmsr_status": "RDMSR, GLOBAL_STATUS",
+    "wrmsr_selector": "WRMSR, an event select",
+    "rdpmc": "RDPMC",
+    "stop_start": "counters off and on, GLOBAL_CTRL",
+    "in_kernel": "IN, port 61H",
+    "in_user": "IN, port of PM1 control",
+    "out_user": "OUT, port 80H",
+    "outs_user": "REP OUTSB, 16 bytes, port 80H",
+    "outs_kernel": "REP OUTSB, 16 bytes, port 61H",
+    "ins_kernel": "REP INSB, 16 bytes, port 61H",
+    "ins_kernel_long": "REP INSB, 2,048 bytes, port 61H",
+    "device_stos": "REP STOSB, 16 bytes, no memory there",
+    "string": "REP LODSB",
+    "string_split": "REP LODSB, interrupted",
+    "page_fault": "a page fault",
+    "ept_violation": "a page's first read (EPT violation)",
+    "device_read": "a read of the I/O APIC",
+    "device_jump": "JMP by a pointer in a device",
+    "interrupt": "an interrupt",
+    "ipi": "an IPI to oneself, sent",
+    "nmi": "an NMI to oneself",
+    "pmi": "a PMI",
+    "step": "a single step",
+    "step_cpuid": "CPUID in single steps",
+    "int3": "INT3",
+    "int1": "INT1",
+    "syscall": "SYSCALL and SYSRET",
+    "user_cpuid": "CPUID in user mode",
+    "mov_cr3": "MOV to CR3",
 }
-LABELS = {row: label for rows in GROUPS.values() for row, label in rows.items()}
-BASES = (BASE, "loop", "user_empty")
 LEVELS = ("kernel", "user")
 
 
