@@ -12,8 +12,24 @@
 /* The programs: int run_NAME(void). */
 #define PROGRAMS(P)                                                                                \
     P(plain)                                                                                       \
-    P(threads) P(conditions) P(signals) P(faults) P(queued) P(fork) P(exec) P(spawn) P(unix)       \
-        P(tcp) P(timers) P(clocks) P(cpuid) P(selfmod) P(shared) P(files) P(events) P(random)
+    P(threads)                                                                                     \
+    P(conditions)                                                                                  \
+    P(signals)                                                                                     \
+    P(faults)                                                                                      \
+    P(queued)                                                                                      \
+    P(fork)                                                                                        \
+    P(exec)                                                                                        \
+    P(spawn)                                                                                       \
+    P(unix)                                                                                        \
+    P(tcp)                                                                                         \
+    P(timers)                                                                                      \
+    P(clocks)                                                                                      \
+    P(cpuid)                                                                                       \
+    P(selfmod)                                                                                     \
+    P(shared)                                                                                      \
+    P(files)                                                                                       \
+    P(events)                                                                                      \
+    P(random)
 #define DECLARE(name) int run_##name(void);
 PROGRAMS(DECLARE)
 #undef DECLARE
