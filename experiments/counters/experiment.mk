@@ -111,14 +111,8 @@ $(BUILD)/debian/likwid: $(COUNTERS_TOOLS)/likwid.sh
 $(BUILD)/debian/libpfm4: $(OTHERS)/examples.sh
 $(BUILD)/debian/postgres: $(OTHERS)/cluster.sh
 
-# make tools [ONLY=WORD,..] [COLUMNS=C,..] [JOBS=N]: tools that people use, in every column: TOOLS.md, and a
-# table of the report.
-.PHONY: tools tools-all
-COLUMNS ?=
+# make tools [ONLY=WORD]: tools that people use, in every column; once all are there the page TOOLS.md.
+.PHONY: tools
 tools:
-	@testbed/deps.sh build run check
-	@$(MAKE) --no-print-directory tools-all
-
-tools-all: $(EFI) $(LAB) test-machine
-	@$(PYTHON) -m experiments.counters.analysis.tools_page $(if $(ONLY),--only $(ONLY)) $(if $(COLUMNS),--columns $(COLUMNS)) \
-	    $(if $(JOBS),--jobs $(JOBS))
+	@DRAW=1 FULL=1 $(MAKE) --no-print-directory e2e T=tools_columns/$(ONLY)
+	@$(PYTHON) -m experiments.counters.analysis.tools_page

@@ -85,8 +85,6 @@ def test_chosen(rows, monkeypatch):
     ]
     assert tools.chosen(more, "native", ()) == ["some/b"]
     assert tools.chosen(guest, "native", ["c", "some/a"]) == ["guest/c", "some/a"]
-    assert tools_page.part_of_boot({"guest": guest}, guest, "native") == ["guest/c"]
-    assert tools_page.part_of_boot({"some": some, "guest": guest}, guest, "native") == []
     some.settings["fewer"] = "b"
     assert tools.cases_in(some, "native") == ["a", "b"] and tools.cases_in(some, "msr") == ["b"]
     assert tools.chosen(some, "msr", ()) == ["some/b", "guest/*"] and tools.chosen(
@@ -220,3 +218,13 @@ def test_page_made(rows):
     assert not complaints(text, rows), complaints(text, rows)
     assert "1 of 4 lines differ; 0 exits" in text and "| Fewer lines. |" in text
     assert "| not run |" in tools_page.page(rows, {}) and "| not run |" not in text
+
+
+def test_kept(monkeypatch, tmp_path):
+    """What one boot has kept stands beside the others', and a page of a part is refused."""
+    monkeypatch.setattr(tools_results, "FOLDER", tmp_path)
+    tools_results.keep("gdb", "msr+nmi", CELL)
+    tools_results.keep("rr", "native", CELL)
+    assert tools_results.kept() == {"rr": {"native": CELL}, "gdb": {"msr+nmi": CELL}}
+    with pytest.raises(SystemExit):
+        tools_page.main()

@@ -1,30 +1,20 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# tools_page.py: make tools: runs the tools of guest/tools/tools.ini in all columns, as many boots
-# at once as there are processors, and writes the page TOOLS.md and build/tools/results.json, of
-# which the report has a table. A boot that is kept (testbed/store.py) is not made again.
-# Usage:
-#   python3 -m experiments.counters.analysis.tools_page [--only WORD,WORD] [--columns C,C]
-#       [--jobs N] [--out FILE]
-import argparse
-import functools
-import signal
+# tools_page.py: writes the page TOOLS.md of what make tools has kept, once that is all of the table.
+# Usage: python3 -m experiments.counters.analysis.tools_page
+import pathlib
 import sys
-import time
 
 from experiments.counters.analysis import tools_results
 from experiments.counters.tests import tools, tools_table
-from testbed.lab import Lab
-from testbed.machine import path
 
-PAGE = path("experiments", "counters", "TOOLS.md")
+PAGE = pathlib.Path(__file__).parents[1] / "TOOLS.md"
 NOT_RUN = "not run"
-SHOWN = 6  # differences of one column that the results have
 HEAD = """<!-- SPDX-License-Identifier: BSD-2-Clause -->
 # Tools that people use, in every column
 
 Debian's packages, unchanged, in the emulator: each tool's cases natively and in each column, and
 their output beside native's. `make tools` runs them and writes this page.
-[The rows](guest/tools/tools.ini) have the versions and the cases. `build/tools/results.json` has
+[The rows](guest/tools/tools.ini) have the versions and the cases. The files in `build/tools/` have
 all exits, the PMIs and the first lines that differ.
 
 "Same": every line that a case prints is native's, but for what the tool's row names with a reason.
@@ -90,122 +80,17 @@ def page(rows, found):
     return f"{HEAD}{overview(rows, found, titles)}\n{notices(rows, found, titles)}"
 
 
-def cell(tool, column, native, boot):
-    """Of one boot, beside {case: Case} of native's (None: it is native's)."""
-    found = tools.cases_of(boot, tool)
-    base = (
-        found
-        if native is None
-        else {name: native[name] for name in tools.cases_in(tool, column) if name in native}
-    )
-    wrong = tools.differences(tool, base, found) if native is not None else []
-    numbers = [one.part for one in wrong if one.part is not None]
-    pmu, every, pmis = tools.exits_of(boot, found)
-    return {
-        "cases": len(base),
-        "ended": sum(case.status >= 0 for case in found.values()),
-        "good": sum(case.status == 0 for case in found.values()),
-        "alike": sum(
-            name in found and found[name].status == case.status for name, case in base.items()
-        ),
-        "lines": sum(len(tools.said(tool, case.lines)) for case in base.values()),
-        "numbers": len(numbers),
-        "part": max(numbers, default=0.0),
-        "others": len(wrong) - len(numbers),
-        "shown": [[one.case, one.native, one.found] for one in wrong[:SHOWN]],
-        "pmu": pmu,
-        "exits": every,
-        "pmis": pmis,
-        "end": boot.status,
-        "seconds": boot.seconds,
-    }
-
-
-def one_cell(lab, rows, tool, column):
-    """Of one boot; broken off and called again until that and native's are there
-    (testbed/lab.py)."""
-    native, boot = (
-        tools.boot_of(lab, tool, name, part_of_boot(rows, tool, name))
-        for name in (tools.NATIVE, column)
-    )
-    if column == tools.NATIVE:
-        return cell(tool, column, None, native.wait())
-    return cell(tool, column, tools.cases_of(native.wait(), tool), boot.wait())
-
-
-def part_of_boot(rows, tool, column):
-    """What a boot has to run where not all rows in it are wanted; nothing: all."""
-    in_boot = tools_table.in_boot(tools_table.read(), tool.host)
-    wanted = [row for row in in_boot if row.name in rows]
-    return (
-        [f"{row.name}/{case}" for row in wanted for case in tools.cases_in(row, column)]
-        if len(wanted) < len(in_boot)
-        else []
-    )
-
-
-def measure(lab, rows, only):
-    """{tool: {column: cell}}; all boots are known before the first is made."""
-    wanted = [
-        (row, name)
+def main():
+    rows, found = tools_table.read(), tools_results.kept()
+    missing = [
+        f"{row} {name}"
         for row, tool in rows.items()
         for name in tools.columns_of(tool)
-        if not only or name in only or name == tools.NATIVE
+        if name not in found.get(row, {})
     ]
-    calls = lab.plan(
-        [functools.partial(one_cell, lab, rows, rows[row], name) for row, name in wanted]
-    )
-    found = {row: {} for row in rows}
-    for (row, name), call in zip(wanted, calls):
-        found[row][name] = call.future.result()
-        print(f"{row} {name}: {tools_results.short(found[row][name])}", flush=True)
-    return found
-
-
-def main():
-    parser = argparse.ArgumentParser(description="Runs the tools that people use in all columns.")
-    parser.add_argument(
-        "--only", default="", metavar="WORD,WORD", help="rows that have one of these words"
-    )
-    parser.add_argument(
-        "--columns", default="", metavar="C,C", help="default: all; native's always"
-    )
-    parser.add_argument(
-        "--jobs", type=int, metavar="N", help="boots at once; default: the processors"
-    )
-    parser.add_argument(
-        "--out",
-        default="",
-        metavar="FILE",
-        help="default: TOOLS.md, of a part build/tools/TOOLS.md",
-    )
-    arguments = parser.parse_args()
-    began = time.monotonic()
-    words = [word for word in arguments.only.split(",") if word]
-    rows = {
-        name: tool
-        for name, tool in tools_table.read().items()
-        if not words or any(word in name for word in words)
-    }
-    # Ended by another program, it ends its boots.
-    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
-    lab = Lab(path("build", "tools", "boots"), arguments.jobs)
-    try:
-        found = measure(lab, rows, [name for name in arguments.columns.split(",") if name])
-    finally:
-        lab.close()
-    # A part of it adds to what was there before, and leaves the page to a whole run.
-    whole = not words and not arguments.columns
-    there = {} if whole else tools_results.kept()
-    found = {**there, **{row: {**there.get(row, {}), **cells} for row, cells in found.items()}}
-    tools_results.keep(found)
-    target = arguments.out or (PAGE if whole else path("build", "tools", "TOOLS.md"))
-    with open(target, "w", encoding="ascii") as out:
-        out.write(page(tools_table.read(), found))
-    print(
-        f"{target}: {len(found)} tools, {len(lab.booted)} boots made, "
-        f"{(time.monotonic() - began) / 60:.1f} minutes"
-    )
+    if missing:
+        sys.exit(f"no TOOLS.md: make tools has not run {missing[0]}, and {len(missing) - 1} more")
+    PAGE.write_text(page(rows, found), encoding="ascii")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # tools_results.py: what make tools keeps: of each tool in each column what it did, as JSON can say
-# it, and the sentences of the page and of the report's table. Touches only its own file.
+# it, and the sentences of the page and of the report's table. Touches only its own files.
+import glob
 import json
 import os
 
+from experiments.counters.tests import tools_table
+
 TOP = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", ".."))
-FILE = os.path.join(TOP, "build", "tools", "results.json")
+FOLDER = os.path.join(TOP, "build", "tools")
 POWEROFF = 0  # as testbed/machine.py has it, which a report does not need
 
 
@@ -50,18 +53,18 @@ def short(one):
     return f"{compared(one)}; {one['pmu']:,} exits"
 
 
-def keep(rows):
-    """{tool: {column: cell or sentence}} into the file."""
-    os.makedirs(os.path.dirname(FILE), exist_ok=True)
-    with open(f"{FILE}.part", "w", encoding="ascii") as out:
-        json.dump(rows, out, indent=1, sort_keys=True)
-    os.replace(f"{FILE}.part", FILE)
+def keep(row, column, one):
+    os.makedirs(FOLDER, exist_ok=True)
+    with open(os.path.join(FOLDER, f"{row}@{column}.json"), "w", encoding="ascii") as out:
+        json.dump(one, out, indent=1)
 
 
 def kept():
-    """The same; {}: make tools has not run."""
-    try:
-        with open(FILE, encoding="ascii") as source:
-            return json.load(source)
-    except (OSError, ValueError):
-        return {}
+    """{tool: {column: cell}}, in the table's order; {}: make tools has not run."""
+    found = {}
+    for row in tools_table.read():
+        for file in sorted(glob.glob(os.path.join(FOLDER, f"{row}@*.json"))):
+            column = os.path.basename(file).removesuffix(".json").partition("@")[2]
+            with open(file, encoding="ascii") as source:
+                found.setdefault(row, {})[column] = json.load(source)
+    return found
