@@ -28,10 +28,6 @@ WORDS = {
 LEAST = 1  # instructions; what costs less is drawn there, and is called 0
 
 
-def read():
-    return answers.kept("inference")
-
-
 def right(one):
     """How wrong, for the front; in percent."""
     return 100 * one["wrong"]
@@ -158,63 +154,49 @@ def curve(answer):
     )
 
 
-def pair(values, text):
-    """Of both boots, or once where they read the same."""
-    found = [text(value) for value in values]
-    return found[0] if len(set(found)) == 1 else ", ".join(found)
-
-
 def share(value):
     if value is None:
         return "-"
     return f"{100 * value:.4f} %" if value < 0.001 else f"{100 * value:.1f} %"
 
 
+def preempted(one):
+    if not one["preempted_recall"]:
+        return "none"
+    return f"{share(one['preempted_recall'])} of {share(one['preempted_precision'])}"
+
+
+def instructions(one, prices, anyway):
+    value = inference.instructions_of(one, prices, anyway)
+    return "-" if value is None else number(round(value))
+
+
+# The table's columns: the text of a row, the prices of its boot, and those under PMUvisor.
+COLUMNS = {
+    "read": lambda one, *_: one["reading"],
+    "switches found": lambda one, *_: f"{100 * one['found'] / one['switches']:.0f} %",
+    "invented": lambda one, *_: number(one["invented"]),
+    "of processes' time wrong": lambda one, *_: share(one["wrong_process"]),
+    "of all time wrong": lambda one, *_: share(one["wrong"]),
+    "preempted: recall of precision": lambda one, *_: preempted(one),
+    "exits it makes": lambda one, *_: f"{inference.exits_of(one, False):.2f}",
+    "with those taken anyway": lambda one, *_: f"{inference.exits_of(one, True):.2f}",
+    "root instr., KVM": lambda one, prices, _: instructions(one, prices, False),
+    "root instr., PMUvisor": lambda one, _, own: instructions(one, own, True),
+}
+HEADS = ("the host sees", *COLUMNS)
+
+
 def cells(answer, rows):
-    """The cells of one host, of both boots."""
-    prices = [boot["prices"] for boot in answer["boots"].values()]
-    whole = [inference.instructions_of(one, answer["prices"], True) for one in rows]
-    return [
-        (
-            rows[0]["reading"]
-            if len({one["reading"] for one in rows}) == 1
-            else "backwards, the paper's"
-        ),
-        pair(rows, lambda one: f"{100 * one['found'] / one['switches']:.0f} %"),
-        pair(rows, lambda one: number(one["invented"])),
-        pair(rows, lambda one: share(one["wrong_process"])),
-        pair(rows, lambda one: share(one["wrong"])),
-        pair(
-            rows,
-            lambda one: (
-                f"{share(one['preempted_recall'])} of {share(one['preempted_precision'])}"
-                if one["preempted_recall"]
-                else "none"
-            ),
-        ),
-        pair(rows, lambda one: f"{inference.exits_of(one, False):.2f}"),
-        pair(rows, lambda one: f"{inference.exits_of(one, True):.2f}"),
-        pair(
-            [inference.instructions_of(one, price, False) for one, price in zip(rows, prices)],
-            lambda value: number(round(value)),
-        ),
-        pair(whole, lambda value: "-" if value is None else number(round(value))),
-    ]
-
-
-HEADS = (
-    "the host sees",
-    "read",
-    "switches found",
-    "invented",
-    "of processes' time wrong",
-    "of all time wrong",
-    "preempted: recall of precision",
-    "exits it makes",
-    "with those taken anyway",
-    "root instr., KVM",
-    "root instr., PMUvisor",
-)
+    """The cells of one host: of both boots, or once where they read the same."""
+    found = []
+    for text in COLUMNS.values():
+        of_boots = [
+            text(one, boot["prices"], answer["prices"])
+            for one, boot in zip(rows, answer["boots"].values())
+        ]
+        found.append(", ".join(dict.fromkeys(of_boots)))
+    return found
 
 
 def hosts(answer):
@@ -232,7 +214,7 @@ def table(answer):
 
 
 def main():
-    answer = read()
+    answer = answers.kept("inference")
     if sys.argv[1:] == ["--write"]:
         CURVE.write_text(curve(answer).svg + "\n", encoding="utf-8")
     else:

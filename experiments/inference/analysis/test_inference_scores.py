@@ -9,6 +9,7 @@ from experiments.flow.analysis.trace_source import Record
 from experiments.inference.analysis import inference, inference_picture, sights
 from experiments.inference.analysis.harms import dropped, shifted, swapped
 from experiments.inference.analysis.sights import NO_LOADS, PIP, Run, Subset
+from experiments.shared.analysis import answers
 
 A, B = 0xA0000, 0xB0000
 MS = 100_000  # more than truth.NEAR_TICKS
@@ -161,7 +162,7 @@ def test_prices():
 
 def test_kept():
     """The picture and the page's table are those of the data that is kept."""
-    answer = inference_picture.read()
+    answer = answers.kept("inference")
     assert answer["environment"].startswith("emulator")
     assert plots.is_kept(inference_picture.CURVE, inference_picture.curve(answer).svg)
     page = (inference_picture.CURVE.parent / "README.md").read_text(encoding="utf-8")

@@ -4,6 +4,7 @@
 from bench.cells import Cell, Table
 from experiments.inference.analysis import inference_picture
 from experiments.inference.tests import test_inference
+from experiments.shared.analysis import answers
 
 TITLE = "What a host can tell of its guest, and for how much"
 # Of the page's columns (inference_picture.HEADS): all of them are wider than a report.
@@ -34,4 +35,4 @@ def of_answer(lab, _machine):
 
 
 def kept_answer():
-    return table(inference_picture.read())
+    return table(answers.kept("inference"))
