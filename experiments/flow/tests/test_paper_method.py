@@ -26,15 +26,16 @@ WRONG_MIN = 0.05  # of the processes' time: what the method cannot see is not li
 KNOBS = f"guest_files {handed_over.FOLDER}\nflow_log log\n"
 
 
-def one_level(lab):
+def one_level(lab, name="flowtruth-kvm", word=""):
+    """`word`: one more for the host's init, so that each interrupt comes at another instruction."""
     done = lab.emulator(
-        "flowtruth-kvm",
+        name,
         entry="native",
         jobs="kvm",
         memory=kvm_traces.MEMORY,
         limit=kvm_traces.LIMIT,
         initrd=path("build/payload/kvm-flowtruth-cloud.img"),
-        append="pmv.kvm=flowtruth nmi_watchdog=0",
+        append=f"pmv.kvm=flowtruth {word}nmi_watchdog=0",
         knobs=f"tsc_hz {handed_over.TSC_HZ}\n{KNOBS}",
     )
     done.expect_status(STATUS_POWEROFF)

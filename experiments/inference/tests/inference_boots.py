@@ -8,30 +8,16 @@ import os
 
 from experiments.flow.analysis import flow_log, sched_text, seen_by_host, truth
 from experiments.flow.analysis.identity import Identity
-from experiments.flow.tests import kvm_traces, test_paper_method
+from experiments.flow.tests import test_paper_method
 from experiments.inference.analysis import inference, sights
 from experiments.shared.tests import handed_over
-from testbed.machine import STATUS_POWEROFF, path
 
 TICK_MS, TICK_HZ = 1, 1000
 BEFORE_TICKS = handed_over.TSC_HZ // 10  # of the run before what is scored
-LOG = f"guest_files {handed_over.FOLDER}\nflow_log log\n"
 
 
 def again(lab):
-    """test_paper_method.one_level() with a word more."""
-    done = lab.emulator(
-        "inference-kvm-again",
-        entry="native",
-        jobs="kvm",
-        memory=kvm_traces.MEMORY,
-        limit=kvm_traces.LIMIT,
-        initrd=path("build/payload/kvm-flowtruth-cloud.img"),
-        append="pmv.kvm=flowtruth pmv.again=1 nmi_watchdog=0",
-        knobs=f"tsc_hz {handed_over.TSC_HZ}\n{LOG}",
-    )
-    done.expect_status(STATUS_POWEROFF)
-    return done
+    return test_paper_method.one_level(lab, "inference-kvm-again", "pmv.again=1 ")
 
 
 def ticking(lab):
