@@ -37,22 +37,28 @@ SAMPLED = EXACT + ("fp",)
 OVERFLOW_THREADS = ("1", "2", "2", "4", "4", "4", "4")
 OVERFLOWS = 300  # of each thread at least
 MOVES = 20
-TWO_KNOBS = "tsc_hz 500000000\n"
-TWO_MEMORY = 1024
-TWO_LIMIT = 40_000
+TWO = {
+    "jobs": "scenarios",
+    "cpus": 2,
+    "knobs": "tsc_hz 500000000\n",
+    "memory": 1024,
+    "limit": 40_000,
+}
 
 
-def boot(lab, entry, name="accuracy", efi=None):
+def boot(lab, entry, name="accuracy", **more):
     # The scenarios in the same boot; those that want two processors have boots of their own.
     jobs = "accuracy,scenarios" if entry in ("native", "msr+nmi") else "accuracy"
     return lab.emulator(
         f"{name}-{entry}",
         entry=entry,
-        jobs=jobs,
-        config="console=none",
-        append="pmv.accuracy=1:1:16",
-        initrd=boots.initrd(name="accuracy"),
-        efi=efi,
+        **{
+            "jobs": jobs,
+            "config": "console=none",
+            "append": "pmv.accuracy=1:1:16",
+            "initrd": boots.initrd(name="accuracy"),
+            **more,
+        },
     )
 
 
@@ -145,7 +151,14 @@ def event_of(item):
     return item.split(".")[1]
 
 
-def check_same(lab, policy):
+@pytest.mark.parametrize(
+    "policy",
+    ["msr+nmi", pytest.param("intercept", marks=pytest.mark.full)],
+    ids=["same_msr_nmi", "same_intercept"],
+)
+def test_same(lab, policy):
+    """Cycles, instructions and branches of each program and thread as natively; under intercept
+    each context switch exits."""
     native, found = counts(lab, "native"), counts(lab, policy)
     items = list(items_exact())
     wrong = differing(native, found, items)
@@ -181,17 +194,6 @@ def check_same(lab, policy):
         f"{placed[0]:.2g} % apart ({placed[1]}), with pages as Linux gives them "
         f"{any_pages[0]:.2g} % ({any_pages[1]})"
     )
-
-
-def test_same_msr_nmi(lab):
-    """Cycles, instructions and branches of each program and thread as natively, under msr+nmi."""
-    return check_same(lab, "msr+nmi")
-
-
-@pytest.mark.full
-def test_same_intercept(lab):
-    """The same under intercept, where each context switch exits."""
-    return check_same(lab, "intercept")
 
 
 def check_rdpmc(lab, entry, not_retired):
@@ -274,22 +276,7 @@ def test_inexact(lab):
 
 def scenarios(lab, entry, two=False):
     """{(item, metric): value} of the job scenarios; two: on two processors, where all is placed."""
-    done = (
-        boot(lab, entry)
-        if not two
-        else lab.emulator(
-            f"scenarios-{entry}",
-            entry=entry,
-            jobs="scenarios",
-            config="console=none",
-            cpus=2,
-            knobs=TWO_KNOBS,
-            memory=TWO_MEMORY,
-            append="pmv.accuracy=1:1:16",
-            initrd=boots.initrd(name="accuracy"),
-            limit=TWO_LIMIT,
-        )
-    )
+    done = boot(lab, entry, "scenarios", **TWO) if two else boot(lab, entry)
     done.expect_status(STATUS_POWEROFF)
     assert done.job_status("scenarios") == 0, (done.lines("scenarios"), done.last_line())
     return lines_of(done, "scenarios")
