@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # accuracy_tables.py: how far counts of events are from native's, as in perfctr-xen's section 5, and
 # what reading a count costs. From the results of one machine.
-from bench.cells import NONE, Cell, Row, number, signed
+from bench.cells import NONE, Cell, number, signed
 from bench.measurements import Item
 from bench.results import COLUMNS
 from bench.tables import add_rows, asked, new_table, operations, value_cells
@@ -108,25 +108,16 @@ def short_table(machine):
     if credited(machine):
         table.reading.append(credited(machine))
     found = errors(machine)
-    for kind, columns in found.items():
-        some = f"accuracy/{kind}"
-        table.rows.append(
-            Row(
-                kind,
-                [
-                    (
-                        Cell(percent_text(max(columns[name])))
-                        if name in columns
-                        else (
-                            Cell(NONE)
-                            if name == "native"
-                            else table.missing(machine.why(name, "accuracy", some))
-                        )
-                    )
-                    for name in COLUMNS
-                ],
-            )
-        )
+
+    def worst_cell(kind, name):
+        if name in found[kind]:
+            return Cell(percent_text(max(found[kind][name])))
+        if name == "native":
+            return Cell(NONE)
+        return table.missing(machine.why(name, "accuracy", f"accuracy/{kind}"))
+
+    for kind in found:
+        table.add(kind, [worst_cell(kind, name) for name in COLUMNS])
     if found:
         if machine.exact and any("kvm" in columns for columns in found.values()):
             table.reading.append(
@@ -143,16 +134,27 @@ def short_table(machine):
     return table
 
 
-def cell_of(table, machine, name, item, native):
-    value = machine.value(name, "accuracy", item, "count")
-    if value is None:
-        return table.missing(machine.why(name, "accuracy", item))
-    if name == "native" or native is None:
-        return Cell(number(value))
+def error_text(value, native):
+    """The relative error in percent; of small counts the difference."""
     off = error(value, native)
     if off is None:
-        return Cell(signed(value - native))
-    return Cell("0 %" if off == 0 else f"{off:+.3g} %")
+        return signed(value - native)
+    return "0 %" if off == 0 else f"{off:+.3g} %"
+
+
+def error_cells(table, machine, experiment, item, metric="count"):
+    """Native's value, and the others' errors."""
+    values = asked(machine, experiment, item, metric)
+    native = values["native"]
+    cells = []
+    for name in COLUMNS:
+        if values[name] is None:
+            cells.append(table.missing(values.why(name)))
+        elif name == "native" or native is None:
+            cells.append(Cell(number(values[name])))
+        else:
+            cells.append(Cell(error_text(values[name], native)))
+    return cells
 
 
 def long_table(machine):
@@ -164,30 +166,15 @@ def long_table(machine):
         if first != program:
             program = first
             table.group(program)
-        native = machine.value("native", "accuracy", item, "count")
-        table.rows.append(
-            Row(rest or item, [cell_of(table, machine, name, item, native) for name in COLUMNS])
-        )
+        table.add(rest or item, error_cells(table, machine, "accuracy", item))
         counts = asked(machine, "accuracy", item, "count")
         expected = asked(machine, "accuracy", item, "expected")
         if expected.known:
-            table.rows.append(
-                Row(
-                    "to what it must be",
-                    [
-                        Cell(
-                            (
-                                NONE
-                                if None in (counts[name], expected[name])
-                                else signed(counts[name] - expected[name])
-                            ),
-                            "ratio",
-                        )
-                        for name in COLUMNS
-                    ],
-                    "sub",
-                )
-            )
+            texts = [
+                NONE if None in pair else signed(pair[0] - pair[1])
+                for pair in ((counts[name], expected[name]) for name in COLUMNS)
+            ]
+            table.add("to what it must be", [Cell(text, "ratio") for text in texts], "sub")
     if table.rows:
         table.reading.append(
             f"Where native counts fewer than {FEW}, the difference stands instead "

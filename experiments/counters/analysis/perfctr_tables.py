@@ -2,11 +2,11 @@
 # perfctr_tables.py: what the paper of perfctr-xen has in its section 5, from the results of one
 # machine: errors of counts by scenario (its Figure 7), overflows by thread (8, 9), real programs
 # (10 to 13), and samples by function of a minimum-cost-flow solver (Tables 3 to 5).
-from bench.cells import NONE, Cell, Row, Table, number, ratio, signed
+from bench.cells import NONE, Cell, Table, number, ratio
 from bench.results import COLUMNS
-from bench.tables import asked, count_row
+from bench.tables import count_row
 from experiments.counters.analysis import perfctr_published
-from experiments.counters.analysis.accuracy_tables import error
+from experiments.counters.analysis.accuracy_tables import error_cells, error_text
 
 EVENTS = (
     ("tsc", "TSC"),
@@ -39,46 +39,20 @@ TOP = 6  # functions of each real program
 LEAST_SHARE = 1  # in percent natively, of a function that has a row: the paper's
 
 
-def error_text(value, native):
-    """The relative error in percent; of small counts the difference."""
-    off = error(value, native)
-    if off is None:
-        return signed(value - native)
-    return "0 %" if off == 0 else f"{off:+.3g} %"
-
-
-def error_cells(table, machine, experiment, item, metric="count"):
-    values = asked(machine, experiment, item, metric)
-    native = values["native"]
-    cells = []
-    for name in COLUMNS:
-        if values[name] is None:
-            cells.append(table.missing(values.why(name)))
-        elif name == "native" or native is None:
-            cells.append(Cell(number(values[name])))
-        else:
-            cells.append(Cell(error_text(values[name], native)))
-    return cells
-
-
 def scenarios(table, machine):
     for event, label in EVENTS:
         if not any(item.startswith(f"mixed.{event}") for item in machine.items("scenarios")):
             continue
         table.group(label)
         for ending, words in SCENARIOS:
-            table.rows.append(
-                Row(words, error_cells(table, machine, "scenarios", f"mixed.{event}{ending}"))
-            )
+            cells = error_cells(table, machine, "scenarios", f"mixed.{event}{ending}")
+            table.add(words, cells)
 
 
 def overflow_cell(table, machine, name, items):
     """The overflows of all threads, and how many there had to be where those are others."""
     found = [
-        (
-            machine.value(name, "scenarios", item, "overflows"),
-            machine.value(name, "scenarios", item, "expected"),
-        )
+        [machine.value(name, "scenarios", item, metric) for metric in ("overflows", "expected")]
         for item in items
     ]
     if any(None in pair for pair in found):
@@ -88,37 +62,29 @@ def overflow_cell(table, machine, name, items):
     return Cell(total if wrong == 0 else f"{total}, {number(wrong)} off")
 
 
+def count_cell(machine, name, items):
+    """The largest error of a thread's count."""
+    pairs = [
+        [machine.value(column, "scenarios", item, "count") for column in (name, "native")]
+        for item in items
+    ]
+    if name == "native" or any(None in pair for pair in pairs):
+        return Cell(NONE)
+    return Cell(error_text(*max(pairs, key=lambda pair: abs(pair[0] - pair[1]))))
+
+
 def overflows(table, machine):
-    runs = list(
-        dict.fromkeys(
-            item.rpartition(".t")[0]
-            for item in machine.items("scenarios")
-            if item.startswith("overflow.") and ".t" in item
-        )
-    )
-    for run in runs:
+    runs = {}
+    for item in machine.items("scenarios"):
+        if item.startswith("overflow.") and ".t" in item:
+            runs.setdefault(item.rpartition(".t")[0], []).append(item)
+    for run, items in runs.items():
         _, event, threads = run.split(".")
-        items = [item for item in machine.items("scenarios") if item.startswith(f"{run}.t")]
-        table.rows.append(
-            Row(
-                f"{event}, threads: {threads.removeprefix('of')}",
-                [overflow_cell(table, machine, name, items) for name in COLUMNS],
-            )
+        table.add(
+            f"{event}, threads: {threads.removeprefix('of')}",
+            [overflow_cell(table, machine, name, items) for name in COLUMNS],
         )
-        cells = []
-        for name in COLUMNS:
-            pairs = [
-                (
-                    machine.value(name, "scenarios", item, "count"),
-                    machine.value("native", "scenarios", item, "count"),
-                )
-                for item in items
-            ]
-            if name == "native" or any(None in pair for pair in pairs):
-                cells.append(Cell(NONE))
-            else:
-                cells.append(Cell(error_text(*max(pairs, key=lambda pair: abs(pair[0] - pair[1])))))
-        table.rows.append(Row("count", cells, "sub"))
+        table.add("count", [count_cell(machine, name, items) for name in COLUMNS], "sub")
 
 
 def real_programs(machine):
@@ -131,7 +97,7 @@ def programs(table, machine):
     for program in real_programs(machine):
         table.group(program)
         for event, label in OF_PROGRAMS:
-            table.rows.append(Row(label, error_cells(table, machine, "real", f"{program}.{event}")))
+            table.add(label, error_cells(table, machine, "real", f"{program}.{event}"))
         count_row(table, machine, "exits, all modes", "real", program, "exits")
         count_row(table, machine, "of these CPUID", "real", program, "exits:CPUID")
 
@@ -168,7 +134,7 @@ def functions(table, machine):
                     cells.append(Cell(f"{share:.2f} %"))
                 else:
                     cells.append(samples_cell(table, machine, column, item))
-            table.rows.append(Row(name, cells))
+            table.add(name, cells)
 
 
 def samples_cell(table, machine, column, item):
@@ -206,24 +172,13 @@ def solver_table(machine, event, theirs):
             "ones, so only the spread can be compared. glpsol's function fn_ADDRESS is one that "
             "is not exported."
         )
-        table.rows.append(
-            Row(
-                "all samples",
-                [samples_cell(table, machine, name, sampled) for name in COLUMNS] + empty,
-            )
-        )
+        found.insert(0, (sampled, "all samples"))
     for item, name in found:
-        table.rows.append(
-            Row(name, [samples_cell(table, machine, column, item) for column in COLUMNS] + empty)
-        )
+        table.add(name, [samples_cell(table, machine, column, item) for column in COLUMNS] + empty)
     table.group("429.mcf, published")
     for name, figures in perfctr_published.RATIOS[theirs].items():
-        table.rows.append(
-            Row(
-                name,
-                [Cell("") for _ in COLUMNS] + [Cell(text, "published") for text in figures.split()],
-            )
-        )
+        published = [Cell(text, "published") for text in figures.split()]
+        table.add(name, [Cell("") for _ in COLUMNS] + published)
     return table
 
 
