@@ -66,7 +66,9 @@ def test_rows(rows):
     some, more = rows["some"], rows["more"]
     assert some.cases == {"a": "some -a", "b": "some -b"}
     assert rows["less"].cases == {"a": "some -a"}
-    assert more.cases == {"b": "some -b"} and more.rules == some.rules and more.said_by == "some"
+    assert (
+        more.cases == {"b": "some -b"} and more.differs == some.differs and more.said_by == "some"
+    )
     assert "msr" in tools.columns_of(more)
     guest = rows["guest"]
     assert guest.host == "some" and guest.get("image") == "tool-some" and guest.said_by == "guest"

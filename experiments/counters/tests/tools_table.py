@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # tools_table.py: experiments/counters/guest/tools/tools.ini for Python: the tools that people use,
-# and in which columns they are run. Touches nothing.
+# and in which columns they are run. Touches nothing. As a program it prints the file /tool/cases for
+# the guest, of one row and those in its boot: a case a line, its row, its name and the command.
+# Usage: python3 -m experiments.counters.tests.tools_table ROW
 import configparser
 import functools
 import os
 import re
+import sys
 from typing import NamedTuple
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -20,11 +23,10 @@ MEMORY, LIMIT = 1024, 60_000  # MiB; millions of instructions
 
 
 class Rule(NamedTuple):
-    """What may differ: an expression, and why."""
+    """What may differ. The reason is for readers of the table."""
 
     name: str
     expression: re.Pattern
-    reason: str
 
 
 class Tool:
@@ -59,7 +61,7 @@ class Tool:
                     "and its reason in the lines after it"
                 )
             rules = self.differs if kind == "differs" else self.left_out
-            rules.append(Rule(what, re.compile(expression), " ".join(" ".join(reason).split())))
+            rules.append(Rule(what, re.compile(expression)))
 
     def get(self, key, default=""):
         return self.settings.get(key, default)
@@ -101,10 +103,6 @@ class Tool:
     def said_by(self):
         """The name that its image's job prints: of the row whose cases these are."""
         return self.get("of") or self.name
-
-    @property
-    def rules(self):
-        return [*self.differs, *self.left_out]
 
     def words_of(self, key):
         return self.get(key).split()
@@ -153,3 +151,9 @@ def in_boot(rows, host):
 def extras(path=TABLE):
     """{name: Extra}."""
     return {name: Extra(*text.split(maxsplit=2)) for name, text in parse(path)["columns"].items()}
+
+
+if __name__ == "__main__":
+    for row in in_boot(read(), sys.argv[1]):
+        for case, command in row.cases.items() if not row.get("of") else ():
+            print(row.name, case, command)

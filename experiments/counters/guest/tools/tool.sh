@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 # tool.sh: the job `tool`: runs the cases of rows of tools.ini as they are (/tool/cases, made by
-# cases.py), each as a region of the emulator's ledger. Run by busybox sh as the guest's root.
+# tools_table.py), each as a region of the emulator's ledger. Run by busybox sh as the guest's root.
 #
 # Words of the kernel's command line, with what is taken without them:
 #   pmv.cases=ROW/CASE,...   which cases, ROW/* for all of a row; without: all of the image's
