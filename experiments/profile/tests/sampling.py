@@ -32,12 +32,12 @@ ROUND = 200  # instructions: a multiple of a loop's four
 POLICIES = ("msr+nmi", "msr", "intercept")
 ENTRIES = ("native", *POLICIES)
 SKIDS = 24  # instructions; of the knob pmi_skid
-# Debian's suite of the host's kernel, and more words.
 # The limits of sampling that the job lifts in the guest are lifted in the host, too, in the same
 # order.
 HOST_LIMITS = (
     "sysctl.kernel.perf_event_max_sample_rate=10000000 sysctl.kernel.perf_cpu_time_max_percent=0"
 )
+# Debian's suite of the host's kernel, and more words.
 KVMS = {
     "kvm": ("", ""),
     "kvm-new": ("trixie-backports", ""),
@@ -152,13 +152,10 @@ class Answer:
     chance: float  # those of as many random samples
     chance_by_instruction: float
     curve: list  # by function, by the number of samples
-    ways: object  # truth.Ways; None: no interrupt
-    elsewhere: (
-        object  # the part of the overflows whose sample is in another function; None: no interrupt
-    )
-    same_addresses: (
-        object  # whether the addresses are those that the interrupts came at; None: no interrupt
-    )
+    # None of the three: no interrupt.
+    ways: object  # truth.Ways
+    elsewhere: object  # the part of the overflows whose sample is in another function
+    same_addresses: object  # whether the addresses are those that the interrupts came at
     masked: float  # the part of the samples with interrupts off
     truly_masked: float  # of the instructions
 
@@ -180,13 +177,12 @@ def truths(file):
 
 def truly(done, load, way):
     """The true shares by function, of the run that was sampled so."""
-    _, _, region, names, space = parts_of(done, load, way)
+    _, region, names, space = parts_of(done, load, way)
     return shares.share(functions(load, names).counts(region.instructions(space)))
 
 
 def parts_of(done, load, job_way):
-    """(the job's line, the list, the region's truth, the list that names the functions, the address
-    space)"""
+    """(the list, the region's truth, the list that names the functions, the address space)"""
     row = next(line for line in rows_of(done) if (line["load"], line["way"]) == (load, job_way))
     assert row["lost"] == row["errors"] == "0", row
     region = truths(done.path("truth"))[int(row["region"])]
@@ -195,12 +191,12 @@ def parts_of(done, load, job_way):
     names = found if load != KERNEL else read(done.path(f"guest/{load}-vector.list"))
     space = region.space_of(collections.Counter(at for at, _ in found.samples))
     assert len(found.samples) == int(row["records"]) > 0, row
-    return row, found, region, names, space
+    return found, region, names, space
 
 
 def answer(done, load, way):
     """`way`: the job's, or lbr-blocks or lbr-target, which correct the samples of lbr."""
-    _, found, region, names, space = parts_of(done, load, way.split("-")[0])
+    found, region, names, space = parts_of(done, load, way.split("-")[0])
     of = functions(load, names)
     instructions = mapped.code(found.mappings, ROOTS) if way == "lbr-blocks" else []
     true = region.instructions(space)
