@@ -43,9 +43,9 @@ AUTO_IMAGES += $(if $(filter 0,$(REAL)),,real)
 COUNTERS_TOOLS = $(COUNTERS_GUEST)/tools
 PACKAGES_papi = papi-tools papi-examples libgomp1 libcrypt1
 DEBIAN_papi = data:usr/share/papi also:$(COUNTERS_TOOLS)/tree.sh
-$(BUILD)/debian/papi: $(addprefix $(COUNTERS_TOOLS)/,tree.sh papi.txt threads.c)
-$(BUILD)/papi-tests.txt: $(COUNTERS_TOOLS)/papi.txt
-	$(Q)awk '!/^#/ { print $$1, $$2, $$3, $$4, $$6 == "slow" ? "-" : $$5, $$6 }' $< > $@
+$(BUILD)/debian/papi: $(addprefix $(COUNTERS_TOOLS)/,tree.sh threads.c) $(BUILD)/papi-tests.txt
+$(BUILD)/papi-tests.txt: $(COUNTERS_TOOLS)/papi.ini $(COUNTERS)/tests/papi_table.py
+	$(Q)$(PYTHON) -m experiments.counters.tests.papi_table > $@
 IMAGE_papi = $(IMAGE_initrd) busybox etc/ jobs/papi=$(COUNTERS_TOOLS)/papi.sh \
     papi/tests=$(BUILD)/papi-tests.txt $(call debian,papi)
 IMAGE_tool-papi = $(IMAGE_papi) $(call TOOL_JOB,papi)

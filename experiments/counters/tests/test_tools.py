@@ -8,6 +8,7 @@ import re
 
 import pytest
 
+from experiments.counters.tests import papi_table
 from testbed.machine import STATUS_POWEROFF, path
 from tests.e2e.policies import NMI, RDPMC
 
@@ -20,7 +21,7 @@ KNOBS = "tsc_hz 500000000\n"
 # tests wait for.
 SLOW_KNOBS = "tsc_hz 100000000\n"
 LIMIT = 200_000
-WAYS_TO_END = ("PASSED", "WARNED", "SKIPPED", "FAILED", "ENDED", "TIMEOUT", "CRASHED", "-")
+TABLE = papi_table.read()
 THREADS, THRESHOLD = 4, 7919  # experiments/counters/guest/tools/threads.c
 FLOPS = 20_000_000  # c += a * b: NUM_FLOPS of papi-examples' testlib/do_loops.h
 MOVING = 2
@@ -28,20 +29,6 @@ EVENTS, OFFSETS = 12, 5  # experiments/counters/guest/tools/multiplex.sh
 # What a load of thousands of turns has in each of them is scaled well, natively too.
 OFTEN, OFF_MAX = 10_000_000, 0.04
 BY_SEQUENCE = 100  # branches: a reader's further rounds when the kernel changes the page under it
-
-
-def table():
-    """{test: (when, wanted result, seconds)} of experiments/counters/guest/tools/papi.txt."""
-    found = {}
-    with open(
-        path("experiments", "counters", "guest", "tools", "papi.txt"), encoding="ascii"
-    ) as rows:
-        for row in rows:
-            words = row.split()
-            if words and not row.startswith("#"):
-                assert words[6] in WAYS_TO_END, row
-                found[words[0]] = words[5], words[6], words[4]
-    return found
 
 
 def ended(lab, name, image="papi", knobs=KNOBS, **more):
@@ -78,7 +65,7 @@ def slow_boot(lab, test, entry):
     return papi_tests(
         lab,
         f"tools-papi-{test}-{entry}",
-        f"{test} pmv.papi_seconds={table()[test][2]}",
+        f"{test} pmv.papi_seconds={TABLE[test].seconds}",
         entry=entry,
         cpus=2 if test.startswith("attach_cpu") else 1,
     )
@@ -105,11 +92,11 @@ def without_exits(boot):
 
 
 def check_table(lab, entry, which=WHICH):
-    """Each test ends as papi.txt says; how the tests ended."""
+    """Each test ends as papi.ini says; how the tests ended."""
     found = results(papi_boot(lab, entry, which=which))
     wanted = {
         name: result
-        for name, (when, result, _) in table().items()
+        for name, (*_, when, result) in TABLE.items()
         if when == which or (which == "full" and when == "quick")
     }
     wrong = {
@@ -119,12 +106,12 @@ def check_table(lab, entry, which=WHICH):
     }
     assert not wrong and len(found) == len(wanted), wrong
     ends = [result for result, _ in found.values()]
-    return ", ".join(f"{ends.count(way)} {way}" for way in WAYS_TO_END if way in ends)
+    return ", ".join(f"{ends.count(way)} {way}" for way in papi_table.RESULTS if way in ends)
 
 
 @pytest.mark.full
 def test_papi_native(lab):
-    """Each of PAPI's tests ends as papi.txt says, with a reason where it does not pass."""
+    """Each of PAPI's tests ends as papi.ini says, with a reason where it does not pass."""
     return check_table(lab, "native")
 
 
@@ -140,7 +127,7 @@ def check_same(lab, policy, which=WHICH):
 
 
 def test_papi_msr_nmi(lab):
-    """PAPI's tests end under msr+nmi as natively, by papi.txt and, with FULL=1, by a native boot;
+    """PAPI's tests end under msr+nmi as natively, by papi.ini and, with FULL=1, by a native boot;
     in the whole boot no PMI, no NMI and no RDPMC exits."""
     said = check_table(lab, "msr+nmi")
     if FULL:
@@ -152,7 +139,7 @@ def test_papi_msr_nmi(lab):
 
 @pytest.mark.full
 def test_papi_long(lab):
-    """More of PAPI's tests, of some hundred million instructions each: natively as papi.txt says,
+    """More of PAPI's tests, of some hundred million instructions each: natively as papi.ini says,
     and under msr+nmi as natively."""
     said = check_table(lab, "native", "long") + "; " + check_same(lab, "msr+nmi", "long")
     ledger = without_exits(papi_boot(lab, "msr+nmi", "long"))
@@ -160,11 +147,11 @@ def test_papi_long(lab):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("test", [name for name, (when, *_) in table().items() if when == "slow"])
+@pytest.mark.parametrize("test", [name for name, test in TABLE.items() if test.when == "slow"])
 def test_papi_slow(lab, test):
     """The rest, each in a boot of its own."""
     native, done = (slow_boot(lab, test, entry) for entry in ("native", "msr+nmi"))
-    assert results(native)[test][0] == table()[test][1], results(native)
+    assert results(native)[test][0] == TABLE[test].result, results(native)
     assert results(done) == results(native), (results(native), results(done))
     return f"{results(done)[test][0]}; {without_exits(done)['pmi']['raised']} PMIs"
 

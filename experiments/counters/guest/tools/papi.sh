@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# papi.sh: the job `papi`: runs PAPI's utilities and tests (/papi/tests, which is papi.txt) as they
+# papi.sh: the job `papi`: runs PAPI's utilities and tests (/papi/tests, which is papi.ini) as they
 # are, and says how each ended, by PAPI's own words. Run by busybox sh as the guest's root.
 #
 # Words of the kernel's command line, with what is taken without them:
@@ -90,7 +90,7 @@ while read -r name source _ arguments seconds when _; do
 done < /papi/tests
 if [ $count -eq 0 ]; then
     echo "papi: error=\"pmv.papi=$which, wanted quick, full, long, or names of" \
-        "experiments/counters/guest/tools/papi.txt\""
+        "experiments/counters/guest/tools/papi.ini\""
     exit 1
 fi
 echo "papi: tests=$count"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# shellcheck shell=bash disable=SC2154 # root and packages are debian.sh's
+# shellcheck shell=bash disable=SC2154 # root, folder and packages are debian.sh's
 # tree.sh: adds to a folder Debian's PAPI: its utilities as they are, its own tests compiled from the
 # sources of papi-examples, and threads.c. Sourced by debian.sh.
 here=experiments/counters/guest/tools
@@ -32,17 +32,15 @@ compile() { # compile NAME SOURCE [OPTION...]
     local name=$1 source=$2
     shift 2
     "$cc" -O1 "${flags[@]}" "$@" -o "$root/papi/$name" "$source" "$root.objects/helpers.a" \
-        "${link[@]}" || fail "cannot compile the test $name; newer papi-examples? see papi.txt"
+        "${link[@]}" || fail "cannot compile the test $name; newer papi-examples? see papi.ini"
 }
 
 helpers
 while read -r name source options _; do
-    case $name$source in
-        '' | '#'* | *bin) continue ;;
-    esac
+    [ "$source" != bin ] || continue
     # shellcheck disable=SC2046 # words
     compile "$name" "$examples/$source.c" $([ "$options" = - ] || echo "${options//,/ }")
-done < "$here/papi.txt"
+done < "${folder%/debian/*}/papi-tests.txt"
 compile threads "$here/threads.c" -Wall -Wextra -Werror
 for program in "$packages"/usr/bin/papi_*; do
     # One is a script for python, which is not here.
