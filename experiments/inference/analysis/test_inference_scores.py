@@ -61,23 +61,15 @@ def test_by_hand():
     """Of 40 ms with a process and 10 idle: the earlier sight's until the next one, or the later
     one's."""
     found = rows("KVM's", NO_LOADS, 0)
+    paper, backwards = found[inference.PAPER], found[inference.BACKWARDS]
     # The earlier one's: A from 10 to 15, B from 20 to 30, A from 40 to 45.
-    assert (
-        found[inference.PAPER]["wrong"] == 0.4 and found[inference.PAPER]["wrong_process"] == 0.5
-    ), found
+    assert (paper["wrong"], paper["wrong_process"]) == (0.4, 0.5), found
     # The later one's: from 15 to 20.
-    assert found[inference.BACKWARDS]["wrong"] == 0.1, found
-    assert (
-        found[inference.BACKWARDS]["wrong_process"] == 0.125
-        and found[inference.BACKWARDS]["found"] == 2
-    ), found
+    assert (backwards["wrong"], backwards["wrong_process"], backwards["found"]) == (0.1, 0.125, 2)
     one = rows("HLT", PIP, 0)[inference.BY_LOADS]
-    assert one["wrong"] == 0 and one["found"] == one["switches"] == 3 and one["idle_off"] == 0, one
-    assert (
-        one["taken"] == {"HLT": 1}
-        and one["made"] == {}
-        and one["pip_bytes"] == 4 * sights.PIP_BYTES
-    ), one
+    assert (one["wrong"], one["found"], one["switches"], one["idle_off"]) == (0, 3, 3, 0), one
+    assert (one["taken"], one["made"]) == ({"HLT": 1}, {}), one
+    assert one["pip_bytes"] == 4 * sights.PIP_BYTES, one
 
 
 def test_without_halt():
@@ -96,10 +88,8 @@ def test_harm_is_seen():
         (("KVM's", NO_LOADS, 0), inference.BACKWARDS, swapped, "idle_off"),
         (("HLT", PIP, 0), inference.BY_LOADS, dropped, "wrong"),
     ):
-        assert rows(*subset, harm=harm)[reading][what] > rows(*subset)[reading][what], (
-            subset,
-            harm,
-        )
+        bad, sound = rows(*subset, harm=harm), rows(*subset)
+        assert bad[reading][what] > sound[reading][what], (subset, harm)
 
 
 def host(exits, cost, wrong, taken=0):
@@ -118,33 +108,21 @@ def host(exits, cost, wrong, taken=0):
 def test_front():
     """Who costs no more and is less wrong beats; equals are not there twice; who has no cost has no
     part."""
-    found = [
-        host("a", 20, 0.5),
-        host("b", 20, 0.4),
-        host("c", 10, 0.6),
-        host("d", 30, 0.4),
-        host("e", 40, 0.1),
-        host("f", 5, 0.9, taken=1),
-    ]
+    hosts = ("a", 20, 0.5), ("b", 20, 0.4), ("c", 10, 0.6), ("d", 30, 0.4), ("e", 40, 0.1)
+    found = [*(host(*one) for one in hosts), host("f", 5, 0.9, taken=1)]
     price = {"CR_ACCESS": {"mean": 100}}
     cost = lambda one: inference.instructions_of(one, price, True)
-    assert [one["exits"] for one in inference.front(found, cost, lambda one: one["wrong"])] == [
-        "c",
-        "b",
-        "e",
-    ]
+    front = inference.front(found, cost, lambda one: one["wrong"])
+    assert [one["exits"] for one in front] == ["c", "b", "e"]
     assert inference.instructions_of(found[0], price, False) == 200 and cost(found[5]) is None
     assert inference.exits_of(found[5], False) == 0.5 and inference.exits_of(found[5], True) == 0.6
 
 
 def test_better():
     """Of a host's readings the less wrong one."""
-    found = [
-        dict(host("a", 1, 0.5), reading="x"),
-        dict(host("a", 1, 0.2), reading="y"),
-        host("b", 1, 0.9),
-    ]
-    assert [one["reading"] for one in inference.better(found)] == ["y", ""]
+    first, second = dict(host("a", 1, 0.5), reading="x"), dict(host("a", 1, 0.2), reading="y")
+    found = inference.better([first, second, host("b", 1, 0.9)])
+    assert [one["reading"] for one in found] == ["y", ""]
 
 
 def test_prices():
