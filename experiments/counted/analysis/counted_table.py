@@ -62,16 +62,13 @@ def table(cells):
 
 
 def markdown(cells):
-    lines = [
-        "| an operation | " + " | ".join(f"`{column}`" for column in SHOWN) + " | why |",
-        "|---" * (len(SHOWN) + 2) + "|",
-    ]
+    rows = []
     for row in differing(cells):
         here = {column: cells[row, column] for column in SHOWN if (row, column) in cells}
         why = {reasons.reason(row, column, cell) for column, cell in here.items()} - {None}
         texts = [text_of(here[column]) if column in here else "stops" for column in SHOWN]
-        lines.append(f"| {counted.LABELS[row]} | {' | '.join(texts)} | {', '.join(sorted(why))} |")
-    return "\n".join(lines)
+        rows.append([counted.LABELS[row], *texts, ", ".join(sorted(why))])
+    return answers.markdown(["an operation", *(f"`{column}`" for column in SHOWN), "why"], rows)
 
 
 def unlike(cells, column, sign):

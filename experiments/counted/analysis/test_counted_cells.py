@@ -55,9 +55,8 @@ def test_counts():
         REGIONS,
     )
     assert set(found) == {"cpuid", "empty", "x"} and found["x"].retired is None
-    assert found["cpuid"].instructions == {"kernel": 40, "user": 2} and found["cpuid"].exits == {
-        "CPUID": 4
-    }
+    assert found["cpuid"].instructions == {"kernel": 40, "user": 2}
+    assert found["cpuid"].exits == {"CPUID": 4}
 
 
 def test_each():
@@ -75,12 +74,10 @@ def test_kept_is_explained(columns):
     assert set(columns) == set(counted.COLUMNS)
     assert not reasons.unexplained(cells)
     assert set(reasons.EXPECTED) | set(reasons.RETIRED) <= set(cells)
-    by_ledger = {reasons.reason(row, column, cell) for (row, column), cell in cells.items()} - {
-        None
-    }
-    assert {
-        one[-1] for one in (*reasons.EXPECTED.values(), *reasons.RETIRED.values())
-    } | by_ledger == set(reasons.REASONS)
+    given = {reasons.reason(*place, cell) for place, cell in cells.items()} - {None}
+    for expected in reasons.EXPECTED, reasons.RETIRED:
+        given |= {one[-1] for one in expected.values()}
+    assert given == set(reasons.REASONS)
 
 
 def test_bitvisor_is_its_root_mode(columns):
@@ -93,15 +90,10 @@ def test_bitvisor_is_its_root_mode(columns):
     ):
         changed = copy.deepcopy(columns)
         count = changed[reasons.BITVISOR][row]
-        setattr(
-            count,
-            what,
-            (
-                count.root + count.runs
-                if what == "root"
-                else {**getattr(count, what), "kernel": getattr(count, what)["kernel"] + count.runs}
-            ),
-        )
+        if what == "root":
+            count.root += count.runs
+        else:
+            getattr(count, what)["kernel"] += count.runs
         wrong = reasons.unexplained(counted.cells(changed))
         assert [line.split(":")[0] for line in wrong] == [f"{row}, bitvisor"], (what, wrong)
 

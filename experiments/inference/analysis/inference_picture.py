@@ -207,10 +207,8 @@ def hosts(answer):
 
 def table(answer):
     """README.md's table, in Markdown."""
-    lines = ["| " + " | ".join(HEADS) + " |", "|---|" + "---|" * (len(HEADS) - 1)]
-    return lines + [
-        "| " + " | ".join([name, *cells(answer, rows)]) + " |" for name, rows in hosts(answer)
-    ]
+    rows = [[name, *cells(answer, rows)] for name, rows in hosts(answer)]
+    return answers.markdown(HEADS, rows)
 
 
 def main():
@@ -218,7 +216,7 @@ def main():
     if sys.argv[1:] == ["--write"]:
         CURVE.write_text(curve(answer).svg + "\n", encoding="utf-8")
     else:
-        print("\n".join(table(answer)))
+        print(table(answer))
 
 
 if __name__ == "__main__":

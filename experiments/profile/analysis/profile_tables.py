@@ -91,22 +91,19 @@ def of_interrupts(answer):
     )
 
 
-def markdown(heads, rows):
-    lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
-    return "\n".join(lines + ["| " + " | ".join([label, *texts]) + " |" for label, texts in rows])
-
-
 def put(page, answer):
     """The page with the tables between its marks."""
     rows, width = distances(answer), len(LOADS)
     by_function, by_instruction = (
-        markdown(["way", *LOADS], [(label, texts[part]) for label, texts in rows])
+        answers.markdown(["way", *LOADS], [[label, *texts[part]] for label, texts in rows])
         for part in (slice(width), slice(width, None))
     )
     made = {
         "by function": by_function,
         "by instruction": by_instruction,
-        "interrupts": markdown(["way", *INTERRUPT_HEADS], interrupts(answer)),
+        "interrupts": answers.markdown(
+            ["way", *INTERRUPT_HEADS], [[label, *texts] for label, texts in interrupts(answer)]
+        ),
     }
     return answers.put(page, "profile_tables.py", made)
 

@@ -36,6 +36,11 @@ def keep(name, machine, data):
     rowfile.write({"environment": environment(machine), **data}, file_of(name))
 
 
+def markdown(heads, rows):
+    lines = ["| " + " | ".join(texts) + " |" for texts in (heads, *rows)]
+    return "\n".join([lines[0], "|---" * len(heads) + "|", *lines[1:]])
+
+
 def put(page, maker, made):
     """The page with each text of {name: text} between its two marks."""
     for name, text in made.items():
