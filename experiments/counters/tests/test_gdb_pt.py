@@ -5,39 +5,25 @@ import re
 
 import pytest
 
-from testbed.machine import STATUS_POWEROFF, path
+from experiments.counters.tests import tools, tools_table
 from tests.e2e.policies import NMI
 
+GDB = tools_table.read()["gdb"]
 FORMAT = "Recording format: Intel Processor Trace."
-PROCESS = re.compile(r"process \d+")
-
-
-def said(lab, entry):
-    done = lab.emulator(
-        f"gdb-pt-{entry}",
-        entry=entry,
-        jobs="tool",
-        config="console=none",
-        memory=512,
-        initrd=path("build/payload/tool-perf-mem-cloud.img"),
-        append="norandmaps pmv.cases=gdb/pt",
-        knobs="pt on\n",
-    )
-    done.expect_status(STATUS_POWEROFF)
-    prefix = "tool-said: gdb/pt: "
-    return done, [
-        line[len(prefix) :] for line in done.console.splitlines() if line.startswith(prefix)
-    ]
+# Not as the row: one processor, with Intel PT, and the same addresses each time.
+HOW = {"knobs": "pt on\n", "cpus": 1, "append": "norandmaps pmv.cases=gdb/pt"}
 
 
 @pytest.mark.full
 def test_gdb(lab):
     """It records a function, and shows its calls and instructions: natively and in the guest the
     same."""
-    (_, native), (done, guest) = (said(lab, entry) for entry in ("native", "msr+nmi"))
-    assert [PROCESS.sub("", line) for line in guest] == [
-        PROCESS.sub("", line) for line in native
-    ], guest
+    native, done = (
+        tools.boot_of(lab, GDB, entry, ["pt"], "-pt", **HOW) for entry in ("native", "msr+nmi")
+    )
+    wanted, found = (tools.ended(boot, GDB, ["pt"]) for boot in (native, done))
+    guest = found["pt"].lines
+    assert not tools.differences(GDB, wanted, found), guest
     recorded = next((line for line in guest if line.startswith("Recorded ")), "")
     assert FORMAT in guest and re.match(
         r"Recorded \d+ instructions in 3 functions \(0 gaps\)", recorded

@@ -106,7 +106,7 @@ def chosen(tool, column, cases):
     return [] if runs == [f"{row.name}/*" for row in rows] else runs
 
 
-def options_of(tool, column, cases=(), config="", **more):
+def options_of(tool, column, cases=(), **more):
     """lab.emulator()'s for a row's boot in a column."""
     extra = extras().get(column)
     base = extra.column if extra else column
@@ -131,9 +131,7 @@ def options_of(tool, column, cases=(), config="", **more):
     }
     files = more.pop("files", None)
     if columns.is_pmuvisor(base):
-        found["config"] = " ".join(
-            ["console=none", *([extra.options] if extra else []), config]
-        ).strip()
+        found["config"] = f"console=none {extra.options if extra else ''}".strip()
     elif columns.is_kvm(base):
         host = columns.option(base, "host")
         image = "-".join(["kvm", tool.get("image"), *([host] if host else [])])
