@@ -75,34 +75,20 @@ def apart(line, cost):
 
 
 def draw(axes, heading, rows, cost):
+    def place(one):
+        return max(cost(one), LEAST), right(one)
+
     for loads, colour in COLOURS.items():
-        seen = [one for one in rows if one["loads"] == loads]
-        axes.plot(
-            [max(cost(one), LEAST) for one in seen],
-            [right(one) for one in seen],
-            "o",
-            markersize=4.5,
-            color=colour,
-        )
+        seen = [place(one) for one in rows if one["loads"] == loads]
+        axes.plot(*zip(*seen), "o", markersize=4.5, color=colour)
     line = inference.front([one for one in rows if one["loads"] != sights.PIP], cost, right)
-    axes.plot(
-        [max(cost(one), LEAST) for one in line],
-        [right(one) for one in line],
-        drawstyle="steps-post",
-        color=COLOURS[sights.TARGETS],
-        linewidth=1.1,
-        zorder=0,
-    )
+    look = {"drawstyle": "steps-post", "color": COLOURS[sights.TARGETS], "linewidth": 1.1}
+    axes.plot(*zip(*map(place, line)), zorder=0, **look)
     by_pt = inference.front([one for one in rows if one["loads"] == sights.PIP], cost, right)
     fast = min((one for one in rows if one["hz"] == max(sights.HZ)), key=right)
+    look = {"xytext": (5, 4), "textcoords": "offset points", "fontsize": 7.5}
     for one in apart(line, cost) + by_pt + [fast]:
-        axes.annotate(
-            short(one),
-            (max(cost(one), LEAST), right(one)),
-            xytext=(5, 4),
-            textcoords="offset points",
-            fontsize=7.5,
-        )
+        axes.annotate(short(one), place(one), **look)
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlim(LEAST / 2, 3e5)

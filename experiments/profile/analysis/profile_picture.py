@@ -55,6 +55,7 @@ def draw(answer):
         bars.scatter(*zip(*points), marker=MARKS[place], s=16, label=load)
     bars.set_yticks(range(len(labels)), labels)
     bars.invert_yaxis()
+    bars.tick_params(left=False)
     bars.set_xscale("log")
     bars.set_xticks(VARIATIONS, VARIATIONS)
     bars.minorticks_off()
