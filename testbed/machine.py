@@ -116,7 +116,7 @@ def run_into(folder, run, cwd=None, seconds=BACKSTOP_SECONDS):
         try:
             return process.wait(timeout=0 if stopping.is_set() else seconds + KILL_SECONDS)
         except subprocess.TimeoutExpired:
-            return STATUS_TIMEOUT
+            return -signal.SIGTERM if stopping.is_set() else STATUS_TIMEOUT
         finally:
             running.discard(process)
             for number in (signal.SIGTERM, signal.SIGKILL):

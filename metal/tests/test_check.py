@@ -11,7 +11,7 @@ from metal.tests.made_up import content, put
 from testbed import boots
 from testbed.machine import PAYLOAD_APPEND, STATUS_POWEROFF, STATUS_RESET, TOP, made, path
 from tests.e2e.scripts import run
-from tests.e2e.test_refusals import IMAGE, REFUSAL, menu_of, segment, squeeze
+from tests.e2e.test_refusals import IMAGE, REFUSAL, boot_without_vmx, menu_of, segment, squeeze
 from tests.e2e.test_vtd import contained
 
 pytestmark = pytest.mark.more
@@ -278,7 +278,7 @@ def test_qemu(lab):
     file = dumped(lab, boot, "qemu")
     lines, status = says(file, None)
     assert status == 2 and len(lines) == 1, lines
-    assert squeeze(lines[0]) in lab.qemu_without_vmx("qemu-no-vmx").squeezed(), lines
+    assert squeeze(lines[0]) in boot_without_vmx(lab).squeezed(), lines
     # The unit on a machine with VMX: the line is what tests/vtd has of the same unit.
     pattern = r"^(?:vtd 00000000fed90000 .*\n|table DMAR \d+\n(?:\+ .*\n)+)"
     units = re.findall(pattern, content(file).decode(), re.MULTILINE)

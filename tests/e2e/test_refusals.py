@@ -276,9 +276,8 @@ def test_boots_on(lab):
     assert "running natively" in boot.console
 
 
-def test_no_vmx_qemu(lab):
-    """QEMU without VMX: PMUvisor refuses, GRUB goes on, and run-qemu.sh says why in one line."""
-    boot = lab.watch(
+def boot_without_vmx(lab):
+    return lab.watch(
         "qemu-no-vmx",
         [
             path("run-qemu.sh"),
@@ -296,6 +295,11 @@ def test_no_vmx_qemu(lab):
             str(BACKSTOP_SECONDS),
         ],
     )
+
+
+def test_no_vmx_qemu(lab):
+    """QEMU without VMX: PMUvisor refuses, GRUB goes on, and run-qemu.sh says why in one line."""
+    boot = boot_without_vmx(lab)
     text = boot.squeezed()
     at = text.find(squeeze(REFUSAL + "this processor shows no VMX"))
     assert at >= 0, boot.last_line()
