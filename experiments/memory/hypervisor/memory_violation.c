@@ -97,20 +97,19 @@ void memory_violation(struct cpu *cpu)
     bool walk = !(qualification & EPT_VIOLATION_TRANSLATED);
     uint32_t flags = walk || qualification & EPT_VIOLATION_ASYNCHRONOUS ? TRACE_INEXACT : 0;
 
-    if (qualification & EPT_VIOLATION_ASYNCHRONOUS && pt_report_output_error(cpu, qualification)) {
+    if (qualification & EPT_VIOLATION_ASYNCHRONOUS && pt_report_output_error(cpu, qualification))
         return;
-    } else if (memory_find_guest(cpu, gpa) == NULL) {
+    else if (memory_find_guest(cpu, gpa) == NULL)
         exit_ept_violation(cpu);
-    } else if (walk && memory_walk(cpu, qualification, gla, gpa)) {
+    else if (walk && memory_walk(cpu, qualification, gla, gpa))
         if (vectoring & INTERRUPTION_VALID)
             memory_deliver_event_again(cpu, vectoring);
         else
             memory_keep_nmi_blocked(cpu, qualification);
-    } else if (vectoring & INTERRUPTION_VALID) {
+    else if (vectoring & INTERRUPTION_VALID)
         memory_event(cpu, vectoring, gla, gpa);
-    } else {
+    else
         memory_step_instruction(cpu, qualification, flags, gla, gpa, memory_step_row);
-    }
 }
 
 void memory_step_setup(void)
