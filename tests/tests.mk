@@ -150,7 +150,7 @@ SELECTED = $(if $(T),-k "$(subst ~, ,$(WORD))")
 
 e2e:
 	@$(if $(FULL_GROUP),testbed/deps.sh $(FULL_GROUP))
-	@$(PYTEST) $(E2E) $(SELECTED)
+	@MORE=1 $(PYTEST) $(E2E) $(SELECTED)
 
 .PHONY: campaign
 MINUTES ?= 60
@@ -160,8 +160,8 @@ campaign: built
 SAME = $(BUILD)/same
 same:
 	@rm -rf $(SAME)
-	@FORK=0 $(PYTEST) $(E2E) --keep $(SAME)/cold $(SELECTED)
-	@FORK=1 $(PYTEST) $(E2E) --keep $(SAME)/forked $(SELECTED)
+	@FORK=0 MORE=1 $(PYTEST) $(E2E) --keep $(SAME)/cold $(SELECTED)
+	@FORK=1 MORE=1 $(PYTEST) $(E2E) --keep $(SAME)/forked $(SELECTED)
 	@tests/e2e/compare.py $(SAME)/cold $(SAME)/forked
 
 # The hypervisor with hypercalls for tests, and with its NMI sources broken, in a folder of its own.
