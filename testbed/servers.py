@@ -10,43 +10,18 @@ import threading
 
 from machine import SCRATCH, TOP, environment, path
 
-# Knobs that nothing asks for before the machine first reads its disk (instrument/knobs.cc).
-LATE_KNOBS = {
-    "allow_resets",
-    "cpuid",
-    "exit_lines",
-    "exit_paths",
-    "feature_control",
-    "guest_files",
-    "hide_control",
-    "hide_cpuid",
-    "hide_msr",
-    "mov_ss_ignored",
-    "msr",
-    "nmi_handler",
-    "nmi_root",
-    "pebs",
-    "pebs_late",
-    "platform",
-    "pmi_skid",
-    "pmu",
-    "pt",
-    "pt_overflow",
-    "ratios",
-    "regions_of_all",
-    "reset_button",
-    "unknown_msrs",
-}
-# Of these, the ones that nothing asks for before the guest's init; and those whose file begins with
-# the kernel, which no server at init takes.
-OWN_KNOBS = {"guest_files"}
-KERNEL_KNOBS = set()
-# And experiments' (instrument/part.h).
-for _rows in glob.glob(os.path.join(TOP, "experiments", "*", "emulator", "parts.inc")):
-    with open(_rows, encoding="utf-8") as _file:
-        for _name, _begins in re.findall(r"^PART\((\w+), (\w+),", _file.read(), re.MULTILINE):
-            {"AFTER_INIT": OWN_KNOBS, "WITH_KERNEL": KERNEL_KNOBS}[_begins].add(_name)
-LATE_KNOBS |= OWN_KNOBS | KERNEL_KNOBS
+# When each knob acts first: of the emulator's own and experiments' (instrument/knobs.cc, part.h).
+ACTS = {}
+for _pattern, *_place in (
+    (r'^    \{"(\w+)", (\w+),', "testbed", "instrument", "knobs.cc"),
+    (r"^PART\((\w+), (\w+),", "experiments", "*", "emulator", "parts.inc"),
+):
+    for _rows in glob.glob(os.path.join(TOP, *_place)):
+        with open(_rows, encoding="utf-8") as _file:
+            ACTS.update(re.findall(_pattern, _file.read(), re.MULTILINE))
+LATE_KNOBS = {name for name, acts in ACTS.items() if acts != "EARLY"}
+OWN_KNOBS = {name for name, acts in ACTS.items() if acts == "AFTER_INIT"}
+KERNEL_KNOBS = {name for name, acts in ACTS.items() if acts == "WITH_KERNEL"}
 SERVERS_MAX = 10  # at once; each has some 100 MiB
 
 
