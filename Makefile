@@ -14,7 +14,8 @@ CC = gcc
 NASM = nasm
 LD = ld
 OBJCOPY = objcopy
-PYTEST = PYTHONPYCACHEPREFIX=$(abspath $(BUILD))/python /usr/bin/python3 -m pytest
+PYTHON = PYTHONPYCACHEPREFIX=$(abspath $(BUILD))/python /usr/bin/python3
+PYTEST = $(PYTHON) -m pytest
 BUILD = build
 TEST = 0
 V = 0

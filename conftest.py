@@ -6,22 +6,15 @@
 #   pytest -k "WORD or WORD"     tests with a word in their file's name, their name or parameters
 #   pytest --boots               which boots the tests want, and which of them would be made now
 import functools
-import glob
 import inspect
 import os
 import signal
-import sys
 
 import pytest
 
 TOP = os.path.dirname(os.path.abspath(__file__))
-# What pytest.ini cannot name: the folders of each experiment's helpers and analysis.
-for part in ("tests", "analysis"):
-    sys.path += sorted(glob.glob(os.path.join(TOP, "experiments", "*", part)))
 # Helpers of the e2e tests that assert.
-pytest.register_assert_rewrite(
-    "guest", "host", "inner", "kernel", "kernels", "native", "policies", "scripts"
-)
+pytest.register_assert_rewrite("tests", "experiments", "metal")
 
 LAB, CALL, SAID, OUTCOMES = (pytest.StashKey() for _ in range(4))
 SAID_MAX = 600
@@ -90,8 +83,8 @@ def pytest_runtestloop(session):
     """Before pytest's own loop, which this is not."""
     if session.config.option.collectonly or session.testsfailed:
         return
-    from lab import Lab
-    from outcomes import Outcomes, tree
+    from testbed.lab import Lab
+    from testbed.outcomes import Outcomes, tree
 
     option = session.config.option
     # make passes it on; as after Ctrl-C, pytest_sessionfinish() ends what runs.
@@ -129,7 +122,7 @@ def lab(request):
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem):
     """The outcome, where the test was called before."""
-    import machine
+    from testbed import machine
 
     call = pyfuncitem.stash.get(CALL, None)
     names = pyfuncitem._fixtureinfo.argnames

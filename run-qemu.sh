@@ -410,7 +410,7 @@ case $backend in
 esac
 [ $status -ne 6 ] || echo "run-qemu.sh: the guest's kernel panicked" >&2
 if [ $status -ne 0 ]; then
-    refusal=$(/usr/bin/python3 -B "$top/testbed/sentence.py" --refusal "$serial")
+    refusal=$(PYTHONPATH=$top /usr/bin/python3 -B -m testbed.sentence --refusal "$serial")
     if [ -n "$refusal" ]; then
         echo "run-qemu.sh: $refusal" >&2
         exit 4

@@ -3,16 +3,12 @@
 # of experiments. bench/ names no experiment. What one adds by functions is in the Python files of
 # its analysis/ and of its tests/.
 import functools
-import importlib.util
-import os
+import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import figures
-import kept
-import tables
-from cells import OnPage
-from measurements import TOP
+from bench import figures, kept, tables
+from bench.cells import OnPage
 
 
 @dataclass
@@ -29,17 +25,6 @@ class Measured:
     experiment: str = ""  # its folder
     # -> the same of what results/answers/ has, without a boot; None: it keeps nothing there
     kept: Callable | None = None
-
-
-@functools.lru_cache(None)
-def report_tables(experiment):
-    """tests/report_tables.py of an experiment: several have one."""
-    tables.find_experiments()
-    path = os.path.join(TOP, "experiments", experiment, "tests", "report_tables.py")
-    spec = importlib.util.spec_from_file_location(f"{experiment}_report_tables", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def filled(key, what, function, lab, machine):
@@ -60,7 +45,7 @@ def measured():
     out = []
     for key, what in tables.ENTRIES["made"].items():
         experiment = what["folder"]
-        module = report_tables(experiment)
+        module = importlib.import_module(f"experiments.{experiment}.tests.report_tables")
         name = "_".join(word for word in key.split("-") if word != experiment)
         command, function = what["command"], getattr(module, f"of_{name}")
         if "heads" in what:
@@ -80,7 +65,7 @@ def measured():
 
 
 def attribute(name):
-    """MODULE.NAME of an experiment, or NAME of figures.py."""
+    """PACKAGE.MODULE.NAME of an experiment, or NAME of figures.py."""
     return tables.of_experiment(name) if "." in name else getattr(figures, name)
 
 

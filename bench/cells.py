@@ -4,8 +4,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from columns import PEERS
-from results import COLUMNS
+from bench.columns import PEERS
+from bench.results import COLUMNS
 
 NOT_RUN = "not run"
 NONE = "-"

@@ -2,7 +2,7 @@
 # columns.py: the columns of measurements.ini, their parts, and their other configurations.
 from typing import NamedTuple
 
-import measurements
+from bench import measurements
 
 PART = "abl_"
 PEER = "peer"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # convert.py: the lines of one boot, and the emulator's ledger of it, to measurements: the base is
 # subtracted, then everything is per operation (README.md, "results.json").
-from pool import NOT_REPEATED
-from results import Trouble, check_unit
+from bench.pool import NOT_REPEATED
+from bench.results import Trouble, check_unit
 
 # Of values that a program prints: quotients of a time, which do not repeat from machine to machine.
 RATES = ("rate", "transfer")

@@ -6,10 +6,8 @@ import json
 import os
 import sys
 
-import convert
-import lines
-import textpage
-from cells import Cell, Row, Table, number
+from bench import convert, lines, textpage
+from bench.cells import Cell, Row, Table, number
 
 BOOTS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "build", "e2e")
 

@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 
-from machine import path
+from testbed.machine import path
 
 CPUINFO = "/proc/cpuinfo"
 PSTATE_NO_TURBO = "/sys/devices/system/cpu/intel_pstate/no_turbo"

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # estimate.py: cycles estimated from the emulator's counts for every column, with the unit costs of
 # predict.py and their error bars. Estimates, no measurements: nothing here was run on hardware.
-import published
-from cells import NONE, Cell, number, ratio
-from formulas import BASE, LAST
-from measurements import ALL
-from predict import COST, cycles_of, less, picks, root_counts, trapped
-from results import COLUMNS
+from bench import published
+from bench.cells import NONE, Cell, number, ratio
+from bench.formulas import BASE, LAST
+from bench.measurements import ALL
+from bench.predict import COST, cycles_of, less, picks, root_counts, trapped
+from bench.results import COLUMNS
 
 
 def three(counts):

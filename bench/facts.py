@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # facts.py: what must hold in the emulator (tables.toml, [fact]), each with what was found.
-import published
-import tables
-from cells import NONE, number, percent, points, ratio
-from formulas import extra, profile_overhead
-from measurements import ALL
+from bench import published, tables
+from bench.cells import NONE, number, percent, points, ratio
+from bench.formulas import extra, profile_overhead
+from bench.measurements import ALL
 
 HOLDS_FOR = ("msr", "msr+nmi")
 HOLDS, BROKEN, NOT_MEASURED = "holds", "does not hold", "not measured"

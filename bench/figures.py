@@ -1,16 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # figures.py: the parts of the report's sections that are no table (added.py): what the figures
 # show, from the results of one machine; plots.py draws them.
-import plots
-import predict
-import published
-import tables
-from cells import Drawn, OnPage
-from columns import VARIANTS
-from facts import Facts, must_hold
-from formulas import BASE, PROFILED, extra, extra_in_print, of_one_pmi
-from measurements import ALL
-from results import COLUMNS
+from bench import plots, predict, published, tables
+from bench.cells import Drawn, OnPage
+from bench.columns import VARIANTS
+from bench.facts import Facts, must_hold
+from bench.formulas import BASE, PROFILED, extra, extra_in_print, of_one_pmi
+from bench.measurements import ALL
+from bench.results import COLUMNS
 
 PLOTTED = ("cpuid", "cpuid_blocked")  # of these: with all the figure would not be readable
 COST_METRICS = ("exits", "root_instructions", "vmread", "vmwrite", "root_rdmsr", "root_wrmsr")

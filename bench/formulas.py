@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # formulas.py: what tables.toml calls by name ("=NAME WORDS"): figures of a column, sentences, rows
 # that are no items. From the results of one machine and published.py.
-import columns
-import pool
-import published
-import results
-from cells import NONE, Cell, number, percent, signed
-from columns import PARTS, VARIANTS
-from measurements import ALL, EXPERIMENTS
-from results import COLUMNS
+from bench import columns, pool, published, results
+from bench.cells import NONE, Cell, number, percent, signed
+from bench.columns import PARTS, VARIANTS
+from bench.measurements import ALL, EXPERIMENTS
+from bench.results import COLUMNS
 
 PERIODS = ALL.names("a1")
 BASE, *PROFILED = PERIODS

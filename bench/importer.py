@@ -5,13 +5,9 @@ import dataclasses
 import json
 import re
 
-import convert
-import judge
-import lines
-import pool
-import results
-from measurements import OPTIONS
-from results import Trouble
+from bench import convert, judge, lines, pool, results
+from bench.measurements import OPTIONS
+from bench.results import Trouble
 
 BEGIN = re.compile(r"BENCH BEGIN column=(\S+)")
 END = re.compile(r"BENCH END column=(\S+)")

@@ -4,9 +4,8 @@
 import dataclasses
 import re
 
-import convert
-import lines
-from machine import STATUS_POWEROFF
+from bench import convert, lines
+from testbed.machine import STATUS_POWEROFF
 
 ENOUGH_RUNS = 30  # for the median and the 95th percentile of a time
 

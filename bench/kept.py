@@ -5,9 +5,9 @@
 import dataclasses
 import functools
 
-from cells import Cell, Row, Table
-from machine import Skip
-from results import Trouble, need
+from bench.cells import Cell, Row, Table
+from bench.results import Trouble, need
+from testbed.machine import Skip
 
 QUICK = "a quick run leaves it out"
 

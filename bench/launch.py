@@ -4,11 +4,10 @@
 import os
 import subprocess
 
-import boots
-import columns
-import machine
-from lab import Lab
-from machine import path
+from bench import columns
+from testbed import boots, machine
+from testbed.lab import Lab
+from testbed.machine import path
 
 MODEL = "corei7_skylake_x"
 # Instructions that the emulator may execute for each second that a real machine may take.

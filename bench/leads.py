@@ -5,9 +5,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import plots
-import tables
-from cells import points, ratio
+from bench import plots, tables
+from bench.cells import points, ratio
 
 
 @dataclass

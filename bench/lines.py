@@ -4,7 +4,7 @@
 import dataclasses
 import re
 
-from measurements import EXPERIMENTS
+from bench.measurements import EXPERIMENTS
 
 PREFIX = "bench: "
 # The keys of a line, in their order: what is in brackets may be left out, a bar is a choice.

@@ -34,10 +34,10 @@ bench:
 bench-all: $(EFI) $(LAB) $(TEST_KERNEL) test-hypervisor test-machine \
     $(addprefix $(MUTANTS)/,$(BENCH_IMAGES))
 	@mkdir -p $(BENCH_OUT) && touch $(BENCH_OUT)/begun; \
-	status=0; bench/run.py $(BENCH_ARGUMENTS) || status=$$?; \
+	status=0; $(PYTHON) -m bench.run $(BENCH_ARGUMENTS) || status=$$?; \
 	if [ $(BENCH_OUT)/results.json -nt $(BENCH_OUT)/begun ]; then \
-	    bench/report.py --text $(BENCH_OUT)/results.json && \
-	    bench/report.py --out $(BENCH_OUT)/report.html $(BENCH_OUT)/results.json || status=1; fi; \
+	    $(PYTHON) -m bench.report --text $(BENCH_OUT)/results.json && \
+	    $(PYTHON) -m bench.report --out $(BENCH_OUT)/report.html $(BENCH_OUT)/results.json || status=1; fi; \
 	exit $$status
 
 answers:
@@ -48,4 +48,4 @@ report:
 	@$(MAKE) --no-print-directory report-all
 
 report-all:
-	@$(if $(RESULTS),bench/report.py --out $(BENCH_OUT)/report.html $(RESULTS),bench/results_page.py)
+	@$(if $(RESULTS),$(PYTHON) -m bench.report --out $(BENCH_OUT)/report.html $(RESULTS),$(PYTHON) -m bench.results_page)

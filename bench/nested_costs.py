@@ -1,10 +1,9 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 # nested_costs.py: the table of what the outer KVM executes for one operation of the innermost
 # guest, with PMUvisor in between and as KVM's plain guest, of what boots under KVM in the emulator
 # have left (tests/e2e/test_nested_kernel.py makes them): consoles and ledgers nested-costs-COLUMN
-# of a folder. Usage: nested_costs.py [DIR]   default: build/e2e
-import costs
+# of a folder. Usage: python3 -m bench.nested_costs [DIR]   default: build/e2e
+from bench import costs
 
 PREFIX = "nested-costs-"
 # The column of the plain guest is the boot menu's entry without a hypervisor.

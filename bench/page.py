@@ -3,7 +3,7 @@
 # script. For light and dark, paper, and screens 360 pixels wide, where tables and figures scroll.
 from html import escape
 
-from facts import BROKEN, HOLDS
+from bench.facts import BROKEN, HOLDS
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1b1f24; --soft: #57606a; --page: #ffffff; --band: #f3f5f8;

@@ -4,10 +4,9 @@
 import dataclasses
 import re
 
-import columns
-import pool
-from columns import VARIANTS
-from measurements import ALL
+from bench import columns, pool
+from bench.columns import VARIANTS
+from bench.measurements import ALL
 
 KERNEL_RUNS = 5  # timed runs in the emulator: its TSC counts instructions, they are all alike
 KERNEL_OPERATIONS = 100

@@ -7,8 +7,8 @@ import itertools
 import re
 from dataclasses import dataclass
 
-from cells import number
-from results import COLUMNS
+from bench.cells import number
+from bench.results import COLUMNS
 
 # The palette of Okabe and Ito, which colour-blind readers can tell apart.
 COLUMN_COLOURS = {

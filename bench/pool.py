@@ -4,7 +4,7 @@
 # runs that is the most) and the most. And whether two of them differ.
 import math
 
-from measurements import ALL
+from bench.measurements import ALL
 
 # Whose work depends on when a packet comes: its counts differ from run to run.
 NOT_REPEATED = tuple(name for name, one in ALL.experiments.items() if not one.repeats)

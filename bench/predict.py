@@ -4,10 +4,10 @@
 # 4.3. No unit cost is fitted to the tables that it is compared with.
 from dataclasses import dataclass
 
-import published
-from cells import Cell, columns_of, number
-from measurements import ALL
-from formulas import BASE, PROFILED
+from bench import published
+from bench.cells import Cell, columns_of, number
+from bench.formulas import BASE, PROFILED
+from bench.measurements import ALL
 
 
 @dataclass(frozen=True)

@@ -1,20 +1,13 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
 """Puts the tables of results/answers/, of each experiment that keeps one there, into a results
 file, in place of those of the same keys. Its boots are then those of results/answers/, not of the
 file's run; each says its commit.
 
-Usage: put_kept.py RESULTS.json
+Usage: python3 -m bench.put_kept RESULTS.json
 """
-import os
 import sys
 
-sys.path.append(
-    os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "testbed")
-)
-import added  # noqa: E402
-import kept  # noqa: E402
-import results  # noqa: E402
+from bench import added, kept, results
 
 
 def put(found):

@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
 # report.py: results.json of one or more machines to report.html, or with --text to tables on the
 # console. Runs of one machine are merged; machines are kept apart. Debian's Python, for matplotlib.
@@ -6,20 +5,9 @@ import argparse
 import os
 import sys
 
-sys.dont_write_bytecode = True
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "testbed")]
-
-import added  # noqa: E402
-import leads  # noqa: E402
-import page  # noqa: E402
-import plots  # noqa: E402
-import published  # noqa: E402
-import results  # noqa: E402
-import summary  # noqa: E402
-import textpage  # noqa: E402
-from cells import Drawn, Machine, OnPage, Table  # noqa: E402
-from facts import Facts  # noqa: E402
+from bench import added, leads, page, plots, published, results, summary, textpage
+from bench.cells import Drawn, Machine, OnPage, Table
+from bench.facts import Facts
 
 TITLE = "PMUvisor: the measurements"
 SUMMED = (

@@ -4,9 +4,8 @@
 import json
 import math
 
-import columns
-import rowfile
-from measurements import EXPERIMENTS, METRICS, OPTIONS
+from bench import columns, rowfile
+from bench.measurements import EXPERIMENTS, METRICS, OPTIONS
 
 SCHEMA = 2
 FLAT_SCHEMA = 1  # a file of this schema lists measurements, not rows

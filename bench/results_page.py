@@ -1,26 +1,18 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
 # results_page.py: docs/results.md, a page for each section of each machine beside its pictures in
 # docs/results/, of the files of results in results/. No boot, no figure that is not in them.
-# Usage: results_page.py
+# Usage: python3 -m bench.results_page
 import glob
 import html
 import os
 import sys
 
-sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(HERE)
-sys.path[:0] = [HERE, os.path.join(TOP, "testbed")]
 
-import added  # noqa: E402
-import leads  # noqa: E402
-import plots  # noqa: E402
-import report  # noqa: E402
-import results  # noqa: E402
-import summary  # noqa: E402
-from cells import Machine, OnPage, Table  # noqa: E402
-from facts import Facts  # noqa: E402
+from bench import added, leads, plots, report, results, summary
+from bench.cells import Machine, OnPage, Table
+from bench.facts import Facts
 
 FILES = os.path.join(TOP, "results", "*.json")
 PAGE, PICTURES = os.path.join(TOP, "docs", "results.md"), os.path.join(TOP, "docs", "results")

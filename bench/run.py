@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
 # run.py: measures every column on this machine, or imports what was measured elsewhere, and writes
 # bench/out/results.json. README.md beside it says what is in there; report.py makes the tables.
@@ -10,24 +9,11 @@ import sys
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-TOP = os.path.dirname(HERE)
-sys.path[:0] = [HERE, os.path.join(TOP, "testbed")]
-# The folder of the sources stays clean.
-sys.dont_write_bytecode = True
 
-import added  # noqa: E402
-import environment  # noqa: E402
-import facts  # noqa: E402
-import importer  # noqa: E402
-import kept  # noqa: E402
-import launch  # noqa: E402
-import plan  # noqa: E402
-import pool  # noqa: E402
-import results  # noqa: E402
-import schedule  # noqa: E402
-from cells import Machine  # noqa: E402
-from columns import PEERS, is_pmuvisor  # noqa: E402
-from lab import Lab  # noqa: E402
+from bench import added, environment, facts, importer, kept, launch, plan, pool, results, schedule
+from bench.cells import Machine
+from bench.columns import PEERS, is_pmuvisor
+from testbed.lab import Lab
 
 RESULTS = "results.json"
 PART = "part.json"  # instead of it, where a whole run's is there

@@ -4,7 +4,7 @@ import functools
 import threading
 import time
 
-import judge
+from bench import judge
 
 
 def clock(seconds):

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # summary.py: what was run, where, and the main result of each table, as sentences. Every number in
 # them comes from the results or from published.py.
-import added
-import leads
-from results import BY_COLUMN, COLUMNS, of_columns
+from bench import added, leads
+from bench.results import BY_COLUMN, COLUMNS, of_columns
 
 KINDS = {
     "emulator": "an emulator: figures are counts of instructions, exits or accesses, and are exact "

@@ -1,21 +1,17 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # tables.py: makes the tables of tables.toml from the results of one machine: a column for each of
 # ours, ratios to native and to KVM, the published figures beside them.
-import functools
 import glob
 import importlib
 import os
-import sys
+
 import tomllib
 
-import estimate
-import formulas
-import predict
-import published
-from cells import NONE, Cell, Table, columns_of, millions, number, percent, points, ratio
-from formulas import scaled
-from measurements import ALL, TOP
-from results import COLUMNS
+from bench import estimate, formulas, predict, published
+from bench.cells import NONE, Cell, Table, columns_of, millions, number, percent, points, ratio
+from bench.formulas import scaled
+from bench.measurements import ALL, TOP
+from bench.results import COLUMNS
 
 # What the published ratios are of is cycles: beside them a ratio to one instruction means nothing.
 ONE_INSTRUCTION = 1
@@ -119,21 +115,8 @@ def picked(value, exact):
     return value
 
 
-# What the files of experiments import beside each other.
-NEEDED = ("experiments/*/tests", "experiments/*/analysis", "tests/e2e", "testbed")
-
-
-@functools.lru_cache(None)
-def find_experiments():
-    """Lets the files of experiments be imported."""
-    for pattern in NEEDED:
-        folders = sorted(glob.glob(os.path.join(TOP, pattern)))
-        sys.path += [folder for folder in folders if folder not in sys.path]
-
-
 def of_experiment(name):
-    """MODULE.NAME of an experiment."""
-    find_experiments()
+    """PACKAGE.MODULE.NAME of an experiment."""
     module, _, name = name.rpartition(".")
     return getattr(importlib.import_module(module), name)
 

@@ -6,13 +6,9 @@ import tempfile
 import unittest
 from types import SimpleNamespace
 
-import environment
-import judge
-import plan
-import results
-import schedule
-from lab import Lab
-from store import Store
+from bench import environment, judge, plan, results, schedule
+from testbed.lab import Lab
+from testbed.store import Store
 
 EMPTY = "bench: experiment=exit item=empty metric=time unit=tsc n=1 min=2 median=2 p95=2\n"
 

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import unittest
 
-from measurements import TOP
+from bench.measurements import TOP
 
 # Before all others; between them; and after them an experiment's, with a policy of its own.
 FIRST = "first = pmuvisor policy=msr/unblock=lazy PMUvisor, a first column\n"
@@ -53,10 +53,7 @@ def run(top, *command):
 
 
 IMAGES = """\
-import sys
-sys.path[:0] = ["bench", "testbed"]
-import launch
-import plan
+from bench import launch, plan
 for boot in plan.make("emulator", ("first", "between", "last"), only=("kernel-", "a1-")):
     print(boot.name, launch.Launcher.efi(boot).rpartition("/")[2])
 """

@@ -2,8 +2,7 @@
 # test_convert.py: bases, operations, units and exactness; regions that the ledger does not have.
 import unittest
 
-import convert
-import lines
+from bench import convert, lines
 
 CPUID, NMI = "CPUID", "Exception or NMI"
 

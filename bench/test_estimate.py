@@ -3,10 +3,8 @@
 # figures are made up to test arithmetic.
 import unittest
 
-import estimate
-import tables
-import test_report
-from columns import CONFIGS
+from bench import estimate, tables, test_report
+from bench.columns import CONFIGS
 
 NAIVE = CONFIGS["naive"].title
 

@@ -5,12 +5,10 @@ import os
 import tempfile
 import unittest
 
-import importer
-import summary
-import tables
-from cells import Machine
-from results import Trouble
-from test_report import row_of
+from bench import importer, summary, tables
+from bench.cells import Machine
+from bench.results import Trouble
+from bench.test_report import row_of
 
 ENV = 'env: kind="metal"\nenv: cpu="Xeon"\nenv: turbo="off"\n'
 LINES = (

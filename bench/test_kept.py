@@ -5,13 +5,9 @@ import json
 
 import pytest
 
-import added
-import kept
-import machine
-import report
-import results
-import textpage
-from cells import Cell, Machine, Table
+from bench import added, kept, report, results, textpage
+from bench.cells import Cell, Machine, Table
+from testbed import machine
 
 
 class Lab:

@@ -2,7 +2,7 @@
 # test_lines.py: what lines.py takes, and that it refuses everything else with a line that says why.
 import unittest
 
-import lines
+from bench import lines
 
 GOOD = (
     "bench: experiment=exit item=cpuid base=empty region=2010 ops=100 metric=time unit=tsc "

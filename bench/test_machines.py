@@ -3,12 +3,8 @@
 # results that are all zero, and for ablations with few and with all exits. All figures are made up.
 import unittest
 
-import figures
-import formulas
-import plots
-import report
-import tables
-from test_report import Maker, emulator, row_of
+from bench import figures, formulas, plots, report, tables
+from bench.test_report import Maker, emulator, row_of
 
 
 def of_column(name, cpu="made up", **environment):

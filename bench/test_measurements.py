@@ -10,17 +10,10 @@ import sys
 import tempfile
 import unittest
 
-import columns
-import facts
-import figures
-import launch
-import machine
-import measurements
-import plots
-import published
-import test_report
-from measurements import ALL, TOP
-from test_report import PEERS
+from bench import columns, facts, figures, launch, measurements, plots, published, test_report
+from bench.measurements import ALL, TOP
+from bench.test_report import PEERS
+from testbed import machine
 
 MENU = os.path.join(TOP, "testbed", "menu.sh")
 MORE = (
@@ -255,7 +248,7 @@ class OneRow(unittest.TestCase):
     def test_plan_has_it(self):
         said = self.run_python(
             "-c",
-            "import sys; sys.path[:0] = ['bench', 'testbed']\nimport plan\n"
+            "from bench import plan\n"
             "for boot in plan.make('emulator', ('native', 'kvm')):\n"
             "    print(boot.name, boot.jobs, boot.inner, boot.append, boot.cells)",
         )
@@ -285,8 +278,8 @@ class OneRow(unittest.TestCase):
             'env: kind="metal"\nenv: column="native"\n' f"{kept}end: column=native status=0\n",
         )
         out = os.path.join(self.top, "out")
-        self.run_python("bench/run.py", "--out", out, "--import", name)
-        text = self.run_python("bench/report.py", "--text", os.path.join(out, "results.json"))
+        self.run_python("-m", "bench.run", "--out", out, "--import", name)
+        text = self.run_python("-m", "bench.report", "--text", os.path.join(out, "results.json"))
         for words in ("What a nap costs", "It is made up."):
             self.assertIn(words, text)
         self.assertRegex(text, r"(?m)^one nap .* 4,321 ")

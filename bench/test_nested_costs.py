@@ -6,8 +6,8 @@ import os
 import tempfile
 import unittest
 
-import nested_costs
-from test_convert import BASE, ITEM, LEDGER, region
+from bench import nested_costs
+from bench.test_convert import BASE, ITEM, LEDGER, region
 
 A1K = (
     "bench: experiment=a1k item={} region={} ops=1 metric=time unit=tsc n=1 min=9 median=9 "

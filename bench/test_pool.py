@@ -2,9 +2,8 @@
 # test_pool.py: several runs become one measurement. All figures are made up.
 import unittest
 
-import plan
-import pool
-from measurements import ALL
+from bench import plan, pool
+from bench.measurements import ALL
 
 
 def entry(value, item="plain", metric="instructions", column="msr", **more):

@@ -5,26 +5,28 @@ import html.parser
 import os
 import re
 import subprocess
+import sys
 import tempfile
 import unittest
 import xml.etree.ElementTree
 from unittest import mock
 
-import added
-import cells
-import facts
-import formulas
-import predict
-import published
-import report
-import results
-import summary
-import tables
-import textpage
-from cells import Machine
-from measurements import ALL
+from bench import (
+    added,
+    cells,
+    facts,
+    formulas,
+    predict,
+    published,
+    report,
+    results,
+    summary,
+    tables,
+    textpage,
+)
+from bench.cells import Machine
+from bench.measurements import ALL
 
-HERE = os.path.dirname(os.path.abspath(__file__))
 # The columns of the test data, by name: others may be there, at any place, and have none.
 MACHINES = ("native", "kvm", "intercept", "msr", "msr+nmi")
 PEERS = ("kvm-new", "kvm-mediated")
@@ -494,7 +496,7 @@ class Page(unittest.TestCase):
     @staticmethod
     def run_program(*arguments):
         return subprocess.run(
-            [os.path.join(HERE, "report.py"), *arguments],
+            [sys.executable, "-m", "bench.report", *arguments],
             text=True,
             check=False,
             capture_output=True,

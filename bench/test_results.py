@@ -6,8 +6,8 @@ import os
 import tempfile
 import unittest
 
-import results
-from results import Trouble
+from bench import results
+from bench.results import Trouble
 
 ENTRY = {
     "column": "native",

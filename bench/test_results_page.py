@@ -8,13 +8,8 @@ import os
 
 import pytest
 
-import formulas
-import leads
-import report
-import results
-import results_page
-import rowfile
-from browser import Page
+from bench import formulas, leads, report, results, results_page, rowfile
+from testbed.browser import Page
 
 WIDTHS = (1300, 700)
 # Of an open page: tables whose columns cannot all be seen, and pictures in which nothing is drawn.

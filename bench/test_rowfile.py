@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-import rowfile
+from bench import rowfile
 
 ROWS = [
     {"item": name, "values": [{"n": 1}, {"n": 2}], "curve": [[1, 0.5], [2, 0.25]]} for name in "ab"

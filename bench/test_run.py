@@ -9,24 +9,17 @@ import tempfile
 import unittest
 from types import SimpleNamespace
 
-import environment
-import facts
-import formulas
-import plan
-import results
-import run
-import tables
-from test_importer import file_of
-from test_report import emulator
+from bench import environment, facts, formulas, plan, results, run, tables
+from bench.test_importer import file_of
+from bench.test_report import emulator
 
-HERE = os.path.dirname(os.path.abspath(__file__))
 RUN = {"seconds": 60, "jobs": 2, "processors": 2, "whole": True}
 EMULATED_SECONDS = 16 * 60
 
 
 def command(*arguments):
     return subprocess.run(
-        [sys.executable, os.path.join(HERE, "run.py"), *arguments],
+        [sys.executable, "-m", "bench.run", *arguments],
         text=True,
         check=False,
         capture_output=True,
@@ -167,7 +160,8 @@ class Columns(unittest.TestCase):
 
 class Signals(unittest.TestCase):
     WAITS = (
-        "import run, sys, time\n"
+        "import sys, time\n"
+        "from bench import run\n"
         "def wait(_):\n"
         "    print('ready', flush=True)\n"
         "    time.sleep(60)\n"
@@ -183,7 +177,6 @@ class Signals(unittest.TestCase):
                 text=True,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
                 preexec_fn=lambda: [signal.signal(each, signal.SIG_DFL) for each in run.SIGNALS],
             ) as child:
                 self.assertEqual(child.stdout.readline(), "ready\n")

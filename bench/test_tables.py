@@ -5,9 +5,9 @@ import copy
 
 import pytest
 
-import tables
-from measurements import ALL
-from test_report import emulator
+from bench import tables
+from bench.measurements import ALL
+from bench.test_report import emulator
 
 ROW = {"label": "a row", "of": "exit cpuid exits"}
 

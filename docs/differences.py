@@ -1,17 +1,12 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 # differences.py: writes the tables of docs/guest.md that say where a guest's kernel log, and what
 # Linux makes of the machine, differ from the native ones: the lists that tests/e2e/test_kernels.py
-# judges them by. Usage: differences.py
+# judges them by. Usage: python3 -m docs.differences
 import os
-import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-TOP = os.path.dirname(HERE)
-sys.path[:0] = [os.path.join(TOP, folder) for folder in ("testbed", "tests/e2e")]
-sys.dont_write_bytecode = True
 
-from kernels import DIFFERENCES, SEEN, SUITES  # noqa: E402
+from tests.e2e.kernels import DIFFERENCES, SEEN, SUITES
 
 PAGE = "guest.md"
 BEGIN = "<!-- Made by docs/differences.py from tests/e2e/kernels.py: edit that. -->\n\n"

@@ -12,6 +12,6 @@ docs:
 	@testbed/deps.sh --ask docs
 	@docs/options.py
 	@docs/figures_page.py
-	@docs/differences.py
+	@$(PYTHON) -m docs.differences
 	@docs/pictures.py
 	@$(MAKE) --no-print-directory exit-lines REASON=CPUID PAGE=docs/tour.md

@@ -253,12 +253,13 @@ def commands(pages, word):
 
 
 def run(line, timeout=600):
-    """As a user would: not as a part of the make that runs the tests."""
+    """As a user would: not as a part of the make that runs the tests, and with Debian's Python."""
     environment = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith("MAKE") and name != "MFLAGS"
     }
+    environment["PATH"] = f"/usr/bin:{environment['PATH']}"
     return subprocess.run(
         line,
         shell=True,
@@ -279,13 +280,17 @@ def bad_command(line):
     words = shlex.split(line, comments=True)
     while words and re.fullmatch(r"\w+=.*", words[0]):
         words.pop(0)
+    if words[:2] == ["python3", "-m"]:
+        words[:3] = [words[2].replace(".", "/") + ".py"]
+        there = os.path.isfile(os.path.join(TOP, words[0]))
+    else:
+        there = words and os.access(os.path.join(TOP, words[0]), os.X_OK)
     if not words or words[0] in PROGRAMS:
         return ""
     if words[0] == "make":
         done = run(shlex.join(["make", "-n", *words[1:]]))
         return "" if done.returncode == 0 else (done.stdout.strip().splitlines() or ["fails"])[-1]
-    script = os.path.join(TOP, words[0])
-    if not os.access(script, os.X_OK):
+    if not there:
         return f"there is no program {words[0]}"
     if words[0].startswith("build/"):
         return ""

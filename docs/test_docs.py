@@ -1,21 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_docs.py: the pages say nothing that the tree does not have. Run: pytest docs/
 # Each check has to see a planted fault as well.
-import os
 import re
-import sys
 
 import pytest
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, HERE)
-# The folder of the sources stays clean.
-sys.dont_write_bytecode = True
-
-import differences  # noqa: E402
-import options  # noqa: E402
-import pages  # noqa: E402
-import pictures  # noqa: E402
+from docs import differences, options, pages, pictures
 
 FILE_LINES = 500
 

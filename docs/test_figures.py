@@ -2,17 +2,11 @@
 # test_figures.py: a figure is written once, in figures.ini. Its tables are of that file; a page
 # that quotes a figure links it, and quotes what the file has; and no measured number stands without
 # a link.
-import os
 import re
-import sys
 
 import pytest
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-sys.dont_write_bytecode = True
-
-import figures_page  # noqa: E402
-import pages  # noqa: E402
+from docs import figures_page, pages
 
 NUMBER = re.compile(r"(?<![\w.,-])\d[\d,]*(?:\.\d+)*(?![\dA-Z])")
 QUOTE = re.compile(r"\[([^\]]*)\]\((?:docs/|\.\./docs/|\.\./\.\./docs/)?figures\.md#([\w-]+)\)")

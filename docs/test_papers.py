@@ -2,16 +2,11 @@
 # test_papers.py: papers.md has each claim of the five papers once, in order, with a verdict, and
 # with what shows it or the reason why it is not here. That commands and links are right is
 # test_docs.py's.
-import os
 import re
-import sys
 
 import pytest
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-sys.dont_write_bytecode = True
-
-import pages  # noqa: E402
+from docs import pages
 
 CLAIMS = {"T": 35, "P": 27, "V": 29, "M": 24, "G": 14}
 VERDICTS = ("shown", "partly", "no", "one guest", "hardware")

@@ -47,6 +47,11 @@ mapfile -t jobs < <(metal_jobs)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
+# python MODULE ...: runs a module of this tree as a program.
+python() {
+    PYTHONPATH=$top /usr/bin/python3 -B -m "$@"
+}
+
 # whole FILE: the last line has the sum of those before (metal/auto/auto.sh).
 whole() {
     [ -s "$1" ] || return 1
@@ -130,11 +135,11 @@ done
 
 # What is in OUT stays until there is something to take its place.
 status=0
-said=$("$top/bench/run.py" --out "$work/out" --import "${files[@]}") || status=$?
+said=$(python bench.run --out "$work/out" --import "${files[@]}") || status=$?
 # Its last lines are about files that are yet to be moved.
 printf '%s\n' "$said" | sed "s|[^ ]*$work/out/|$out/|; s|[^ ]*$work/||"
 [ -s "$work/out/results.json" ] || fail "no results were made (see above)"
-"$top/bench/report.py" --out "$work/out/report.html" "$work/out/results.json" |
+python bench.report --out "$work/out/report.html" "$work/out/results.json" |
     sed "s|[^ ]*$work/out/|$out/|"
 mkdir -p "$out"
 mv "$work/out/results.json" "$work/out/report.html" "$out/"

@@ -9,12 +9,10 @@ import os
 import re
 import tempfile
 
-import gpt
-import initramfs
-import machine
-from machine import SCRATCH, path, tool
-from servers import KERNEL_KNOBS, OWN_KNOBS
-from store import digest, digest_any, digest_below, digest_of, key_of
+from testbed import gpt, initramfs, machine
+from testbed.machine import SCRATCH, path, tool
+from testbed.servers import KERNEL_KNOBS, OWN_KNOBS
+from testbed.store import digest, digest_any, digest_below, digest_of, key_of
 
 # What a disk and its run are made with, besides the boot's own files.
 BED = [

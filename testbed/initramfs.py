@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import tempfile
 
-from machine import BACKSTOP_SECONDS, SCRATCH
+from testbed.machine import BACKSTOP_SECONDS, SCRATCH
 
 EPOCH = 1704067200  # the files' time: the same files make the same archive
 

@@ -19,12 +19,11 @@ import subprocess
 import threading
 import time
 
-import boots
-import machine
-from boots import Boot, Emulated, Machine, Volume
-from machine import PAYLOAD_APPEND, path
-from servers import Servers
-from store import Store, digest, digest_any, key_of
+from testbed import boots, machine
+from testbed.boots import Boot, Emulated, Machine, Volume
+from testbed.machine import PAYLOAD_APPEND, path
+from testbed.servers import Servers
+from testbed.store import Store, digest, digest_any, key_of
 
 FORMAT = 1  # of what is kept
 SECONDS = "seconds.json"

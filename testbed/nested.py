@@ -9,9 +9,9 @@ import os
 import re
 import tempfile
 
-import boots
-from machine import SCRATCH, STATUS_POWEROFF, path, tool
-from store import digest
+from testbed import boots
+from testbed.machine import SCRATCH, STATUS_POWEROFF, path, tool
+from testbed.store import digest
 
 # An emulated second has 50 million cycles of the TSC (README.md): with this the outer system's time
 # goes four times as slow, and it does less beside its guest.

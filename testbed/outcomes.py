@@ -6,8 +6,8 @@ import json
 import os
 import platform
 
-from machine import TOP, tree_files
-from store import digest, key_of
+from testbed.machine import TOP, tree_files
+from testbed.store import digest, key_of
 
 PACKAGES = "/var/lib/dpkg/status"
 # Of the environment: what says who calls, and from where.

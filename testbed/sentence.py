@@ -1,9 +1,9 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 # sentence.py: says in one sentence what happened in a run of run-qemu.sh, from its exit status, the
 # guest's console and, where the emulator has written one, the ledger. `make run` calls it. Its own
 # exit status is 1 where a job of the guest's has failed.
-# Usage: sentence.py STATUS CONSOLE [--ledger FILE] [--files FOLDER] [--backend LINE]
+# Usage:
+#   python3 -m testbed.sentence STATUS CONSOLE [--ledger FILE] [--files FOLDER] [--backend LINE]
 #        sentence.py --refusal CONSOLE   PMUvisor's refusal alone, nothing where it has started
 import argparse
 import json
@@ -11,7 +11,13 @@ import os
 import re
 import sys
 
-from machine import STATUS_POWEROFF, STATUS_REFUSED, STATUS_RESET, STATUS_TIMEOUT, exit_count
+from testbed.machine import (
+    STATUS_POWEROFF,
+    STATUS_REFUSED,
+    STATUS_RESET,
+    STATUS_TIMEOUT,
+    exit_count,
+)
 
 REFUSAL = "PMUvisor refuses to start:"
 REGIONS_WITHOUT, REGIONS_WITH = ("1",), ("2", "3", "4")  # of A.1 (programs/payload/payload.h)

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import threading
 
-from machine import SCRATCH, TOP, environment, path
+from testbed.machine import SCRATCH, TOP, environment, path
 
 # When each knob acts first: of the emulator's own and experiments' (instrument/knobs.cc, part.h).
 ACTS = {}

@@ -12,9 +12,10 @@ import threading
 import time
 
 import pytest
-from lab import Lab
-from machine import path
-from store import Store
+
+from testbed.lab import Lab
+from testbed.machine import path
+from testbed.store import Store
 
 
 @dataclasses.dataclass

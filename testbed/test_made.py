@@ -7,7 +7,8 @@ import subprocess
 import sys
 
 import pytest
-from machine import made, path
+
+from testbed.machine import made, path
 
 
 def test_failure_is_one_line():
@@ -26,10 +27,10 @@ def test_progress(tmp_path):
         [
             sys.executable,
             "-c",
-            "import machine, os; machine.run_make("
+            "import os; from testbed import machine; machine.run_make("
             f"['BUILD={tmp_path}', '{tmp_path}/programs/loop'], os.environ)",
         ],
-        cwd=path("testbed"),
+        cwd=path(),
         check=True,
         capture_output=True,
         text=True,

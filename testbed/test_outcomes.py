@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from machine import path
+from testbed.machine import path
 
 TESTS = """import unittest
 def test_passes(): pass
@@ -15,9 +15,8 @@ class Case(unittest.TestCase):
     def test_passes(self): pass
     def test_fails(self): self.fail()
 """
-RUN = """import sys, types
+RUN = """import types
 import pytest
-sys.path[:0] = [{top!r}, {testbed!r}]
 import conftest
 class Plugin:
     outcomes = types.SimpleNamespace(said={{}})
@@ -36,13 +35,8 @@ def test_only_what_passed_is_kept(tmp_path, framework):
     file = tmp_path / "test_made_up.py"
     file.write_text(TESTS, encoding="ascii")
     done = subprocess.run(
-        [
-            sys.executable,
-            "-B",
-            "-c",
-            RUN.format(top=path(), testbed=path("testbed"), file=str(file)),
-        ],
-        cwd=tmp_path,
+        [sys.executable, "-B", "-c", RUN.format(file=str(file))],
+        cwd=path(),
         capture_output=True,
         text=True,
         check=False,

@@ -7,17 +7,18 @@ import subprocess
 import sys
 
 import pytest
-import ledger as ledgers
-from machine import (
+
+from testbed import ledger as ledgers
+from testbed.machine import (
     STATUS_LIMIT,
     STATUS_POWEROFF,
+    STATUS_REFUSED,
     STATUS_RESET,
     STATUS_TEXT,
     STATUS_TIMEOUT,
-    STATUS_REFUSED,
     path,
 )
-from sentence import sentence
+from testbed.sentence import sentence
 
 END = "init: done failed={} end=poweroff\n"
 ROW = "a1: region={} N=100000 M=100 expected={} pmis={} nmis=0 count=100005 ns=5\n"
@@ -89,7 +90,7 @@ def test_refusal_alone(tmp_path):
     ):
         console.write_text(text, encoding="utf-8")
         done = subprocess.run(
-            [sys.executable, path("testbed", "sentence.py"), "--refusal", console],
+            [sys.executable, "-m", "testbed.sentence", "--refusal", console],
             check=True,
             stdout=subprocess.PIPE,
             text=True,
@@ -153,7 +154,7 @@ def test_exit_status(tmp_path):
             f"job: name=program status={status}\n" + END.format(int(status != 0)), encoding="utf-8"
         )
         done = subprocess.run(
-            [sys.executable, path("testbed", "sentence.py"), str(STATUS_POWEROFF), console],
+            [sys.executable, "-m", "testbed.sentence", str(STATUS_POWEROFF), console],
             check=False,
             stdout=subprocess.PIPE,
             text=True,

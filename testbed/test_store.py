@@ -6,12 +6,13 @@ import signal
 import subprocess
 import sys
 
-import boots
 import pytest
-from boots import Emulated, Machine, Volume
-from machine import path
-from outcomes import Outcomes
-from store import ENTRY, PART, Store, key_of
+
+from testbed import boots
+from testbed.boots import Emulated, Machine, Volume
+from testbed.machine import path
+from testbed.outcomes import Outcomes
+from testbed.store import ENTRY, PART, Store, key_of
 
 KEY = "0" * 40
 
@@ -185,8 +186,7 @@ def test_two_at_once(tmp_path):
 
 HALF = """
 import os, sys
-sys.path[:0] = [{bed!r}]
-from store import Store
+from testbed.store import Store
 store = Store({folder!r})
 with store.making() as folder:
     with open(os.path.join(folder, "console"), "wb") as out:
@@ -198,7 +198,7 @@ with store.making() as folder:
 
 def half(store, then):
     return subprocess.Popen(
-        [sys.executable, "-c", HALF.format(bed=path("testbed"), folder=store, then=then)],
+        [sys.executable, "-c", HALF.format(folder=store, then=then)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -245,7 +245,7 @@ def test_fresh(tmp_path):
 def test_oldest_goes(tmp_path, monkeypatch):
     store = Store(str(tmp_path / "boots"))
     kept(store)
-    monkeypatch.setattr("store.BYTES_MAX", 1)
+    monkeypatch.setattr("testbed.store.BYTES_MAX", 1)
     assert Store(store.folder).find(KEY) is None
 
 
@@ -255,9 +255,9 @@ def test_outcomes(tmp_path, monkeypatch):
     store, file, packages = Store(str(tmp_path / "boots")), tmp_path / "file", tmp_path / "status"
     file.write_bytes(b"a")
     packages.write_bytes(b"p")
-    monkeypatch.setattr("outcomes.TOP", str(tmp_path))
-    monkeypatch.setattr("outcomes.PACKAGES", str(packages))
-    monkeypatch.setattr("outcomes.tree", lambda: ["file"])
+    monkeypatch.setattr("testbed.outcomes.TOP", str(tmp_path))
+    monkeypatch.setattr("testbed.outcomes.PACKAGES", str(packages))
+    monkeypatch.setattr("testbed.outcomes.tree", lambda: ["file"])
 
     def known(names=("file",)):
         return Outcomes(store, list(names)).said

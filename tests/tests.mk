@@ -60,7 +60,7 @@ run-guest: $(EFI) $(LAB)
 	[ -z "$$PROGRAM" ] || set -- "$$@" --program "$$PROGRAM" --perf "$$PERF"; \
 	status=0; ./run-qemu.sh "$$@" || status=$$?; \
 	[ $$status -eq 4 ] || [ ! -s $(RUN_LEDGER) ] || testbed/ledger.py $(RUN_LEDGER); \
-	/usr/bin/python3 -B testbed/sentence.py $$status $(RUN)/console.txt --ledger $(RUN_LEDGER) \
+	$(PYTHON) -m testbed.sentence $$status $(RUN)/console.txt --ledger $(RUN_LEDGER) \
 	    --files $(RUN)/files --backend "$$backend" || [ $$status -ne 0 ] || status=1; exit $$status
 
 exit-lines:
@@ -131,7 +131,7 @@ $(BUILD)/libipt_branches: tests/e2e/libipt_branches.c tests/e2e/libipt_trace.h
 	$(Q)$(CC) -std=gnu11 -O2 $(WARNINGS) -I. -o $@ $< -lipt
 
 lines:
-	@tests/static/code_lines.py
+	@$(PYTHON) -m tests.static.code_lines
 
 format:
 	@tests/static/format.sh
@@ -154,7 +154,7 @@ e2e:
 .PHONY: campaign
 MINUTES ?= 60
 campaign: built
-	@/usr/bin/python3 -B tests/e2e/campaign.py $(MINUTES)
+	@$(PYTHON) -m tests.e2e.campaign $(MINUTES)
 
 SAME = $(BUILD)/same
 same:

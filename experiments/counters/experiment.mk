@@ -52,7 +52,7 @@ TOOL_JOB = busybox etc/ root/ jobs/tool=$(COUNTERS_TOOLS)/tool.sh workloads/comm
     tool/marked=$(BUILD)/programs/marked tool/leave=$(BUILD)/programs/leave \
     tool/cases=$(BUILD)/tool/$(1)/cases
 $(BUILD)/tool/%/cases: FORCE
-	$(Q)$(COUNTERS_TOOLS)/cases.py $@ $*
+	$(Q)$(PYTHON) -m experiments.counters.guest.tools.cases $@ $*
 
 PACKAGES_rr = rr dash gzip sqlite3
 $(BUILD)/rr: $(wildcard $(COUNTERS_GUEST)/rr/*) $(COUNTERS_REAL)/inputs.py programs/payload/parts.sh $(BUILD)/payload/packages-rr.txt
@@ -119,5 +119,5 @@ tools:
 	@$(MAKE) --no-print-directory tools-all
 
 tools-all: $(EFI) $(LAB) test-machine
-	@$(COUNTERS)/analysis/tools_page.py $(if $(ONLY),--only $(ONLY)) $(if $(COLUMNS),--columns $(COLUMNS)) \
+	@$(PYTHON) -m experiments.counters.analysis.tools_page $(if $(ONLY),--only $(ONLY)) $(if $(COLUMNS),--columns $(COLUMNS)) \
 	    $(if $(JOBS),--jobs $(JOBS))

@@ -22,7 +22,7 @@ trace:
 
 # The system's Python: python3-bt2 is a package of Debian's.
 trace-all: $(LAB)
-	@/usr/bin/python3 -B experiments/flow/analysis/demo.py --cpus $(TRACE_CPUS) $(TRACE_OUT)
+	@$(PYTHON) -m experiments.flow.analysis.demo --cpus $(TRACE_CPUS) $(TRACE_OUT)
 
 # The loads, and a trace of the KVM that runs one (guest/loads/).
 FLOW_LOADS = experiments/flow/guest/loads

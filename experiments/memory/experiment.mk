@@ -22,7 +22,7 @@ memtrace:
 
 # The system's Python: python3-bt2 is a package of Debian's.
 memtrace-all: $(LAB)
-	@/usr/bin/python3 -B experiments/memory/analysis/memory_demo.py $(MEMTRACE_OUT)
+	@$(PYTHON) -m experiments.memory.analysis.memory_demo $(MEMTRACE_OUT)
 
 # The jobs memdemo, with the guest's tool and the program that it traces, memtruth, and memstores, which
 # wants perf.

@@ -5,9 +5,9 @@ import os
 import subprocess
 import tempfile
 
-from boots import initrd, kernel
-from machine import BACKSTOP_SECONDS, STATUS_TEXT, made, path, tool
-from made_up import append, content, make, mtools, put
+from metal.tests.made_up import append, content, make, mtools, put
+from testbed.boots import initrd, kernel
+from testbed.machine import BACKSTOP_SECONDS, STATUS_TEXT, made, path, tool
 
 RESETS = 30
 LIMIT = 600_000  # millions of instructions

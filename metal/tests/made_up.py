@@ -3,8 +3,9 @@
 import os
 import subprocess
 
-from machine import environment as machine_environment, path
-from scripts import run
+from testbed.machine import environment as machine_environment
+from testbed.machine import path
+from tests.e2e.scripts import run
 
 INSTALLED = "columns.cfg grub.cfg initrd.img local.cfg pmuvisor.cfg pmuvisor.efi vmlinuz".split()
 PARTS = ("vmlinuz", "initrd.img", "kernel.bzImage", "build.txt")

@@ -6,21 +6,19 @@ import hashlib
 import os
 import re
 import shutil
-import sys
 import tempfile
 import time
 
 import pytest
 
-from auto_disk import make_disk, put_on, read_console, read_folder, run, run_once
-from boots import image, initrd, kernel
-from machine import STATUS_POWEROFF, TOP, made, path
-from made_up import append, complaints, content, make, mtools, new_esp, put, put_parts
-from scripts import expect_line, run as command
-
-sys.path.append(path("bench"))
-import columns as table  # noqa: E402
-import results as results_file  # noqa: E402
+from bench import columns as table
+from bench import results as results_file
+from metal.tests.auto_disk import make_disk, put_on, read_console, read_folder, run, run_once
+from metal.tests.made_up import append, complaints, content, make, mtools, new_esp, put, put_parts
+from testbed.boots import image, initrd, kernel
+from testbed.machine import STATUS_POWEROFF, TOP, made, path
+from tests.e2e.scripts import expect_line
+from tests.e2e.scripts import run as command
 
 NAMES = list(table.NAMES)
 # Further boots of msr+nmi, which belong to its results.
@@ -168,7 +166,7 @@ def test_report(lab, tmp_path):
         if "BENCH END column=" in text
     ]
     serial_out = os.path.join(out, "serial")
-    done = command(path("bench", "run.py"), "--out", serial_out, "--import", *logs)
+    done = command("/usr/bin/python3", "-m", "bench.run", "--out", serial_out, "--import", *logs)
     assert done.returncode == 0, f"import of the serial lines: {done.stdout} {done.stderr}"
     serial = results_file.load(os.path.join(serial_out, "results.json"))
     mine = [

@@ -5,10 +5,10 @@ import re
 
 import pytest
 
-import tables
-from auto_disk import run_once
-from machine import STATUS_POWEROFF
-from measurements import ALL
+from bench import tables
+from bench.measurements import ALL
+from metal.tests.auto_disk import run_once
+from testbed.machine import STATUS_POWEROFF
 
 COLUMNS = ("native", "msr+nmi")
 METAL = {key for key, what in tables.ENTRIES["table"].items() if what.get("metal")}

@@ -5,13 +5,14 @@
 # boot goes on natively.
 import re
 
-import boots
-from machine import PAYLOAD_APPEND, STATUS_POWEROFF, STATUS_RESET, TOP, made, path
-from made_up import content, put
 import pytest
-from scripts import run
-from test_refusals import IMAGE, REFUSAL, menu_of, segment, squeeze
-from test_vtd import contained
+
+from metal.tests.made_up import content, put
+from testbed import boots
+from testbed.machine import PAYLOAD_APPEND, STATUS_POWEROFF, STATUS_RESET, TOP, made, path
+from tests.e2e.scripts import run
+from tests.e2e.test_refusals import IMAGE, REFUSAL, menu_of, segment, squeeze
+from tests.e2e.test_vtd import contained
 
 TSC = "tsc_hz 50000000\n"
 STARTED = "pmuvisor: starting the guest"

@@ -9,10 +9,11 @@ import re
 import struct
 import subprocess
 
-import made_up
-from machine import path
 import pytest
-import scripts
+
+from metal.tests import made_up
+from testbed.machine import path
+from tests.e2e import scripts
 
 BOOTS, BOOTS_WITHOUT, REFUSES, NOT_KNOWN, NOT_ASKED = range(5)
 LOCKED = "IA32_FEATURE_CONTROL: has firmware locked VMX off?"

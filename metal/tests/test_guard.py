@@ -3,9 +3,9 @@
 # start that failed. No boot is made: tests/e2e/test_crash.py has what the menu does.
 import os
 
-from machine import path
-from made_up import content, new_esp, put
-from scripts import expect_line, run
+from metal.tests.made_up import content, new_esp, put
+from testbed.machine import path
+from tests.e2e.scripts import expect_line, run
 
 LOG = "pmuvisor.log"
 GUARD = path("metal", "guard.sh")

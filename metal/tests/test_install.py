@@ -6,9 +6,7 @@ import re
 
 import pytest
 
-from boots import image as image_of, initrd, kernel
-from machine import TOP, made, path, tool
-from made_up import (
+from metal.tests.made_up import (
     INSTALLED,
     append,
     complaints,
@@ -19,7 +17,10 @@ from made_up import (
     path_without,
     put,
 )
-from scripts import expect_line, run
+from testbed.boots import image as image_of
+from testbed.boots import initrd, kernel
+from testbed.machine import TOP, made, path, tool
+from tests.e2e.scripts import expect_line, run
 
 INSTALL = path("metal", "install.sh")
 RELEASE = "6.5.0-14-generic"

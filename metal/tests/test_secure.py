@@ -11,11 +11,21 @@ import tempfile
 
 import pytest
 
-import emulated_pc
-from boots import image as image_of, kernel
-from machine import SCRATCH, Skip, made, path, tool
-from made_up import complaints, content, make, new_esp, path_with, path_without, put, put_parts
-from scripts import expect_line, run
+from metal.tests.made_up import (
+    complaints,
+    content,
+    make,
+    new_esp,
+    path_with,
+    path_without,
+    put,
+    put_parts,
+)
+from testbed.boots import image as image_of
+from testbed.boots import kernel
+from testbed.machine import SCRATCH, Skip, made, path, tool
+from tests.e2e import emulated_pc
+from tests.e2e.scripts import expect_line, run
 
 KEYS = "/usr/share/ovmf/PkKek-1-snakeoil"
 PASSPHRASE = "snakeoil"

@@ -6,11 +6,11 @@ import tempfile
 
 import pytest
 
-import emulated_pc
-from boots import image as image_of
-from machine import BACKSTOP_SECONDS, SCRATCH, STATUS_TEXT, made, path, tool
-from made_up import complaints, content, make, mtools, put
-from scripts import expect_line, run
+from metal.tests.made_up import complaints, content, make, mtools, put
+from testbed.boots import image as image_of
+from testbed.machine import BACKSTOP_SECONDS, SCRATCH, STATUS_TEXT, made, path, tool
+from tests.e2e import emulated_pc
+from tests.e2e.scripts import expect_line, run
 
 VOLUME = "@@1M"  # where the image's partition begins, for mtools
 PROMPT = "reboot -f restarts it."

@@ -114,8 +114,9 @@ if [ ! -e "$image" ] || [ "$(cat "$image.key" 2> /dev/null)" != "$key" ]; then
     "$top/testbed/disk.sh" --out "$work/boot" --size $((outer_boot_sectors / 2048)) \
         --menu "$here/grub.cfg" --acpi "$work/acpi" --kernel "${kernel[0]}" \
         --initrd "$work/initrd" --append "$append pmv.cpus=$cpus${words:+ $words}"
-    (cd "$top/testbed" && /usr/bin/python3 -B - > "$work/disk") << END
-import gpt, sys
+    PYTHONPATH=$top /usr/bin/python3 -B - > "$work/disk" << END
+import sys
+from testbed import gpt
 sys.stdout.buffer.write(gpt.mbr((0xef, $outer_boot_first, $outer_boot_sectors),
                                 (0x83, $outer_root_first, $outer_root_sectors),
                                 (0x0c, $outer_job_first, $outer_job_sectors)))

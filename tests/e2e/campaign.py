@@ -1,12 +1,12 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 # campaign.py: all fuzzers of the test kernel in turn, each under a row of options and on a machine
 # that are drawn: sequences, INIT and SIPI, single operations, and what is enumerated against what
 # is there. Natively and under PMUvisor they have to give the same.
 #
-#   tests/e2e/campaign.py MINUTES             each difference, until the time is over
-#   tests/e2e/campaign.py MINUTES IMAGE ...   which of these images differ, and how soon; EFI=IMAGE:
-#                                             a sound one, under which a row must not differ
+#   python3 -m tests.e2e.campaign MINUTES    each difference, until the time is over
+#   python3 -m tests.e2e.campaign MINUTES IMAGE ...
+# Which of these images differ, and how soon. EFI=IMAGE: a sound one, under which a row must not
+# differ.
 import concurrent.futures
 import os
 import random
@@ -15,16 +15,11 @@ import tempfile
 import time
 from zlib import crc32
 
-if __name__ == "__main__":
-    HERE = os.path.dirname(os.path.abspath(__file__))
-    sys.path[:0] = [HERE, os.path.join(HERE, "..", "..", "testbed")]
-
-import sequences
-import test_fuzz
-from lab import Lab
-from machine import path
-from sequences import LIMIT, Row, guest_limit, start
-from test_containment import ENUMERATED
+from testbed.lab import Lab
+from testbed.machine import path
+from tests.e2e import sequences, test_fuzz
+from tests.e2e.sequences import LIMIT, Row, guest_limit, start
+from tests.e2e.test_containment import ENUMERATED
 
 ROW_COUNT, SMP_COUNT = 320, 40  # sequences of one row
 OPERATIONS = 16_384

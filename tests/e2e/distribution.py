@@ -1,11 +1,11 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
 # distribution.py: runs commands on a Debian that debootstrap has just made, in a clone of this
 # tree's HEAD. Of this machine they see its processors, its kernel and $DISTFILES; packages, the
 # guest's kernels and, without $DISTFILES, the emulator's source come from the mirror that apt is
 # configured with here.
-# Usage, as root: distribution.py RELEASE COMMAND ...   RELEASE: 12 or 13; its exit status is the
-# command's
+# Usage, as root:
+#   python3 -m tests.e2e.distribution RELEASE COMMAND ...
+# RELEASE: 12 or 13; its exit status is the command's
 #
 # What is mounted is so in a mount namespace that ends with the last process of the run, and nothing
 # of the machine's own is bound there: whatever ends the run, it leaves a plain folder.
@@ -17,8 +17,7 @@ import sys
 import tempfile
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path[:0] = [os.path.join(TOP, "testbed")]
-from machine import BACKSTOP_SECONDS, path  # noqa: E402
+from testbed.machine import BACKSTOP_SECONDS, path
 
 LOGS = path("build", "distribution")
 RELEASES = {"12": "bookworm", "13": "trixie"}
@@ -125,7 +124,7 @@ def folder(release):
 def main():
     release, *command = sys.argv[1:] or [""]
     if release not in RELEASES or not command:
-        return f"usage: distribution.py {'|'.join(RELEASES)} COMMAND ..."
+        return f"usage: python3 -m tests.e2e.distribution {'|'.join(RELEASES)} COMMAND ..."
     if os.geteuid() != 0:
         return "distribution.py: debootstrap and chroot want root; run it as root"
     # So that the folder goes then, too.

@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 
-from machine import BACKSTOP_SECONDS, Skip
+from testbed.machine import BACKSTOP_SECONDS, Skip
 
 FIRMWARE = os.environ.get("FIRMWARE", "/usr/share/ovmf/OVMF.fd")
 SECURE = "/usr/share/OVMF/OVMF_CODE_4M.secboot.fd"

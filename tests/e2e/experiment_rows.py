@@ -17,7 +17,7 @@ import configparser
 import glob
 import os
 
-from machine import TOP
+from testbed.machine import TOP
 
 
 def choices(text):

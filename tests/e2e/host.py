@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # host.py: boots of the test kernel on the hypervisor's test build, with host NMIs.
-import kernel
-from boots import image
+from testbed.boots import image
+from tests.e2e import kernel
 
 # tests/kernel/host.h, enum host_region.
 REGION_CLEAN = 1300

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # inner.py: boots under QEMU/KVM in the emulator (testbed/nested.py), and what each of them owes.
-from machine import path
-import nested
+from testbed import nested
+from testbed.machine import path
 
 
 def linux(lab, name, **more):

@@ -3,7 +3,7 @@
 # it runs, with the emulator's knobs that go with it, and its results.
 import re
 
-from machine import STATUS_POWEROFF, path
+from testbed.machine import STATUS_POWEROFF, path
 
 # tests/kernel/kernel.h, enum region; the exit reasons are the SDM's.
 REGION_MSR = 1003

@@ -6,7 +6,7 @@ import platform
 import re
 from typing import NamedTuple
 
-from machine import path
+from testbed.machine import path
 
 # Debian's suites (programs/kernel.sh --suite), the newest last, and what their kernels are called.
 SUITES = {"bookworm": "6.1", "trixie": "6.12", "trixie-backports": "7.3"}

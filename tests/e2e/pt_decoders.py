@@ -5,7 +5,7 @@
 import struct
 import subprocess
 
-from machine import path
+from testbed.machine import path
 
 PROGRAM = path("build/programs/traced")
 # Linux, tools/perf/Documentation/perf.data-file-format.txt; tools/lib/perf/include/perf/event.h.

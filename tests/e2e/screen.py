@@ -9,8 +9,8 @@ import subprocess
 import tempfile
 import time
 
-from emulated_pc import FIRMWARE
-from machine import SCRATCH, Skip, path, read_file, tool
+from testbed.machine import SCRATCH, Skip, path, read_file, tool
+from tests.e2e.emulated_pc import FIRMWARE
 
 CELL = (8, 19)  # pixels of a character of the firmware's font
 FIRMWARE_ROWS = (25, 31)  # of its text modes

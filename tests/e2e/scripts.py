@@ -4,7 +4,7 @@ import os
 import re
 import subprocess
 
-from machine import BACKSTOP_SECONDS, STATUS_TIMEOUT, path
+from testbed.machine import BACKSTOP_SECONDS, STATUS_TIMEOUT, path
 
 
 def run(*arguments, **environment):

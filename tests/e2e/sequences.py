@@ -1,10 +1,9 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 # sequences.py: the fuzzer of sequences (tests/kernel/sequence.c), natively and under PMUvisor with
 # a row of options that is drawn as the sequences are: compares, and makes what differs small.
 #
-#   tests/e2e/sequences.py SEED COUNT ["ROW"]     compares; ROW as a difference prints it
-#   tests/e2e/sequences.py replay SEED NUMBER KEPT "ROW"   one sequence, event by event
+#   python3 -m tests.e2e.sequences SEED COUNT ["ROW"]     compares; ROW as a difference prints it
+#   python3 -m tests.e2e.sequences replay SEED NUMBER KEPT "ROW"   one sequence, event by event
 import itertools
 import os
 import random
@@ -13,13 +12,9 @@ import sys
 import tempfile
 from zlib import crc32
 
-if __name__ == "__main__":
-    HERE = os.path.dirname(os.path.abspath(__file__))
-    sys.path[:0] = [HERE, os.path.join(HERE, "..", "..", "testbed")]
-
-from experiment_rows import EXPERIMENTS, all_of
-from lab import Lab
-from machine import STATUS_LIMIT, STATUS_POWEROFF, path
+from testbed.lab import Lab
+from testbed.machine import STATUS_LIMIT, STATUS_POWEROFF, path
+from tests.e2e.experiment_rows import EXPERIMENTS, all_of
 
 STEP = 32  # sequence.c
 EVENTS_SHOWN = 3
@@ -259,7 +254,7 @@ class Difference:
             [
                 f"sequence {self.number} of seed {self.seed} differs under {self.row}:",
                 *self.lines,
-                f"again: {efi}tests/e2e/sequences.py replay {self.seed} "
+                f"again: {efi}python3 -m tests.e2e.sequences replay {self.seed} "
                 f'{self.number} {self.kept} "{self.row}"',
             ]
         )

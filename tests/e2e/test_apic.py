@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_apic.py: apic=trap, the trapped local APIC of the thesis: what it costs by the ledger, and
 # that the guest sees of its local APIC what it sees without it.
-import kernel
-from machine import STATUS_POWEROFF, exit_count
-from native import expect_a1_pmis
+from testbed.machine import STATUS_POWEROFF, exit_count
+from tests.e2e import kernel
+from tests.e2e.native import expect_a1_pmis
 
 REGION_NO_PMI = "1"
 REGION_1000_PMIS = "4"

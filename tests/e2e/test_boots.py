@@ -7,11 +7,8 @@ import shutil
 import subprocess
 import tempfile
 
-import compare
-import kernel
-from kernel import Plan
-from boots import Boot, Machine, run_disk, write_tables
-from machine import (
+from testbed.boots import Boot, Machine, run_disk, write_tables
+from testbed.machine import (
     BACKSTOP_SECONDS,
     SCRATCH,
     STATUS_LIMIT,
@@ -23,8 +20,10 @@ from machine import (
     path,
     tool,
 )
-from scripts import expect_line, run
-from servers import Servers
+from testbed.servers import Servers
+from tests.e2e import compare, kernel
+from tests.e2e.kernel import Plan
+from tests.e2e.scripts import expect_line, run
 
 MILLION = 1_000_000
 LIMIT_ALL = 20_000

@@ -3,8 +3,9 @@
 # under PMUvisor, with the ring of Skylake, with architectural records, and where these are hidden.
 import re
 
-from machine import STATUS_POWEROFF
 import pytest
+
+from testbed.machine import STATUS_POWEROFF
 
 # Linux takes the architectural records only on models that have no other ones by its own tables.
 RECORDS = {"ring": {}, "arch": {"knobs": "arch_lbr on\n", "model": "sapphire_rapids"}}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_cet.py: a processor with CET and protection keys, natively and under PMUvisor: shadow stacks,
 # branch tracking and single steps of branches across exits, in the test kernel.
-import kernel
-from kernel import BASICS, Plan, expect_ok
+from tests.e2e import kernel
+from tests.e2e.kernel import BASICS, Plan, expect_ok
 
 MODEL = "sapphire_rapids"
 STEPS = ["smp-step", "smp-cet", "xss"]

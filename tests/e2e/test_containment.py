@@ -5,12 +5,12 @@
 import os
 import re
 
-from guest import EXIT_REASON_CPUID, MAX_CPUID_INSTRUCTIONS
-import host
-from host import Plan, results
-import kernel
-from machine import STATUS_POWEROFF, path
 import pytest
+
+from testbed.machine import STATUS_POWEROFF, path
+from tests.e2e import host, kernel
+from tests.e2e.guest import EXIT_REASON_CPUID, MAX_CPUID_INSTRUCTIONS
+from tests.e2e.host import Plan, results
 
 # MSRs that the emulated processor lacks are added by knobs, each with a value of its own.
 # vmx/exit/msr.c, in its order: index, kind of test, whether the emulator has it already.

@@ -3,12 +3,13 @@
 # serial line: the log that the next start finds in memory and writes to a file, that of a start
 # which was refused, and the boot menu's guard, which takes the native entry then.
 
-import kernel
-from host import Plan, image_with_hooks
-from boots import image
-from machine import STATUS_POWEROFF, STATUS_TEXT, made
 import pytest
-from screen import Screen
+
+from testbed.boots import image
+from testbed.machine import STATUS_POWEROFF, STATUS_TEXT, made
+from tests.e2e import kernel
+from tests.e2e.host import Plan, image_with_hooks
+from tests.e2e.screen import Screen
 
 LOG = "pmuvisor.log"
 GUARD = "grubenv"

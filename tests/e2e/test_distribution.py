@@ -6,8 +6,9 @@ import re
 import shutil
 
 import pytest
-from distribution import LOGS, RELEASES, folder, inside, mounted_below, new_root
-from machine import Skip
+
+from testbed.machine import Skip
+from tests.e2e.distribution import LOGS, RELEASES, folder, inside, mounted_below, new_root
 
 COMMANDS = ("run", "check")
 SUM = re.compile(r"^=+ (.*) in [\d.]+s.* =+$", re.MULTILINE)  # pytest's last line

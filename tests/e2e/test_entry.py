@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_entry.py: what VM entries check of the guest's state. Nothing that a guest tries makes a
 # check fail, and it gives the same as natively. The table is docs/entries.md.
-from experiment_rows import all_of
-from kernel import Plan, expect_ok, run
 import pytest
+
+from tests.e2e.experiment_rows import all_of
+from tests.e2e.kernel import Plan, expect_ok, run
 
 CET = "sapphire_rapids"  # the model that has shadow stacks
 # The cases of tests/kernel/test_entry.c; in the modes where each runs.

@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_events.py: the boots of the measurements in which the bookkeeping has something to do. Each
 # NMI reaches its side with all steps, and the NMIs of one kind are lost without theirs.
-import sys
 
-from host import Plan, results, run
-import kernel
-from machine import path
 import pytest
 
-sys.path.append(path("bench"))
-import plan as bench_plan  # noqa: E402
+from bench import plan as bench_plan
+from tests.e2e import kernel
+from tests.e2e.host import Plan, results, run
 
 # NMIs that arrive, of each kind, by what is left out.
 ALL = {item: bench_plan.KERNEL_OPERATIONS for item in bench_plan.EVENTS}

@@ -7,10 +7,11 @@ import os
 import subprocess
 import sys
 
-import kernel
-from kernel import Plan, tap
-from machine import BACKSTOP_SECONDS, STATUS_POWEROFF, environment, firmware, made, path
 import pytest
+
+from testbed.machine import BACKSTOP_SECONDS, STATUS_POWEROFF, environment, firmware, made, path
+from tests.e2e import kernel
+from tests.e2e.kernel import Plan, tap
 
 # Name, and the test kernel's processors.
 NAMES = {"bookworm-2M": 1, "bookworm-4M": 4, "trixie-2M": 4, "trixie-4M": 1}

@@ -5,8 +5,8 @@
 import os
 import re
 
-from host import STOPPED
-from machine import STATUS_POWEROFF, STATUS_RESET, path
+from testbed.machine import STATUS_POWEROFF, STATUS_RESET, path
+from tests.e2e.host import STOPPED
 
 FULL = os.environ.get("FULL") == "1"
 # Half of them in xAPIC mode, half in x2APIC mode.

@@ -3,7 +3,8 @@
 # says what it saw; the emulator's ledger, of which the hypervisor knows nothing, what it cost.
 import pytest
 
-from guest import (
+from testbed.machine import STATUS_POWEROFF, STATUS_RESET, exit_count
+from tests.e2e.guest import (
     CPUID_ROUNDS,
     EXIT_REASON_CPUID,
     MAX_CPUID_INSTRUCTIONS,
@@ -13,8 +14,14 @@ from guest import (
     after_guest,
     guest,
 )
-from machine import STATUS_POWEROFF, STATUS_RESET, exit_count
-from native import A1_BRANCHES, A1_PERIODS, expect_a1_pmis, expect_generalized, native, native_perf
+from tests.e2e.native import (
+    A1_BRANCHES,
+    A1_PERIODS,
+    expect_a1_pmis,
+    expect_generalized,
+    native,
+    native_perf,
+)
 
 MAX_BOOT_EXITS = 1000
 MAX_GUEST_WORK = 1.01

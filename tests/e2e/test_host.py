@@ -5,23 +5,24 @@
 # test must then fail in the way the thesis describes.
 import re
 
-from host import (
+import pytest
+
+from testbed.machine import STATUS_TEXT, exit_count, path
+from tests.e2e import kernel
+from tests.e2e.host import (
     NO_LOST,
     NO_MASK,
     NO_UNBLOCK,
-    Plan,
     REGION_CLEAN,
     REGION_CLEAN_BLOCKED,
     STOPPED,
+    Plan,
     path_length,
     results,
     row,
     run,
     sweeps,
 )
-import kernel
-from machine import STATUS_TEXT, exit_count, path
-import pytest
 
 REGION_OTHER_GUEST = 1501
 REGION_OTHER_GUEST_BARE = 1502

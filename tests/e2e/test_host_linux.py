@@ -2,8 +2,8 @@
 # test_host_linux.py: the hypervisor's NMIs that Debian's kernel takes, on the hypervisor's test
 # build: with the module of programs/module/ they are handed back at once, without it they are found
 # after the next exit and the kernel complains. Thesis, section 3.2.
-from host import HOST_NMIS, image_with_hooks
-from machine import STATUS_POWEROFF
+from testbed.machine import STATUS_POWEROFF
+from tests.e2e.host import HOST_NMIS, image_with_hooks
 
 UNKNOWN = "NMI received for unknown reason"
 

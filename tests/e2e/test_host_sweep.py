@@ -4,15 +4,19 @@
 # mechanism is switched off once as well, and its test must then fail.
 import os
 
-from host import (
+import pytest
+
+from testbed.machine import path
+from tests.e2e import kernel
+from tests.e2e.host import (
     KINDS,
     NMI_STRIDE,
     NO_LOST,
     NO_SKID,
     NO_UNBLOCK,
     POSITIONS,
-    Plan,
     REGION_CLEAN,
+    Plan,
     expect_sweep,
     path_length,
     results,
@@ -20,10 +24,6 @@ from host import (
     run,
     sweeps,
 )
-import kernel
-from machine import path
-import pytest
-
 
 REASON_NMI = 0
 REASON_TICK = 52

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_hypercall.py: hypercalls that are refused, with the test kernel: each changes nothing but RAX
 # (tests/kernel/test_hypercall.c). The test build's own numbers are in no other build.
-import host
-from host import Plan, results
-import kernel
 import pytest
+
+from tests.e2e import host, kernel
+from tests.e2e.host import Plan, results
 
 JOBS = ["hypercall", "hypercall-apic", "hypercall-hidden"]
 

@@ -2,8 +2,8 @@
 # test_initrd.py: an initrd as large as a server's, 100 MiB and more: what is at its end is there.
 import pytest
 
-from boots import initrd
-from machine import STATUS_POWEROFF
+from testbed.boots import initrd
+from testbed.machine import STATUS_POWEROFF
 
 MIB = 1 << 20
 MEMORY_MIB = 1024

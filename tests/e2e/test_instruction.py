@@ -2,11 +2,12 @@
 # test_instruction.py: what PMUvisor does to single steps, breakpoints, shadows, what waits in them,
 # and control registers at each instruction that it completes, refuses, or lets the guest execute
 # again: the same as the processor natively. The table is docs/instructions.md.
-import kernel
-from experiment_rows import all_of
-from kernel import Plan, expect_ok, run
-from machine import Skip, path
 import pytest
+
+from testbed.machine import Skip, path
+from tests.e2e import kernel
+from tests.e2e.experiment_rows import all_of
+from tests.e2e.kernel import Plan, expect_ok, run
 
 CPUS = 2  # the first one's WBINVD and MWAIT do not exit
 KNOBS = ["tsc_hz 500000000", "mwait_wake 1000"]

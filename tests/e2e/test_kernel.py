@@ -5,25 +5,26 @@
 import re
 import shutil
 
-from kernel import (
+import pytest
+
+from testbed.machine import STATUS_RESET, Skip, exit_count, path
+from tests.e2e.kernel import (
     APART,
     BASICS,
     KINDS,
     LONG_SKID,
     POSITIONS,
-    Plan,
     REGION_MSR,
     REGION_PMI,
     SETUPS,
     SHAPES,
     SKIDS,
+    Plan,
     expect_ok,
     run,
     shape_knobs,
     tap,
 )
-from machine import STATUS_RESET, Skip, exit_count, path
-import pytest
 
 REGION_SWEEP_PMI = 1006
 REGION_SWEEP_PMI_CLEAN = 1007

@@ -6,7 +6,9 @@
 import os
 
 import pytest
-from kernels import (
+
+from testbed.machine import STATUS_POWEROFF, exit_count
+from tests.e2e.kernels import (
     A1_AGAIN,
     A1_BRANCHES,
     A1_PERIODS,
@@ -27,7 +29,6 @@ from kernels import (
     seen,
     unexplained,
 )
-from machine import STATUS_POWEROFF, exit_count
 
 FULL = os.environ.get("FULL") == "1"
 REGION_A1_SMP = 3000

@@ -8,9 +8,17 @@ import subprocess
 
 import pytest
 
-from boots import initrd as initrd_file, kernel
-from machine import BACKSTOP_SECONDS, PAYLOAD_APPEND, STATUS_POWEROFF, Skip, exit_count, made
-import scripts
+from testbed.boots import initrd as initrd_file
+from testbed.boots import kernel
+from testbed.machine import (
+    BACKSTOP_SECONDS,
+    PAYLOAD_APPEND,
+    STATUS_POWEROFF,
+    Skip,
+    exit_count,
+    made,
+)
+from tests.e2e import scripts
 
 OPERATIONS = 100
 RUNS = 3

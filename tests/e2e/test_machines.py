@@ -8,11 +8,11 @@ import struct
 import tempfile
 from types import SimpleNamespace
 
-import emulated_pc
-import machines
-from boots import image
-from machine import STATUS_POWEROFF, STATUS_TEXT, made, path
 import pytest
+
+from testbed.boots import image
+from testbed.machine import STATUS_POWEROFF, STATUS_TEXT, made, path
+from tests.e2e import emulated_pc, machines
 
 PREEMPTION_TIMER = "52"
 TSC = "tsc_hz 50000000\n"

@@ -8,8 +8,8 @@ import subprocess
 import sys
 import tempfile
 
-import results as results_file
-from machine import BACKSTOP_SECONDS, path
+from bench import results as results_file
+from testbed.machine import BACKSTOP_SECONDS, path
 
 COLUMNS = ("native", "kvm", "msr+nmi")
 PASSED_THROUGH = (
@@ -29,7 +29,8 @@ STATUS_OK, STATUS_FAILED, STATUS_USAGE = 0, 1, 2
 def run(*arguments):
     """(exit status, lines on stdout and stderr) of bench/run.py."""
     done = subprocess.run(
-        [sys.executable, path("bench", "run.py"), *arguments],
+        [sys.executable, "-m", "bench.run", *arguments],
+        cwd=path(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

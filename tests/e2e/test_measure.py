@@ -2,10 +2,11 @@
 # test_measure.py: the measurements at CPL 0 (programs/measure) in the test kernel: the lines of
 # each column are complete, and the figures are what each policy has to cost by its construction.
 # Each check that something is free is also seen to fail under the policy that does not have it so.
-from kernel import Plan, expect_ok, notes, run, tap
-from machine import STATUS_POWEROFF, path
-from policies import EXITS_PER_PMI
 import pytest
+
+from testbed.machine import STATUS_POWEROFF, path
+from tests.e2e.kernel import Plan, expect_ok, notes, run, tap
+from tests.e2e.policies import EXITS_PER_PMI
 
 RUNS, OPS = 3, 100
 WORD = f"measure:{RUNS}:{OPS}"

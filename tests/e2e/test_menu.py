@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_menu.py: entries of the boot menu that are no columns.
-import kernel
-from kernel import Plan
-from machine import STATUS_POWEROFF, path, tool
+from testbed.machine import STATUS_POWEROFF, path, tool
+from tests.e2e import kernel
+from tests.e2e.kernel import Plan
 
 SAFE = ["processors=1", "vtd=off", "tick=0"]
 

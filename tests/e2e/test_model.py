@@ -4,8 +4,8 @@
 import os
 import subprocess
 
-from rooms import rooms
-from machine import BACKSTOP_SECONDS, STATUS_POWEROFF, Skip, path
+from testbed.machine import BACKSTOP_SECONDS, STATUS_POWEROFF, Skip, path
+from tests.static.rooms import rooms
 
 STATUS_SKIPPED = 77
 

@@ -1,9 +1,17 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_native.py: the emulator's PMU model against Debian's unmodified kernel, without the
 # hypervisor. What the kernel's own driver says and counts here is what the guest must get.
-from machine import STATUS_POWEROFF
-from native import A1_BRANCHES, A1_PERIODS, expect_a1_pmis, expect_generalized, native, native_perf
 import pytest
+
+from testbed.machine import STATUS_POWEROFF
+from tests.e2e.native import (
+    A1_BRANCHES,
+    A1_PERIODS,
+    expect_a1_pmis,
+    expect_generalized,
+    native,
+    native_perf,
+)
 
 
 def test_power_off(lab):

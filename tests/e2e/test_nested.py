@@ -4,11 +4,11 @@
 # complains of nothing. FULL=1: also policy intercept, a tick, perf and a panic.
 import re
 
-from inner import expect_quiet, linux
-from machine import STATUS_POWEROFF, STATUS_RESET
-from native import expect_a1_pmis
 import pytest
 
+from testbed.machine import STATUS_POWEROFF, STATUS_RESET
+from tests.e2e.inner import expect_quiet, linux
+from tests.e2e.native import expect_a1_pmis
 
 TSC_KHZ = 200000  # testbed/nested.py: KNOBS
 SAMPLES = 490  # 40 cycles for each of 625,000 iterations, one for 50,021 cycles

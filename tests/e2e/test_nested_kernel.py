@@ -6,11 +6,11 @@ import re
 import subprocess
 import sys
 
-from inner import expect_quiet, kernel_boot, linux
-from machine import STATUS_POWEROFF, STATUS_REFUSED, path
-import kernel
 import pytest
 
+from testbed.machine import STATUS_POWEROFF, STATUS_REFUSED, path
+from tests.e2e import kernel
+from tests.e2e.inner import expect_quiet, kernel_boot, linux
 
 SUITE = kernel.BASICS + ["cr4", "delivery", "hypercall", "x2apic", *kernel.BASICS]
 COSTS = "measure:3:100"
@@ -82,7 +82,8 @@ def test_costs(lab):
         kernel.expect_ok(boot, [COSTS])
         expect_quiet(boot)
     done = subprocess.run(
-        [sys.executable, path("bench", "nested_costs.py"), lab.keep],
+        [sys.executable, "-m", "bench.nested_costs", lab.keep],
+        cwd=path(),
         capture_output=True,
         text=True,
         check=False,

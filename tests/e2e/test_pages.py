@@ -7,12 +7,11 @@ import re
 import subprocess
 from types import SimpleNamespace
 
-import boots
-import exit_lines
-from guest import EXIT_REASON_CPUID
-from kernel import CPUID_COST
-from machine import BACKSTOP_SECONDS, TOP, Skip, path
-from store import digest, digest_any
+from testbed import boots, exit_lines
+from testbed.machine import BACKSTOP_SECONDS, TOP, Skip, path
+from testbed.store import digest, digest_any
+from tests.e2e.guest import EXIT_REASON_CPUID
+from tests.e2e.kernel import CPUID_COST
 
 TOUR, PROGRAM = "docs/tour.md", "docs/program.md"
 REGION, CPUIDS = "10", 100  # of the page's program

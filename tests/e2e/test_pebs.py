@@ -2,10 +2,11 @@
 # test_pebs.py: PEBS in the test kernel, on a processor that has it (the emulator's knob `pebs`):
 # records between exits and into a buffer that is not there, and records that come late, with and
 # without the switch of IA32_PEBS_ENABLE.
-import kernel
-from host import STOPPED, results
-from machine import STATUS_TEXT, path
 import pytest
+
+from testbed.machine import STATUS_TEXT, path
+from tests.e2e import kernel
+from tests.e2e.host import STOPPED, results
 
 LATE = ["pebs 3", "pebs_late 20"]
 NOT_ISOLATED = ["cpuid 1 0 eax 0x8"]  # a stepping that Linux has in no list either

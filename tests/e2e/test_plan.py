@@ -7,9 +7,10 @@ import re
 import shutil
 import tempfile
 
-from emulated_pc import command
-from machine import made
 import pytest
+
+from testbed.machine import made
+from tests.e2e.emulated_pc import command
 
 STATUS_PASSED = 1  # isa-debug-exit: twice the value written, plus one
 CHECKS = {"map_2m", "e820_2m", "map_1g", "e820_1g"}

@@ -5,10 +5,10 @@ import re
 
 import pytest
 
-from guest import CPUID_ROUNDS, EXIT_REASON_CPUID, REGION_CPUID
-from machine import STATUS_POWEROFF, exit_count, path
-from native import A1_BRANCHES, A1_PERIODS, expect_a1_pmis, native
-from policies import EXITS_PER_PMI, SAMPLES, boot_profile
+from testbed.machine import STATUS_POWEROFF, exit_count, path
+from tests.e2e.guest import CPUID_ROUNDS, EXIT_REASON_CPUID, REGION_CPUID
+from tests.e2e.native import A1_BRANCHES, A1_PERIODS, expect_a1_pmis, native
+from tests.e2e.policies import EXITS_PER_PMI, SAMPLES, boot_profile
 
 POLICIES = ("msr+nmi", "msr", "intercept")
 REGION_NO_PMI = "1"

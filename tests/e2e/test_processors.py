@@ -3,9 +3,9 @@
 # hidden from it, and one that fails stops all.
 import re
 
-import kernel
-from kernel import Plan, expect_ok
-from machine import STATUS_RESET, STATUS_TEXT, path
+from testbed.machine import STATUS_RESET, STATUS_TEXT, path
+from tests.e2e import kernel
+from tests.e2e.kernel import Plan, expect_ok
 
 TSC = "tsc_hz 50000000\n"
 CPUS = 4

@@ -4,13 +4,12 @@
 # other way.
 import struct
 
-import kernel
-from machine import STATUS_POWEROFF, STATUS_TEXT, instructions, path
 import pytest
 
-from policies import NMI
-import pt_decoders
-from test_kernel import expect_sweep, path_length
+from testbed.machine import STATUS_POWEROFF, STATUS_TEXT, instructions, path
+from tests.e2e import kernel, pt_decoders
+from tests.e2e.policies import NMI
+from tests.e2e.test_kernel import expect_sweep, path_length
 
 REGIONS = {
     "user": 3300,

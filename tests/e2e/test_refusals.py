@@ -8,9 +8,18 @@ import re
 import shutil
 import struct
 
-from boots import image as image_of, initrd, kernel
-from machine import BACKSTOP_SECONDS, STATUS_POWEROFF, STATUS_REFUSED, STATUS_RESET, made, path
 import pytest
+
+from testbed.boots import image as image_of
+from testbed.boots import initrd, kernel
+from testbed.machine import (
+    BACKSTOP_SECONDS,
+    STATUS_POWEROFF,
+    STATUS_REFUSED,
+    STATUS_RESET,
+    made,
+    path,
+)
 
 REFUSAL = "PMUvisor refuses to start: "
 FOLDER = "/EFI/cases"

@@ -9,9 +9,10 @@ import subprocess
 
 import pytest
 
-from boots import image as image_of, initrd, kernel
-from machine import STATUS_LIMIT, STATUS_TEXT, STATUS_TIMEOUT, Skip, made, path, tree_files
-from scripts import expect_line, run, run_qemu
+from testbed.boots import image as image_of
+from testbed.boots import initrd, kernel
+from testbed.machine import STATUS_LIMIT, STATUS_TEXT, STATUS_TIMEOUT, Skip, made, path, tree_files
+from tests.e2e.scripts import expect_line, run, run_qemu
 
 
 def test_make_help():
@@ -44,9 +45,11 @@ def test_ci_run(tmp_path):
         "def test_good(): pass\n"
         "def test_bad(): print('FAILED in its output'); assert not 'seen'\n"
         "def test_none(broken): pass\n",
-        "make": f"#!/bin/sh\nexec /usr/bin/python3 -m pytest -c {path('pytest.ini')} "
+        "make": f"#!/bin/sh\nexec /usr/bin/python3 -m pytest -c {path('pyproject.toml')} "
         f"--rootdir {tmp_path} {tmp_path}/test_tiny.py\n",
-        "tests/e2e/distribution.py": "#!/bin/sh\nseq 1000 1030\nexit 2\n",
+        "tests/__init__.py": "",
+        "tests/e2e/__init__.py": "",
+        "tests/e2e/distribution.py": "print(*range(1000, 1031), sep='\\n')\nraise SystemExit(2)\n",
     }
     for name, text in parts.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -59,7 +62,8 @@ def test_ci_run(tmp_path):
         ".ci/run: exit status 1, wanted 0: make check",
         "FAILED test_tiny.py::test_bad - AssertionError: assert not 'seen'",
         "ERROR test_tiny.py::test_none - OSError: " + "disk" * 30,
-        ".ci/run: exit status 2, wanted 0: tests/e2e/distribution.py 13 make short",
+        ".ci/run: exit status 2, wanted 0: "
+        "/usr/bin/python3 -B -m tests.e2e.distribution 13 make short",
         *map(str, range(1011, 1031)),
         "1 passed, 3 failed",
     ], done.stdout

@@ -8,11 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 
-import campaign
-import sequences
-from experiment_rows import all_of
-from machine import STATUS_POWEROFF, path
-from sequences import Row
+from testbed.machine import STATUS_POWEROFF, path
+from tests.e2e import campaign, sequences
+from tests.e2e.experiment_rows import all_of
+from tests.e2e.sequences import Row
 
 FULL = os.environ.get("FULL") == "1"
 COUNT = 16_000 if FULL else 1280

@@ -5,11 +5,12 @@
 import errno
 import re
 
-import kernel
-from kernel import Plan, expect_ok
-from machine import STATUS_POWEROFF, STATUS_RESET, Skip, path
-from native import A1_BRANCHES, A1_PERIODS, expect_a1_pmis
 import pytest
+
+from testbed.machine import STATUS_POWEROFF, STATUS_RESET, Skip, path
+from tests.e2e import kernel
+from tests.e2e.kernel import Plan, expect_ok
+from tests.e2e.native import A1_BRANCHES, A1_PERIODS, expect_a1_pmis
 
 # What is another in each boot: times, addresses, and bits 4 and 5 of port 61H, which toggle by
 # themselves.

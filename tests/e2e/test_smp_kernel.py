@@ -2,11 +2,11 @@
 # test_smp_kernel.py: the test kernel on several processors, natively and under PMUvisor: starts by
 # INIT and SIPI, the tests of one processor on each of them, storms of PMIs and of NMIs between
 # them, host NMIs between them, and that the exit path shares nothing and costs the same on each.
-import host
-import kernel
-from kernel import Plan, expect_ok, notes, tap
-from machine import exit_count, path
 import pytest
+
+from testbed.machine import exit_count, path
+from tests.e2e import host, kernel
+from tests.e2e.kernel import Plan, expect_ok, notes, tap
 
 CPUS = 4
 # An instruction is 20 ns, so a delay of 20 us is 10,000 instructions: see testbed/README.md.

@@ -6,15 +6,16 @@
 import os
 
 import pytest
-from guest import (
+
+from testbed.machine import STATUS_POWEROFF, STATUS_RESET, exit_count, path
+from tests.e2e.guest import (
     EXIT_REASON_CPUID,
     MAX_CPUID_INSTRUCTIONS,
     MAX_CPUID_VMCS_ACCESSES,
     after_guest,
     guest,
 )
-from host import HOST_NMIS, image_with_hooks
-from machine import STATUS_POWEROFF, STATUS_RESET, exit_count, path
+from tests.e2e.host import HOST_NMIS, image_with_hooks
 
 FULL = os.environ.get("FULL") == "1"
 TSC = "tsc_hz 50000000\n"

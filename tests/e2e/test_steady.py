@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_steady.py: under msr+nmi the PMU costs no VM exit once the guest is up, perf record and the
 # NMI watchdog included: by the emulator's ledger of the boot that profiles Listing 2.
-from guest import REGION_USER, guest
-from machine import STATUS_POWEROFF
-from policies import NMI, RDMSR, RDPMC, SAMPLES, WRMSR, boot_profile
 import pytest
+
+from testbed.machine import STATUS_POWEROFF
+from tests.e2e.guest import REGION_USER, guest
+from tests.e2e.policies import NMI, RDMSR, RDPMC, SAMPLES, WRMSR, boot_profile
 
 pytestmark = pytest.mark.full
 

@@ -10,10 +10,10 @@ import subprocess
 import tempfile
 from types import SimpleNamespace
 
-import emulated_pc
-import guest
-from machine import BACKSTOP_SECONDS, Skip, path
 import pytest
+
+from testbed.machine import BACKSTOP_SECONDS, Skip, path
+from tests.e2e import emulated_pc, guest
 
 STATUS_PASSED = 1  # isa-debug-exit: twice the value written, plus one
 

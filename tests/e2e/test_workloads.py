@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from machine import STATUS_POWEROFF, exit_count, instructions, path
+from testbed.machine import STATUS_POWEROFF, exit_count, instructions, path
 
 COLUMNS = ("native", "msr+nmi")
 # nginx is half of the boot.

@@ -8,8 +8,9 @@ import re
 import shutil
 
 import pytest
-from store import digest, digest_below
-from targets import BUILD, NAMES, corpus, reason_of, run
+
+from testbed.store import digest, digest_below
+from tests.fuzz.targets import BUILD, NAMES, corpus, reason_of, run
 
 FULL = os.environ.get("FULL") == "1"
 RUNS = 10_000_000 if FULL else 100_000

@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
 # border.py: nothing outside experiments/ names an experiment: neither its folder, nor an option or
 # a header of its own, nor a global symbol of its part of the hypervisor; in comments neither. Pages
@@ -9,10 +8,7 @@ import re
 import subprocess
 import sys
 
-if __name__ == "__main__":
-    sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "testbed")]
-
-from machine import TOP, tree_files
+from testbed.machine import TOP, tree_files
 
 PROSE = (".md", ".7", ".svg")
 # The emulator's library is another program, in C++: a name there is no name of the hypervisor's.

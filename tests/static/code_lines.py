@@ -1,14 +1,13 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 # code_lines.py: counts the lines of code of all that is linked into pmuvisor.efi, by folder. Blank
 # lines and comments do not count.
-# Usage: code_lines.py [ROOT]
+# Usage: python3 -m tests.static.code_lines [ROOT]
 import argparse
 import os
 import re
 import sys
 
-from rooms import rooms
+from tests.static.rooms import rooms
 
 NOT_LINKED = {"offsets.c"}  # read from the compiler's output
 # Literals come first, so that a comment's sign inside one stays; C's line continuations do not

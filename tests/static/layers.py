@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 # layers.py: who calls whom, from the objects' relocations, assembly included. Between folders no
 # call goes back up (rooms.py has their order); within a folder no loop of calls has more files than
@@ -6,15 +5,15 @@
 # so does a use of data. An address that is taken of a function (a hook, a table's row) counts as
 # well: who takes it is above it. The experiments are above the core and do not call each other, but
 # for what one says that it needs.
-# Usage: layers.py BUILD
+# Usage: python3 -m tests.static.layers BUILD
 import argparse
 import collections
 import os
 import subprocess
 import sys
 
-from code_lines import NOT_LINKED
-from rooms import TOP, experiments, rooms
+from tests.static.code_lines import NOT_LINKED
+from tests.static.rooms import TOP, experiments, rooms
 
 EXPERIMENT_LOOP_MAX = 3  # its rows lie over the core's, and what they find decides what follows
 LOOP_MAX = {

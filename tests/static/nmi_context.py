@@ -1,11 +1,10 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 # nmi_context.py: the rules of NMI context (CONTRIBUTING.md), looked for in the machine code. From
 # nmi_root() every instruction is followed that can come next, in all objects of the build, through
 # calls and through the table of sources. None may be a VMREAD, a VMWRITE, an IRET or a lock's, none
 # may call what prints or locks, and none may lie in a file that is not named here. What cannot be
 # followed is an error, never a guess.
-# Usage: nmi_context.py BUILD
+# Usage: python3 -m tests.static.nmi_context BUILD
 import argparse
 import collections
 import os
@@ -13,8 +12,8 @@ import re
 import subprocess
 import sys
 
-from layers import objects
-from rooms import TOP, rooms
+from tests.static.layers import objects
+from tests.static.rooms import TOP, rooms
 
 START = "nmi_root"
 

@@ -5,8 +5,8 @@ import re
 import shutil
 import subprocess
 
-import rooms
-from machine import TOP, made, path
+from testbed.machine import TOP, made, path
+from tests.static import rooms
 
 BUILD = os.path.join("build", "alone")
 

@@ -11,8 +11,9 @@ import shlex
 import subprocess
 
 import pytest
-from machine import BACKSTOP_SECONDS, TOP, path
-from rooms import rooms
+
+from testbed.machine import BACKSTOP_SECONDS, TOP, path
+from tests.static.rooms import rooms
 
 HYPERVISOR = rooms()
 OTHERS = [

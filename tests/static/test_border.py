@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_border.py: nothing outside experiments/ names an experiment (border.py). Each kind of name
 # that is planted in a copy of a file's text is seen, in comments too.
-import border
 import pytest
+
+from tests.static import border
 
 PLANTED_IN = "vmx/exit/exit.c"
 

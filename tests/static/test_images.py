@@ -8,7 +8,8 @@ import re
 import subprocess
 
 import pytest
-from machine import path
+
+from testbed.machine import path
 
 # All that an exit, or an NMI in root mode, goes through that is not its handler alone; and
 # handlers.

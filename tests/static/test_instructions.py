@@ -4,12 +4,8 @@
 # for the guest, lets the guest execute it again, or gives the guest an event, and no other; and
 # each row has tests that exist.
 import re
-import sys
 
-from machine import path
-
-sys.path.insert(0, path("docs"))
-import pages  # noqa: E402
+from docs import pages
 
 PAGE = "docs/instructions.md"
 SOURCE = re.compile(r"(?:(?:vmx|nmi|apic|pmu|guest|mm)/|experiments/\w+/hypervisor/).*\.[ch]$")

@@ -4,16 +4,17 @@
 import os
 import re
 import subprocess
+import sys
 
-import layers
-from machine import TOP, path
+from testbed.machine import TOP, path
+from tests.static import layers
 
 
 def test_hypervisor():
     """The hypervisor itself: nothing goes back up, no loop that is longer than its folder may
     have."""
     done = subprocess.run(
-        [path("tests", "static", "layers.py"), "build"],
+        [sys.executable, "-m", "tests.static.layers", "build"],
         cwd=TOP,
         capture_output=True,
         text=True,

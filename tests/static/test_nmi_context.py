@@ -3,11 +3,13 @@
 # nmi_context.py sees each rule broken: by an object in the place of one of the hypervisor's, or by
 # a row that does not apply.
 import subprocess
+import sys
 from unittest import mock
 
-import nmi_context
 import pytest
-from machine import TOP, path
+
+from testbed.machine import TOP, path
+from tests.static import nmi_context
 
 SOURCE = "nmi/source.c"
 # What takes the place of nmi/source.c. BREAKS is in a row of its table, so that it is found by
@@ -101,7 +103,7 @@ def plant_in(tmp_path):
 
 def found(folder):
     done = subprocess.run(
-        [path("tests", "static", "nmi_context.py"), folder],
+        [sys.executable, "-m", "tests.static.nmi_context", folder],
         cwd=TOP,
         capture_output=True,
         text=True,

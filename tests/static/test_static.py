@@ -7,10 +7,10 @@ import sys
 import tempfile
 from unittest import mock
 
-import code_lines
 import pytest
-import stack
-from machine import TOP, path
+
+from testbed.machine import TOP, path
+from tests.static import code_lines, stack
 
 HERE = path("tests", "static")
 

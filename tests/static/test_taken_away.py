@@ -5,9 +5,9 @@ import os
 import shutil
 import subprocess
 
-from boots import bed
-from machine import BACKSTOP_SECONDS, TOP, Skip, made, path, tree_files
-from store import digest, digest_any
+from testbed.boots import bed
+from testbed.machine import BACKSTOP_SECONDS, TOP, Skip, made, path, tree_files
+from testbed.store import digest, digest_any
 
 TAKEN = ("experiments", "metal")
 COMPILERS = ("gcc-12", "gcc-14")

@@ -7,8 +7,9 @@ import re
 import subprocess
 
 import pytest
-from machine import BACKSTOP_SECONDS, Skip, path
-from store import digest, digest_any
+
+from testbed.machine import BACKSTOP_SECONDS, Skip, path
+from testbed.store import digest, digest_any
 
 # A line of the output is a test's result. cmocka lists failed tests once more at its end.
 RESULT = re.compile(r"\[\s*(OK|FAILED|SKIPPED)\s*\] (\w+)\s*$|(ok|FAIL|SKIP)\s+(\w+)(?:: (.*))?")

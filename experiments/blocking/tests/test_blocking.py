@@ -4,11 +4,10 @@
 # the two steps both are prolonged, and that work gets none.
 import os
 
-import host
-from kernel import expect_ok
-from machine import path
-import times
-import times_picture
+from experiments.blocking.analysis import times, times_picture
+from testbed.machine import path
+from tests.e2e import host
+from tests.e2e.kernel import expect_ok
 
 WAY_MAX = 1000  # instructions, from the exit to the work: a switch of the PMU is on the way
 STEPS_OFF = "bookkeeping=lost,skid"

@@ -4,8 +4,8 @@
 import collections
 import struct
 
-import boots
-from machine import exit_count, instructions
+from testbed import boots
+from testbed.machine import exit_count, instructions
 
 TRACED = struct.Struct("<QQQBBBBI")  # branch_trace.h: struct TraceRecord
 LISTED = struct.Struct("<QQQ")  # abi.h: struct branchtrace_record

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # report_tables.py: the tables of this experiment's tables.toml that are made of the boots of its
 # tests (bench/added.py).
-from cells import NONE, Cell, number, percent
-
-import chen_published as published
-import test_branchtrace as branches
-import test_pt as pt
-from branchtrace import price, tell_fuzz
-from machine import exit_count
+from bench.cells import NONE, Cell, number, percent
+from experiments.branches.analysis import chen_published as published
+from experiments.branches.tests import test_branchtrace as branches
+from experiments.branches.tests.branchtrace import price, tell_fuzz
+from testbed.machine import exit_count
+from tests.e2e import test_pt as pt
 
 ENTRIES = ("native", "msr+nmi")
 POLICIES = (*ENTRIES, "msr")

@@ -3,8 +3,18 @@
 # the emulator's own exact trace of the same stretch: none missing, none invented; and the fuzzing
 # experiment on top of them.
 import pytest
-from branchtrace import Branch, boot, branches_of, check_list, listed, price, tell_fuzz, traced
-from machine import STATUS_POWEROFF, exit_count
+
+from experiments.branches.tests.branchtrace import (
+    Branch,
+    boot,
+    branches_of,
+    check_list,
+    listed,
+    price,
+    tell_fuzz,
+    traced,
+)
+from testbed.machine import STATUS_POWEROFF, exit_count
 
 DRIVERS = 7
 USER, USER_FAR, BOTH, KERNEL, SLEEP, CALL = 3100, 3101, 3102, 3103, 3104, 3105

@@ -157,6 +157,6 @@ def cells(columns, base=BASE):
             out[row, name] = Cell(
                 *apart,
                 None if retired is None else each(column, row, "instructions", base) - retired,
-                None if column[row].root is None else Fraction(column[row].root, column[row].runs)
+                None if column[row].root is None else Fraction(column[row].root, column[row].runs),
             )
     return out

@@ -4,12 +4,10 @@
 import dataclasses
 import json
 
-import answers
-import counted
-import counted_picture
-import counted_table
-import rowfile
-from machine import path
+from bench import rowfile
+from experiments.counted.analysis import counted, counted_picture, counted_table
+from experiments.shared.analysis import answers
+from testbed.machine import path
 
 FILE = answers.file_of("counted")
 PICTURE = path("experiments", "counted", "counted.svg")

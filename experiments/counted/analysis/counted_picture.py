@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # counted_picture.py: draws the answer: a cell for each operation and column, less what the bare
 # machine counts, and beside it less what the processor retired.
-import plots
-
-import counted
+from bench import plots
+from experiments.counted.analysis import counted
 
 TITLE = "What a guest's counter counts around one operation (emulator)"
 DESC = (

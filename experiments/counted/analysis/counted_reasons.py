@@ -3,7 +3,7 @@
 # linux-source-6.1 6.1.192-2 and linux-source-7.3 7.3.4-1~bpo13+1, Xen's of RELEASE-4.17.7,
 # BitVisor's of 66559d6, and this hypervisor's. A cell that is not here has to be 0; of BitVisor's
 # the ledger says what each has to be.
-from counted import COLUMNS, LABELS
+from experiments.counted.analysis.counted import COLUMNS, LABELS
 
 KVMS = ("kvm", "kvm-new", "kvm-mediated")
 OURS = ("msr+nmi", "msr", "intercept")

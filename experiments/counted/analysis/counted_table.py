@@ -3,10 +3,9 @@
 # each with its reason.
 import textwrap
 
-from cells import NONE, Cell, Table, signed
-
-import counted
-import counted_reasons as reasons
+from bench.cells import NONE, Cell, Table, signed
+from experiments.counted.analysis import counted
+from experiments.counted.analysis import counted_reasons as reasons
 
 WIDTH = 118  # of the page's lines
 PLACES = {

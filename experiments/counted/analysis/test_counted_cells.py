@@ -4,14 +4,14 @@
 import copy
 from fractions import Fraction
 
-from cells import NONE
 import pytest
 
-import counted
-import counted_kept as kept
-import counted_picture
-import counted_reasons as reasons
-import counted_table
+from bench.cells import NONE
+from experiments.counted.analysis import counted
+from experiments.counted.analysis import counted_kept as kept
+from experiments.counted.analysis import counted_picture
+from experiments.counted.analysis import counted_reasons as reasons
+from experiments.counted.analysis import counted_table
 
 LINE = {
     "row": "cpuid",

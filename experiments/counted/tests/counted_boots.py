@@ -3,12 +3,11 @@
 # column.
 import os
 
-import counted
-import counted_reasons
-import kernel
-import test_kvm
-from boots import initrd, kernel as linux
-from machine import STATUS_POWEROFF, Skip, path, tool
+from experiments.counted.analysis import counted, counted_reasons
+from testbed.boots import initrd
+from testbed.boots import kernel as linux
+from testbed.machine import STATUS_POWEROFF, Skip, path, tool
+from tests.e2e import kernel, test_kvm
 
 TEST = "counted"
 # Of KVM: the suite of its kernel, and whether its vPMU is mediated.

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # report_tables.py: the tables of this experiment's tables.toml that are made of the boots of its
 # tests (bench/added.py).
-import counted
-import counted_boots
-import counted_kept
-import counted_table
+from experiments.counted.analysis import counted, counted_kept, counted_table
+from experiments.counted.tests import counted_boots
 
 
 def of_answer(lab, _machine):

@@ -7,10 +7,10 @@ import os
 
 import pytest
 
-import counted
-import counted_boots as boots
-import counted_kept as kept
-import counted_reasons as reasons
+from experiments.counted.analysis import counted
+from experiments.counted.analysis import counted_kept as kept
+from experiments.counted.analysis import counted_reasons as reasons
+from experiments.counted.tests import counted_boots as boots
 
 CHEAP = ("native", "msr+nmi")
 LEFT_OUT = 1

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # accuracy_figure.py: errors of counts, drawn (bench/plots.py).
-import plots
-from results import COLUMNS
+from bench import plots
+from bench.results import COLUMNS
 
 
 def accuracy_figure(key, title, errors):

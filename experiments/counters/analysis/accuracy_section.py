@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # accuracy_section.py: what this experiment's sections of the report have (its tables.toml).
-import accuracy_tables
-import perfctr_published
-from accuracy_figure import accuracy_figure
-from cells import Drawn, OnPage
+from bench.cells import Drawn, OnPage
+from experiments.counters.analysis import accuracy_tables, perfctr_published
+from experiments.counters.analysis.accuracy_figure import accuracy_figure
 
 
 def perfctr_sentence():

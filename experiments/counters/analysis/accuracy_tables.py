@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # accuracy_tables.py: how far counts of events are from native's, as in perfctr-xen's section 5, and
 # what reading a count costs. From the results of one machine.
-from cells import NONE, Cell, Row, number, signed
-from measurements import Item
-from results import COLUMNS
-from tables import add_rows, asked, new_table, operations, value_cells
+from bench.cells import NONE, Cell, Row, number, signed
+from bench.measurements import Item
+from bench.results import COLUMNS
+from bench.tables import add_rows, asked, new_table, operations, value_cells
 
 READ_ITEMS = (
     Item("accuracy", "one_rdpmc", (), "RDPMC, user space"),

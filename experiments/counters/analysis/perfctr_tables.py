@@ -2,11 +2,11 @@
 # perfctr_tables.py: what the paper of perfctr-xen has in its section 5, from the results of one
 # machine: errors of counts by scenario (its Figure 7), overflows by thread (8, 9), real programs
 # (10 to 13), and samples by function of a minimum-cost-flow solver (Tables 3 to 5).
-import perfctr_published
-from accuracy_tables import error
-from cells import NONE, Cell, Row, Table, number, ratio, signed
-from results import COLUMNS
-from tables import asked, count_row
+from bench.cells import NONE, Cell, Row, Table, number, ratio, signed
+from bench.results import COLUMNS
+from bench.tables import asked, count_row
+from experiments.counters.analysis import perfctr_published
+from experiments.counters.analysis.accuracy_tables import error
 
 EVENTS = (
     ("tsc", "TSC"),

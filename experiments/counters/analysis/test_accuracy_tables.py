@@ -3,9 +3,8 @@
 # up to test arithmetic.
 import unittest
 
-
-import accuracy_tables
-import test_report
+from bench import test_report
+from experiments.counters.analysis import accuracy_tables
 
 
 class Accuracy(unittest.TestCase):

@@ -3,13 +3,9 @@
 # emulator (lines of guest/accuracy and guest/real) and from seeded differences.
 import unittest
 
-import lines
-import perfctr_tables
-import results
-import tables
-import test_report
-import textpage
-from cells import Machine
+from bench import lines, results, tables, test_report, textpage
+from bench.cells import Machine
+from experiments.counters.analysis import perfctr_tables
 
 # One boot natively and one under msr+nmi, an excerpt.
 RECORDED = {

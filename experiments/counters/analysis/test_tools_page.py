@@ -3,15 +3,13 @@
 # that the page TOOLS.md is of the rows of tools.ini. Boots nothing.
 import re
 
-import cells
-import machine
 import pytest
-import tools
-import tools_page
-import tools_report
-import tools_results
-import tools_table
-from tools import Case
+
+from bench import cells
+from experiments.counters.analysis import tools_page, tools_report, tools_results
+from experiments.counters.tests import tools, tools_table
+from experiments.counters.tests.tools import Case
+from testbed import machine
 
 ROW = """[columns]
 [tool some]

@@ -1,12 +1,12 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 # tools_page.py: make tools: runs the tools of guest/tools/tools.ini in all columns, as many boots
 # at once as there are processors, and writes the page TOOLS.md and build/tools/results.json, of
 # which the report has a table. A boot that is kept (testbed/store.py) is not made again.
-# Usage: tools_page.py [--only WORD,WORD] [--columns C,C] [--jobs N] [--out FILE]
+# Usage:
+#   python3 -m experiments.counters.analysis.tools_page [--only WORD,WORD] [--columns C,C]
+#       [--jobs N] [--out FILE]
 import argparse
 import functools
-import glob
 import html
 import os
 import signal
@@ -15,18 +15,10 @@ import time
 
 TOP = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", ".."))
 EXPERIMENT = os.path.join(TOP, "experiments", "counters")
-sys.path[:0] = [
-    *(os.path.join(TOP, name) for name in ("testbed", "bench")),
-    *(os.path.join(EXPERIMENT, name) for name in ("tests", "analysis")),
-]
-sys.path += glob.glob(os.path.join(TOP, "experiments", "*", "tests"))
-# The folder of the sources stays clean.
-sys.dont_write_bytecode = True
 
-import tools  # noqa: E402
-import tools_results  # noqa: E402
-import tools_table  # noqa: E402
-from lab import Lab  # noqa: E402
+from experiments.counters.analysis import tools_results
+from experiments.counters.tests import tools, tools_table
+from testbed.lab import Lab
 
 PAGE = os.path.join(EXPERIMENT, "TOOLS.md")
 NOT_RUN = "not run"

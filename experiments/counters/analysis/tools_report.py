@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # tools_report.py: the report's table of tools that people use, of what make tools has kept.
-import columns
-import tools_results
-from cells import NONE, Cell, Table
-from machine import Skip
+from bench import columns
+from bench.cells import NONE, Cell, Table
+from experiments.counters.analysis import tools_results
+from testbed.machine import Skip
 
 SAME = "same"
 

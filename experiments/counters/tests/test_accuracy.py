@@ -7,10 +7,9 @@ import os
 
 import pytest
 
-import boots
-from machine import STATUS_POWEROFF, exit_count, path
-from policies import RDPMC
-
+from testbed import boots
+from testbed.machine import STATUS_POWEROFF, exit_count, path
+from tests.e2e.policies import RDPMC
 
 FULL = os.environ.get("FULL") == "1"
 PROGRAMS = ("loop", "sort", "chase", "stream", "hash", "matrix")

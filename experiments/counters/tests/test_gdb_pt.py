@@ -3,9 +3,10 @@
 # row of TOOLS.md is on one without.
 import re
 
-from machine import STATUS_POWEROFF, path
-from policies import NMI
 import pytest
+
+from testbed.machine import STATUS_POWEROFF, path
+from tests.e2e.policies import NMI
 
 FORMAT = "Recording format: Intel Processor Trace."
 PROCESS = re.compile(r"process \d+")

@@ -6,9 +6,9 @@
 import os
 
 import pytest
-import tools
-import tools_table
-from machine import STATUS_POWEROFF, path
+
+from experiments.counters.tests import tools, tools_table
+from testbed.machine import STATUS_POWEROFF, path
 
 FULL = os.environ.get("FULL") == "1"
 TABLE = tools_table.read()

@@ -6,9 +6,9 @@
 import os
 
 import pytest
-import test_workloads
 
-from machine import STATUS_POWEROFF, path
+from testbed.machine import STATUS_POWEROFF, path
+from tests.e2e import test_workloads
 
 FULL = os.environ.get("FULL") == "1"
 SMALL = ("gzip", "glpsol")

@@ -7,9 +7,9 @@
 import os
 
 import pytest
-import tools
-import tools_table
-from machine import path
+
+from experiments.counters.tests import tools, tools_table
+from testbed.machine import path
 
 FULL = os.environ.get("FULL") == "1"
 ROWS = tools_table.read()

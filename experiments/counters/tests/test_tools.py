@@ -7,9 +7,9 @@ import os
 import re
 
 import pytest
-from machine import STATUS_POWEROFF, path
-from policies import NMI, RDPMC
 
+from testbed.machine import STATUS_POWEROFF, path
+from tests.e2e.policies import NMI, RDPMC
 
 FULL = os.environ.get("FULL") == "1"
 WHICH = "full" if FULL else "quick"

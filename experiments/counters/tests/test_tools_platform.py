@@ -6,8 +6,8 @@
 import re
 
 import pytest
-import tools
-import tools_table
+
+from experiments.counters.tests import tools, tools_table
 
 TABLE = tools_table.read()
 ROUNDS = 1_000_000  # of /loop: LOOP_ROUNDS of programs/images.mk

@@ -7,11 +7,11 @@ import os
 import re
 from typing import NamedTuple
 
-import boots
-import columns
-import tools_table
-from machine import STATUS_POWEROFF, exit_count, made
-from tools_table import LIMIT, MEMORY, extras
+from bench import columns
+from experiments.counters.tests import tools_table
+from experiments.counters.tests.tools_table import LIMIT, MEMORY, extras
+from testbed import boots
+from testbed.machine import STATUS_POWEROFF, exit_count, made
 
 NATIVE, OTHER = "native", "msr+nmi"
 FOLDER = "guest"  # of what the guest leaves, by the knob guest_files

@@ -1,20 +1,14 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
 # demand_picture.py: draws demand.svg of results/answers/demand.json, without a boot: what the three
 # ways cost in a second, over the share of time that the guest profiles, and which is the cheapest
 # at how many switches between virtual machines a second. Prints the rows of the README's tables.
 import os
-import sys
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-sys.path += [
-    os.path.join(TOP, folder)
-    for folder in ("bench", "testbed", "experiments/demand/analysis", "experiments/shared/analysis")
-]
-import answers  # noqa: E402
-import demand_cost as cost  # noqa: E402
-import demand_tables  # noqa: E402
-import plots  # noqa: E402
+from bench import plots
+from experiments.demand.analysis import demand_cost as cost
+from experiments.demand.analysis import demand_tables
+from experiments.shared.analysis import answers
 
 PICTURE = os.path.join(TOP, "experiments", "demand", "demand.svg")
 FREQUENCY, SESSIONS, TICKS = 1000, 0.1, 10  # a session each 10 s; tick=100, the default

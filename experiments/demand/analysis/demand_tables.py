@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # demand_tables.py: the answer as a table, of the cases that were measured.
-import demand_cost as cost
-from cells import Cell, Table, number
-from demand_cost import Weights
+from bench.cells import Cell, Table, number
+from experiments.demand.analysis import demand_cost as cost
+from experiments.demand.analysis.demand_cost import Weights
 
 FREQUENCIES = (100, 1000, 4000)
 SHARES = (0.01, 0.1, 0.5, 0.9)

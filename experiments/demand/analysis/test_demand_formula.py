@@ -4,9 +4,10 @@
 import copy
 import dataclasses
 
-import demand_cost
 import pytest
-from demand_cost import Weights, always, demand, trap, units
+
+from experiments.demand.analysis import demand_cost
+from experiments.demand.analysis.demand_cost import Weights, always, demand, trap, units
 
 TICK, SAMPLE, SESSION, REST, PROCESS, OPENED, LOOK = 80, 1000, 700, 90_000, 2000, 900, 40
 SWITCH = {"counting": 300, "whole": 2500}

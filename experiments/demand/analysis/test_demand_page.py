@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_demand_page.py: the README's tables are of results/answers/demand.json, and its picture is.
-import demand_picture
-import demand_tables
-import plots
 import pytest
-from machine import path
+
+from bench import plots
+from experiments.demand.analysis import demand_picture, demand_tables
+from testbed.machine import path
 
 
 def readme():

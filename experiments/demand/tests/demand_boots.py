@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # demand_boots.py: the boots that price the three ways, and what the ledger has of them.
-import boots
-from machine import STATUS_POWEROFF
+from testbed import boots
+from testbed.machine import STATUS_POWEROFF
 
 REGION_SHARE = 2800  # and the share; programs: experiments/demand/guest/share.c
 REGION_A1_PLAIN, REGION_A1_PMIS = "1", "4"

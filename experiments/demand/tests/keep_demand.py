@@ -1,26 +1,15 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
 # keep_demand.py: makes the boots and writes results/answers/demand.json, of which the table and the
-# picture are made. One boot at a time. FRESH=1 makes them anew. Usage: keep_demand.py
+# picture are made. One boot at a time. FRESH=1 makes them anew.
+# Usage:
+#   python3 -m experiments.demand.tests.keep_demand
 import os
-import sys
 
-TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-sys.path += [
-    os.path.join(TOP, folder)
-    for folder in (
-        "bench",
-        "testbed",
-        "tests/e2e",
-        "experiments/demand/tests",
-        "experiments/shared/analysis",
-    )
-]
-import answers  # noqa: E402
-import boots  # noqa: E402
-import demand_boots  # noqa: E402
-from lab import Lab  # noqa: E402
-from machine import path  # noqa: E402
+from experiments.demand.tests import demand_boots
+from experiments.shared.analysis import answers
+from testbed import boots
+from testbed.lab import Lab
+from testbed.machine import path
 
 
 def main():

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # report_tables.py: the tables of this experiment's tables.toml that are made of the boots of its
 # tests (bench/added.py).
-import demand_boots
-import demand_picture
-import demand_tables
+from experiments.demand.analysis import demand_picture, demand_tables
+from experiments.demand.tests import demand_boots
 
 
 def of_answer(lab, _machine):

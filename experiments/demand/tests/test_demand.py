@@ -2,10 +2,11 @@
 # test_demand.py: policy=demand under Linux: which accesses exit while the guest does not profile,
 # while it does, and afterwards; and what it counts meanwhile is what it counts under msr+nmi.
 import pytest
-from demand_boots import REGION_SHARE, boot_of
-from machine import STATUS_POWEROFF, exit_count, path
-from native import expect_a1_pmis
-from policies import EXITS_PER_PMI, NMI, RDMSR, RDPMC, WRMSR
+
+from experiments.demand.tests.demand_boots import REGION_SHARE, boot_of
+from testbed.machine import STATUS_POWEROFF, exit_count, path
+from tests.e2e.native import expect_a1_pmis
+from tests.e2e.policies import EXITS_PER_PMI, NMI, RDMSR, RDPMC, WRMSR
 
 FIXED_CTR_CTRL = str(0x38D)  # which turns cycles on
 PMU_EXITS = (RDMSR, WRMSR, RDPMC, NMI)

@@ -4,10 +4,11 @@
 # that it says is the cheapest is.
 import dataclasses
 
-import demand_boots
-import demand_cost as cost
-import demand_tables
 import pytest
+
+from experiments.demand.analysis import demand_cost as cost
+from experiments.demand.analysis import demand_tables
+from experiments.demand.tests import demand_boots
 
 OFF_BY_SHARE, OFF_BY = 0.08, 2500  # of what was found, and root instructions in a region
 

@@ -2,10 +2,11 @@
 # test_demand_kernel.py: policy=demand in the test kernel: its tests of MSRs, counters and PMIs are
 # as elsewhere, and an NMI at each root-mode instruction of the exits in which the PMU begins and
 # ends to pass.
-import kernel
 import pytest
-from kernel import Plan, expect_ok
-from machine import path
+
+from testbed.machine import path
+from tests.e2e import kernel
+from tests.e2e.kernel import Plan, expect_ok
 
 HERTZ = 50_000_000  # of the TSC: a tick of 1 ms is so many thousands of instructions
 TICK = HERTZ // 1000

@@ -1,20 +1,11 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 # dilation_picture.py: draws dilation.svg of results/answers/dilation.json, and keeps that file.
-# Usage: dilation_picture.py
+# Usage: python3 -m experiments.dilation.analysis.dilation_picture
 import pathlib
-import sys
 
-TOP = pathlib.Path(__file__).resolve().parents[3]
-sys.path += [
-    str(TOP / "bench"),
-    str(TOP / "testbed"),
-    str(TOP / "experiments" / "shared" / "analysis"),
-    str(pathlib.Path(__file__).parent),
-]
-import answers
-import dilation
-import plots
+from bench import plots
+from experiments.dilation.analysis import dilation
+from experiments.shared.analysis import answers
 
 PICTURE = pathlib.Path(__file__).parents[1] / "dilation.svg"
 LINES = {  # colour, style

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # dilation_table.py: the answer's table, of the ways of time and the shares.
-import dilation
-from cells import Cell, Table, percent
+from bench.cells import Cell, Table, percent
+from experiments.dilation.analysis import dilation
 
 RATES = (
     (dilation.clock_rate, lambda value: f"{value:.2f}"),

@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-import dilation
-import dilation_picture
+from experiments.dilation.analysis import dilation, dilation_picture
 
 MADE = dilation.Counts(
     writes=0,

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # dilation_boot.py: the job `dilation` under each way of time and of stepping, and what was counted.
-import boots
-import dilation
-import predict
-from machine import STATUS_POWEROFF
+from bench import predict
+from experiments.dilation.analysis import dilation
+from testbed import boots
+from testbed.machine import STATUS_POWEROFF
 
 TSC_HZ = (
     2_000_000_000  # what Linux takes a tick of the emulator's clock for: one instruction a cycle

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # report_tables.py: the tables of this experiment's tables.toml that are made of the boots of its
 # tests (bench/added.py).
-import dilation_boot
-import dilation_picture
-import dilation_table
+from experiments.dilation.analysis import dilation_picture, dilation_table
+from experiments.dilation.tests import dilation_boot
 
 
 def of_answer(lab, machine):

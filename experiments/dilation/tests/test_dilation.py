@@ -4,10 +4,10 @@
 # results/answers/.
 import os
 
-import dilation
-import dilation_boot
-import dilation_picture
 import pytest
+
+from experiments.dilation.analysis import dilation, dilation_picture
+from experiments.dilation.tests import dilation_boot
 
 LATE = 2  # interrupts and switches between the guest's reading of its counters and the region
 

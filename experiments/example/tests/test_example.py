@@ -4,11 +4,10 @@
 # the two handlers.
 import pytest
 
-from boots import image
-from machine import STATUS_POWEROFF, exit_count
-from native import expect_a1_pmis
-from policies import RDMSR, WRMSR
-
+from testbed.boots import image
+from testbed.machine import STATUS_POWEROFF, exit_count
+from tests.e2e.native import expect_a1_pmis
+from tests.e2e.policies import RDMSR, WRMSR
 
 REGION_NO_PMI, REGION_1000_PMIS, PMIS = "1", "4", 1000
 # What Linux's handler of one PMI does with the register: it reads, clears, and reads it again.

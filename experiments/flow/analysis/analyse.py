@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """Says what a flow trace shows: processes, threads, states, preemption, wake-ups, exits.
 
@@ -14,11 +13,10 @@ import os
 import statistics
 import sys
 
-import analyses
-import exit_reasons
-from identity import Identity, read_names
-from states import timeline
-from trace_source import BadTrace, load
+from experiments.flow.analysis import analyses, exit_reasons
+from experiments.flow.analysis.identity import Identity, read_names
+from experiments.flow.analysis.states import timeline
+from experiments.flow.analysis.trace_source import BadTrace, load
 
 MICRO = 1000  # ns
 SHOWN = 20  # rows of a table; --all shows the others
@@ -174,7 +172,7 @@ def levels(source, line, names):
     for number, records in source.processors.items():
         if not any(record.reason in launches for record in records):
             continue
-        import levels as ada  # here: most traces do not need it
+        from experiments.flow.analysis import levels as ada
 
         mask = Identity(source.processors, names).mask
         for (state, level), ticks in ada.times(ada.of_records(records, mask).intervals).items():

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """Writes the time line of a flow trace as JSON in Chrome's trace event format.
 
@@ -9,10 +8,10 @@ flowtrace, or an image of memory with rings. One track for each processor, and o
 import json
 import sys
 
-import command_line
-from lttng_events import numbers
-from states import timeline
-from trace_source import BadTrace, load
+from experiments.flow.analysis import command_line
+from experiments.flow.analysis.lttng_events import numbers
+from experiments.flow.analysis.states import timeline
+from experiments.flow.analysis.trace_source import BadTrace, load
 
 # The format's groups of tracks are "processes".
 PROCESSORS, PROCESSES = 1, 2

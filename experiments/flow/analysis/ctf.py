@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
 """Writes a flow trace as CTF 1.8, which babeltrace2 and Trace Compass read.
 
@@ -9,12 +8,10 @@ trace.md. Needs Debian's python3-bt2 (babeltrace2).
 
 import sys
 
-import flow_path  # noqa: F401, first of all
-import command_line
-import lttng_events
-from ctf_writer import CannotWrite, library, write_packets
-from states import timeline
-from trace_source import BadTrace, load
+from experiments.flow.analysis import command_line, lttng_events
+from experiments.flow.analysis.states import timeline
+from experiments.flow.analysis.trace_source import BadTrace, load
+from experiments.shared.analysis.ctf_writer import CannotWrite, library, write_packets
 
 # Fields: (name, bits), negative for signed ones, None for text; order and sizes are LTTng's.
 EVENTS = {

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """Boots Linux under trace=flow with a load, and shows what its trace tells.
 
@@ -14,16 +13,12 @@ import shutil
 import subprocess
 import sys
 
-import flow_path  # noqa: F401, first of all
-import analyses
-import chrome
-import ctf
-import demo_boot
-import timeline_page
-from console_files import BadFile
-from demo_boot import DemoFailed
-from states import timeline
-from trace_source import BadTrace, load
+from experiments.flow.analysis import analyses, chrome, ctf, timeline_page
+from experiments.flow.analysis.states import timeline
+from experiments.flow.analysis.trace_source import BadTrace, load
+from experiments.shared.analysis import demo_boot
+from experiments.shared.analysis.console_files import BadFile
+from experiments.shared.analysis.demo_boot import DemoFailed
 
 TITLE = "Execution flow of a guest: two that compete, a client and a server, nobody"
 SHOWN = 6  # processes of the summary, those that ran longest
@@ -83,7 +78,10 @@ def summary(folder, line):
             (os.path.relpath(folder / "timeline.html"), "any browser"),
             (os.path.relpath(folder / "chrome.json"), "Perfetto, Trace Compass"),
             (os.path.relpath(folder / "ctf"), "babeltrace2, Trace Compass"),
-            (os.path.relpath(folder / "demo.ptrace"), "experiments/flow/analysis/analyse.py"),
+            (
+                os.path.relpath(folder / "demo.ptrace"),
+                "python3 -m experiments.flow.analysis.analyse",
+            ),
         )
     ]
     return rows

@@ -4,10 +4,10 @@
 # between two events has no part in this: where these agree, the time line's borders are exact.
 import dataclasses
 
-from exit_reasons import CR_ACCESS, HLT
-from identity import Identity
-from trace_source import load
-from walk import vector
+from experiments.flow.analysis.exit_reasons import CR_ACCESS, HLT
+from experiments.flow.analysis.identity import Identity
+from experiments.flow.analysis.trace_source import load
+from experiments.flow.analysis.walk import vector
 
 
 @dataclasses.dataclass

@@ -1,9 +1,15 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # hand_made.py: records for tests, written by hand. A tick is 1 ns; root mode takes 10.
-import trace_source
-from exit_reasons import CR_ACCESS, EXTERNAL_INTERRUPT, HLT, INTERRUPT_WINDOW, NUMBERS
-from states import timeline
-from trace_source import Record, Source
+from experiments.flow.analysis import trace_source
+from experiments.flow.analysis.exit_reasons import (
+    CR_ACCESS,
+    EXTERNAL_INTERRUPT,
+    HLT,
+    INTERRUPT_WINDOW,
+    NUMBERS,
+)
+from experiments.flow.analysis.states import timeline
+from experiments.flow.analysis.trace_source import Record, Source
 
 A, B, C = 0xA0000, 0xB0000, 0xC0000  # tables of three processes
 USER, KERNEL = 0x401000, 0xFFFFFFFF81000000

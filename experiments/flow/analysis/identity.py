@@ -6,8 +6,7 @@ import collections
 import json
 import os
 
-import flow_path  # noqa: F401, first of all
-from cr3 import PTI_USER_PCID, PTI_USER_TABLE, TABLE_MASK
+from experiments.shared.analysis.cr3 import PTI_USER_PCID, PTI_USER_TABLE, TABLE_MASK
 
 KERNEL_HALF = 1 << 63
 STACK_SHIFT = 12  # of a record's detail
@@ -82,7 +81,7 @@ class Identity:
 
     def match(self, processors, tasks):
         """Names the tables whose address nobody gave, by the processes' maps of memory."""
-        from match import candidates, matched  # it needs what is above
+        from experiments.flow.analysis.match import candidates, matched  # it needs what is above
 
         names = {task["pid"]: task["comm"] for task in tasks if task["pid"] == task["tid"]}
         found = candidates(processors, tasks, self.key)

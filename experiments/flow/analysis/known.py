@@ -2,9 +2,8 @@
 # known.py: what a trace tells of a process that has no name: when it came, after whom, whether it
 # was ever in user space, on which stacks, and whose memory its exits fit. Its parent the records do
 # not have; who ran before it may be.
-import analyses
-import chrome
-from identity import KERNEL_HALF
+from experiments.flow.analysis import analyses, chrome
+from experiments.flow.analysis.identity import KERNEL_HALF
 
 LISTED = 6  # processes that it may be
 NOTHING = "nothing seen"

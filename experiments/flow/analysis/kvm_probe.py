@@ -1,15 +1,14 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 # kvm_probe.py: the kprobe event `vcpu` for kvm_trace.py: CR3 and RSP of a virtual processor right
 # before its entry, where KVM knows them. It prints the line for tracefs' file kprobe_events.
-# Usage: kvm_probe.py [VMLINUX KVM_INTEL]
+# Usage: python3 -m experiments.flow.analysis.kvm_probe [VMLINUX KVM_INTEL]
 #   each as the kernel's type information (/sys/kernel/btf/, the default) or an ELF file with it
 # A kprobe cannot execute VMREAD: it sees what KVM holds in struct kvm_vcpu, with KVM's own bit of
 # whether that is the guest's now. timeline.md, "A KVM host's trace", has how often it is.
 # Linux, Documentation/trace/kprobetrace.rst; arch/x86/kvm/kvm_cache_regs.h.
 import sys
 
-import btf
+from experiments.flow.analysis import btf
 
 DEFAULT = ("/sys/kernel/btf/vmlinux", "/sys/kernel/btf/kvm_intel")
 FUNCTION = "kvm_intel:vmx_vcpu_run"  # its first argument is the struct kvm_vcpu
@@ -49,7 +48,10 @@ def read(path):
 
 def main():
     if len(sys.argv) not in (1, 3) or sys.argv[1:2] == ["--help"]:
-        sys.exit("usage: kvm_probe.py [VMLINUX KVM_INTEL]    default: " + " ".join(DEFAULT))
+        sys.exit(
+            "usage: python3 -m experiments.flow.analysis.kvm_probe [VMLINUX KVM_INTEL]"
+            "    default: " + " ".join(DEFAULT)
+        )
     try:
         print(probe(*(read(path) for path in sys.argv[1:] or DEFAULT)))
     except (OSError, KeyError, ValueError) as error:

@@ -1,8 +1,7 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 # kvm_trace.py: a KVM host's trace, in the form of this hypervisor's own records, so that the same
 # analyses read both; and the levels of virtualization in it (levels.py).
-# Usage: kvm_trace.py TEXT [--khz N] [--trace FILE] [--json]
+# Usage: python3 -m experiments.flow.analysis.kvm_trace TEXT [--khz N] [--trace FILE] [--json]
 #   TEXT    the text of tracefs' `trace`, of `trace-cmd report` or of `perf script`; - is stdin
 #   --khz   how fast the trace's clock is, where its times are counts (trace_clock x86-tsc)
 #   --trace writes the records as flowtrace does (experiments/shared/guest/trace_file.h), for all
@@ -13,15 +12,17 @@ import collections
 import json
 import sys
 
-import flow_path  # noqa: F401, first of all
-import identity
-import kvm_text
-import levels
-import records
-from cr3 import PTI_USER_TABLE, TABLE_MASK
-from exit_reasons import CR_ACCESS, EXTERNAL_INTERRUPT, HLT, INTERRUPT_WINDOW
-from exit_reasons import name as reason_name
-from trace_source import TRACE_EXITS, TRACE_FLOW, Record, Source
+from experiments.flow.analysis import identity, kvm_text, levels
+from experiments.flow.analysis.exit_reasons import (
+    CR_ACCESS,
+    EXTERNAL_INTERRUPT,
+    HLT,
+    INTERRUPT_WINDOW,
+)
+from experiments.flow.analysis.exit_reasons import name as reason_name
+from experiments.flow.analysis.trace_source import TRACE_EXITS, TRACE_FLOW, Record, Source
+from experiments.shared.analysis import records
+from experiments.shared.analysis.cr3 import PTI_USER_TABLE, TABLE_MASK
 
 IO_INSTRUCTION, CPUID = 30, 10
 INTERRUPTS = (EXTERNAL_INTERRUPT, INTERRUPT_WINDOW)

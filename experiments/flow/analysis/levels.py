@@ -8,8 +8,7 @@
 # virtualization".
 import typing
 
-import flow_path  # noqa: F401, first of all
-from cr3 import TABLE_MASK
+from experiments.shared.analysis.cr3 import TABLE_MASK
 
 VMLAUNCH, VMRESUME, HLT = 20, 24, 12  # basic exit reasons
 LAUNCHES = (VMLAUNCH, VMRESUME)

@@ -5,9 +5,8 @@
 import bisect
 import collections
 
-import flow_path  # noqa: F401, first of all
-from ctf_writer import PACKET_EVENTS, Event, Packet
-from walk import vector
+from experiments.flow.analysis.walk import vector
+from experiments.shared.analysis.ctf_writer import PACKET_EVENTS, Event, Packet
 
 # No record has a priority. This is LTTng's number for a process of nice 0, and for swapper.
 PRIORITY = 20

@@ -2,7 +2,7 @@
 # match.py: which process a table is, from what each process executes and writes (paper 002, section
 # IV.C: the process's memory map). An exit in user space has an address that was executed, and often
 # a stack. The process in whose map all of a table's exits lie is the one, where there is no other.
-from identity import STACK_MASK, STACK_SHIFT, is_user
+from experiments.flow.analysis.identity import STACK_MASK, STACK_SHIFT, is_user
 
 STACK_REASONS = {1, 7, 12, 28}  # external interrupt, its window, HLT, CR access: these have a stack
 CR_ACCESS = 28

@@ -1,17 +1,17 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 # rings_on_console.py: a trace that PMUvisor printed as its guest switched the machine off
-# (trace_dump=), out of what the serial line's other end wrote down. Usage: rings_on_console.py
-# CONSOLE TRACE; all other tools read TRACE.
+# (trace_dump=), out of what the serial line's other end wrote down.
+# Usage:
+#   python3 -m experiments.flow.analysis.rings_on_console CONSOLE TRACE
+# All other tools read TRACE.
 import argparse
 import re
 import struct
 import sys
 
-import flow_path  # noqa: F401, first of all
-import kvm_trace
-import records
-from trace_source import Source
+from experiments.flow.analysis import kvm_trace
+from experiments.flow.analysis.trace_source import Source
+from experiments.shared.analysis import records
 
 HEAD = re.compile(
     r"trace_dump: ring apic_id=(\d+) level=(\d+) tsc_khz=(\d+) first=(\d+) records=(\d+)$"

@@ -5,11 +5,10 @@
 # one processor.
 import collections
 
-import flow_path  # noqa: F401, first of all
-from exit_reasons import EXTERNAL_INTERRUPT, HLT
-from levels import Vcpu
-from records import Record
-from trace_source import TRACE_EXITS, Source
+from experiments.flow.analysis.exit_reasons import EXTERNAL_INTERRUPT, HLT
+from experiments.flow.analysis.levels import Vcpu
+from experiments.flow.analysis.trace_source import TRACE_EXITS, Source
+from experiments.shared.analysis.records import Record
 
 REASON = 0xFFFF
 TSC = (1 << 64) - 1

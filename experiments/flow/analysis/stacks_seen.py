@@ -7,8 +7,8 @@ import bisect
 import collections
 import dataclasses
 
-import truth
-from identity import USER_STACK_PAGES_SHIFT
+from experiments.flow.analysis import truth
+from experiments.flow.analysis.identity import USER_STACK_PAGES_SHIFT
 
 KERNEL_STACK_SHIFT = (
     14  # Linux, arch/x86/include/asm/page_64_types.h, THREAD_SIZE: and so they are aligned

@@ -7,12 +7,19 @@
 import collections
 import dataclasses
 
-import flow_path  # noqa: F401, first of all
-from exit_reasons import name as reason_name
-from identity import Identity, read_names, stack_text
-from records import TICKS_PER_MS
-from trace_source import load
-from walk import Walk, find_tables, find_waits, find_ways, sees_processes, vector, walk_processor
+from experiments.flow.analysis.exit_reasons import name as reason_name
+from experiments.flow.analysis.identity import Identity, read_names, stack_text
+from experiments.flow.analysis.trace_source import load
+from experiments.flow.analysis.walk import (
+    Walk,
+    find_tables,
+    find_waits,
+    find_ways,
+    sees_processes,
+    vector,
+    walk_processor,
+)
+from experiments.shared.analysis.records import TICKS_PER_MS
 
 # Of a processor: running (a process), root, idle, unknown. Of a process: running, root, waiting,
 # preempted.

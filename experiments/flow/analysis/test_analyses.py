@@ -1,25 +1,23 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_analyses.py: the answers to small traces, and the report of analyse.py.
 import json
-import os
 import subprocess
 import sys
 import tempfile
 import unittest
 
-import analyse
-import analyses
-from exit_reasons import NUMBERS
-from hand_made import (
-    A,
+from experiments.flow.analysis import analyse, analyses
+from experiments.flow.analysis.exit_reasons import NUMBERS
+from experiments.flow.analysis.hand_made import (
     A_STACK,
-    B,
     B_STACK,
     C_STACK,
     IDLE_STACK,
     TIMER,
     WAKE,
     WORKER_STACK,
+    A,
+    B,
     cpuid,
     flow,
     halt,
@@ -30,9 +28,7 @@ from hand_made import (
     tick,
     wake,
 )
-from trace_source import TRACE_EXITS, TRACE_FLOW
-
-HERE = os.path.dirname(os.path.abspath(__file__))
+from experiments.flow.analysis.trace_source import TRACE_EXITS, TRACE_FLOW
 
 TRACE = [
     load(0, A, B_STACK),
@@ -139,7 +135,7 @@ class Report(unittest.TestCase):
     def test_bad_input_is_one_line(self):
         with tempfile.TemporaryDirectory() as folder:
             done = subprocess.run(
-                [sys.executable, "-B", os.path.join(HERE, "analyse.py"), folder],
+                [sys.executable, "-B", "-m", analyse.__name__, folder],
                 capture_output=True,
                 text=True,
                 check=False,

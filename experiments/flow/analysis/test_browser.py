@@ -5,12 +5,21 @@ import re
 
 import pytest
 
-import analyses
-import browser
-import timeline_page
-import trace_source
-from hand_made import A, A_STACK, B, B_STACK, cpuid, halt, load, source, tick, wake
-from states import timeline
+from experiments.flow.analysis import analyses, timeline_page, trace_source
+from experiments.flow.analysis.hand_made import (
+    A_STACK,
+    B_STACK,
+    A,
+    B,
+    cpuid,
+    halt,
+    load,
+    source,
+    tick,
+    wake,
+)
+from experiments.flow.analysis.states import timeline
+from testbed import browser
 
 KHZ = 1000  # a tick is a microsecond, the last digit of the tables
 WHERE = " (emulator)"

@@ -11,12 +11,21 @@ try:
 except ImportError:
     bt2 = None
 
-from hand_made import A, A_STACK, B, B_STACK, cpuid, halt, load, source, tick, wake
-from states import timeline
-from trace_source import TRACE_FLOW
-import ctf
-import lttng_events
-import trace_source
+from experiments.flow.analysis import ctf, lttng_events, trace_source
+from experiments.flow.analysis.hand_made import (
+    A_STACK,
+    B_STACK,
+    A,
+    B,
+    cpuid,
+    halt,
+    load,
+    source,
+    tick,
+    wake,
+)
+from experiments.flow.analysis.states import timeline
+from experiments.flow.analysis.trace_source import TRACE_FLOW
 
 KHZ = 1_000_000
 NAMES = {

@@ -8,10 +8,9 @@ import subprocess
 
 import pytest
 
-import demo
-import demo_boot
-import records
-from hand_made import A, A_STACK, B, B_STACK, halt, load, tick, wake
+from experiments.flow.analysis import demo
+from experiments.flow.analysis.hand_made import A_STACK, B_STACK, A, B, halt, load, tick, wake
+from experiments.shared.analysis import demo_boot, records
 
 pytest.importorskip("bt2", reason="python3-bt2 is not installed")
 

@@ -3,9 +3,21 @@
 import collections
 import unittest
 
-import exact
-from hand_made import A, A_STACK, B, B_STACK, TIMER, WAKE, cpuid, halt, load, source, tick, wake
-from trace_source import TRACE_FLOW
+from experiments.flow.analysis import exact
+from experiments.flow.analysis.hand_made import (
+    A_STACK,
+    TIMER,
+    WAKE,
+    A,
+    B,
+    cpuid,
+    halt,
+    load,
+    source,
+    tick,
+    wake,
+)
+from experiments.flow.analysis.trace_source import TRACE_FLOW
 
 Event = collections.namedtuple("Event", "tsc processor kind value")
 RECORDS = [

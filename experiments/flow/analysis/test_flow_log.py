@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_flow_log.py: the reader of the emulator's flow log, on files made by hand.
-import flow_log
 import pytest
+
+from experiments.flow.analysis import flow_log
 
 
 def written(folder, data):

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_known.py: what is known of processes without a name, on records by hand.
-from hand_made import (
-    A,
+from experiments.flow.analysis import known
+from experiments.flow.analysis.exit_reasons import CR_ACCESS
+from experiments.flow.analysis.hand_made import (
     A_STACK,
-    B,
     B_STACK,
-    C,
     C_STACK,
     WORKER_STACK,
+    A,
+    B,
+    C,
     flow,
     halt,
     kernel_tick,
@@ -16,9 +18,7 @@ from hand_made import (
     tick,
     wake,
 )
-from exit_reasons import CR_ACCESS
-from identity import TABLE_MASK
-import known
+from experiments.flow.analysis.identity import TABLE_MASK
 
 FAR_RIP = 0x402345
 MAPS = [["0x400000", "0x401fff", "x"], ["0x7f000000", "0x7f001000", "w"]]

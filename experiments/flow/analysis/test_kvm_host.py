@@ -11,14 +11,8 @@ import sys
 
 import pytest
 
-import btf
-import cr3
-import exit_reasons
-import kvm_text
-import kvm_trace
-import levels
-import records
-import states
+from experiments.flow.analysis import btf, exit_reasons, kvm_text, kvm_trace, levels, states
+from experiments.shared.analysis import cr3, records
 
 HERE = os.path.dirname(__file__)
 FIXTURES = os.path.join(HERE, "fixtures")
@@ -252,14 +246,11 @@ def test_long_stay():
 
 
 def test_command(tmp_path):
-    tool = os.path.join(HERE, "kvm_trace.py")
+    tool = [sys.executable, "-m", kvm_trace.__name__]
     nested = os.path.join(FIXTURES, "kvm_nested.txt")
     file = tmp_path / "out.ptrace"
     done = subprocess.run(
-        [sys.executable, tool, nested, "--json", "--trace", str(file)],
-        capture_output=True,
-        text=True,
-        check=False,
+        [*tool, nested, "--json", "--trace", str(file)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     (vcpu,) = json.loads(done.stdout)["vcpus"]
@@ -268,9 +259,7 @@ def test_command(tmp_path):
     assert file.stat().st_size > 0
     bad = tmp_path / "bad"
     bad.write_text("nothing\n")
-    done = subprocess.run(
-        [sys.executable, tool, str(bad)], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([*tool, str(bad)], capture_output=True, text=True, check=False)
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done.stderr
 
 

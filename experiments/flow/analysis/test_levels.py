@@ -3,7 +3,7 @@
 # and what the algorithm as printed gets wrong.
 import collections
 
-import levels
+from experiments.flow.analysis import levels
 
 HOST, NESTED, OTHER = 0x1000, 0x2000, 0x3000  # values of CR3
 MSR_WRITE, EPT_VIOLATION, VMREAD = 32, 48, 23

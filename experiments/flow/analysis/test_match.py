@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_match.py: match.py on made-up processes: by what they execute, by their stacks, and not where
 # two could be the one.
-from match import candidates, matched
-from trace_source import Record
+from experiments.flow.analysis.match import candidates, matched
+from experiments.flow.analysis.trace_source import Record
 
 INTERRUPT, CPUID = 1, 10
 

@@ -3,9 +3,8 @@
 # whole.
 import pytest
 
-import kvm_trace
-import records
-import rings_on_console
+from experiments.flow.analysis import kvm_trace, rings_on_console
+from experiments.shared.analysis import records
 
 HEAD = "trace_dump: ring apic_id=2 level=1 tsc_khz=50 first=7 records=2\r\n"
 LINES = [

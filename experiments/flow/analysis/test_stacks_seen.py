@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_stacks_seen.py: threads by their stacks, on runs made by hand.
-import stacks_seen
-import truth
+from experiments.flow.analysis import stacks_seen, truth
 
 KERNEL_A, KERNEL_B, USER_A = 0xFFFF_C900_0000_4000, 0xFFFF_C900_0000_8000, 0x7FFF_0000_0000
 FAR = 10 * truth.NEAR_TICKS

@@ -2,12 +2,11 @@
 # test_states.py: small traces, written by hand, whose time line is obvious by reading them.
 import unittest
 
-from hand_made import (
-    A,
+from experiments.flow.analysis import trace_source
+from experiments.flow.analysis.exit_reasons import CR_ACCESS, EXTERNAL_INTERRUPT, HLT, VMCALL
+from experiments.flow.analysis.hand_made import (
     A_STACK,
-    B,
     B_STACK,
-    C,
     HALTED,
     KERNEL,
     ROOT,
@@ -16,6 +15,9 @@ from hand_made import (
     USER,
     WAKE,
     WORKER_STACK,
+    A,
+    B,
+    C,
     cpuid,
     exits,
     flow,
@@ -27,14 +29,11 @@ from hand_made import (
     source,
     tick,
     wake,
-    window,
 )
-from cr3 import PTI_USER_PCID, PTI_USER_TABLE
-from exit_reasons import CR_ACCESS, EXTERNAL_INTERRUPT, HLT, VMCALL
-from states import timeline
-from trace_source import TRACE_EXITS, TRACE_FLOW, TRACE_OFF, BadTrace
-import trace_source
-from walk import TRACE_ENDS
+from experiments.flow.analysis.states import timeline
+from experiments.flow.analysis.trace_source import TRACE_EXITS, TRACE_FLOW, TRACE_OFF, BadTrace
+from experiments.flow.analysis.walk import TRACE_ENDS
+from experiments.shared.analysis.cr3 import PTI_USER_PCID, PTI_USER_TABLE
 
 PTI_USER = PTI_USER_TABLE | PTI_USER_PCID
 

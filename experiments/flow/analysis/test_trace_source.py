@@ -10,10 +10,22 @@ try:
 except ImportError:
     bt2 = None
 
-from hand_made import A, A_STACK, B, B_STACK, cpuid, halt, load, rows, source, tick, wake
-from states import timeline
-from trace_source import TRACE_FLOW, BadTrace
-import trace_source
+from experiments.flow.analysis import trace_source
+from experiments.flow.analysis.hand_made import (
+    A_STACK,
+    B_STACK,
+    A,
+    B,
+    cpuid,
+    halt,
+    load,
+    rows,
+    source,
+    tick,
+    wake,
+)
+from experiments.flow.analysis.states import timeline
+from experiments.flow.analysis.trace_source import TRACE_FLOW, BadTrace
 
 EXIT = (("exit_reason", 32), ("guest_rip", 64), ("cr3", 64), ("detail", 32), ("flags", 8))
 ENTRY = (("vcpu_id", 32), ("cr3", 64), ("root_time", 32))

@@ -2,9 +2,19 @@
 # test_truth.py: the scheduler's text is read, and the scores are what one computes by hand.
 import unittest
 
-import sched_text
-import truth
-from hand_made import A, A_STACK, B, B_STACK, cpuid, flow, halt, load, tick, wake
+from experiments.flow.analysis import sched_text, truth
+from experiments.flow.analysis.hand_made import (
+    A_STACK,
+    B_STACK,
+    A,
+    B,
+    cpuid,
+    flow,
+    halt,
+    load,
+    tick,
+    wake,
+)
 
 TIDS = {10: 10, 11: 10, 20: 20}  # process 10 has the threads 10 and 11
 LINE = (
@@ -223,9 +233,9 @@ class Scores(unittest.TestCase):
         self.assertLess(self.score(swapped).found, 4)
 
     def test_paper_way(self):
-        from states import timeline
-        from hand_made import source
-        from trace_source import TRACE_FLOW
+        from experiments.flow.analysis.hand_made import source
+        from experiments.flow.analysis.states import timeline
+        from experiments.flow.analysis.trace_source import TRACE_FLOW
 
         found = source(TRACE_FLOW, SEEN)
         result = truth.score(timeline(truth.as_kvm(found)), build(*TRUE), 1000)

@@ -1,10 +1,21 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_walk_stacks.py: whose a kernel stack is, by the tables that it was seen with.
-import flow_path  # noqa: F401, first of all
-import analyses
 import pytest
-from hand_made import A, A_STACK, B, B_STACK, C, C_STACK, flow, kernel_tick, load, window
-from walk import is_borrower
+
+from experiments.flow.analysis import analyses
+from experiments.flow.analysis.hand_made import (
+    A_STACK,
+    B_STACK,
+    C_STACK,
+    A,
+    B,
+    C,
+    flow,
+    kernel_tick,
+    load,
+    window,
+)
+from experiments.flow.analysis.walk import is_borrower
 
 
 @pytest.mark.parametrize(

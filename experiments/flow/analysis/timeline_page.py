@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """Writes the time line of a flow trace as one HTML page that needs nothing else.
 
@@ -11,17 +10,12 @@ import pathlib
 import sys
 from html import escape
 
-import flow_path  # noqa: F401, first of all
-import analyses
-import chrome
-import command_line
-import known
-import page
-import timeline_tables
-import traces_page
-from cr3 import PTI_USER_TABLE, TABLE_MASK
-from states import timeline
-from trace_source import BadTrace, load
+from bench import page
+from experiments.flow.analysis import analyses, chrome, command_line, known, timeline_tables
+from experiments.flow.analysis.states import timeline
+from experiments.flow.analysis.trace_source import BadTrace, load
+from experiments.shared.analysis import traces_page
+from experiments.shared.analysis.cr3 import PTI_USER_TABLE, TABLE_MASK
 
 HERE = pathlib.Path(__file__).resolve().parent
 SHARED = HERE.parents[1] / "shared" / "analysis"

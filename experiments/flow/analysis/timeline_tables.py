@@ -1,13 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # timeline_tables.py: the tables of the time line's page: sums of the whole trace, of which
 # timeline_totals.js makes those of a range; and what is known of processes without a name.
-import flow_path  # noqa: F401, first of all
-import analyses
-import chrome
-import known
-import page
-import traces_page
-
+from bench import page
+from experiments.flow.analysis import analyses, chrome, known
+from experiments.shared.analysis import traces_page
 
 STYLES = {"after": "text", "may be": "wrap"}  # of columns of text
 

@@ -6,9 +6,8 @@ import collections
 import dataclasses
 import os
 
-import flow_path  # noqa: F401, first of all
-import records
-from records import Record
+from experiments.shared.analysis import records
+from experiments.shared.analysis.records import Record
 
 TRACE_OFF, TRACE_EXITS, TRACE_FLOW = range(3)  # trace_ring.h
 

@@ -7,8 +7,13 @@ import collections
 import dataclasses
 import statistics
 
-from exit_reasons import CR_ACCESS, EXTERNAL_INTERRUPT, HLT, INTERRUPT_WINDOW
-from trace_source import TRACE_EXITS, Source, load
+from experiments.flow.analysis.exit_reasons import (
+    CR_ACCESS,
+    EXTERNAL_INTERRUPT,
+    HLT,
+    INTERRUPT_WINDOW,
+)
+from experiments.flow.analysis.trace_source import TRACE_EXITS, Source, load
 
 # A switch is found where ours is at most so many ticks from the scheduler's event. In Linux 6.1 the
 # event comes right before the load of CR3, with interrupts off; but in the emulator other

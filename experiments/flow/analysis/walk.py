@@ -9,9 +9,15 @@ import itertools
 import math
 import statistics
 
-from exit_reasons import CR_ACCESS, EXTERNAL_INTERRUPT, HLT, INTERRUPT_WINDOW, VMCALL
-from identity import KERNEL_HALF, is_user, stack_thread
-from trace_source import TRACE_FLOW
+from experiments.flow.analysis.exit_reasons import (
+    CR_ACCESS,
+    EXTERNAL_INTERRUPT,
+    HLT,
+    INTERRUPT_WINDOW,
+    VMCALL,
+)
+from experiments.flow.analysis.identity import KERNEL_HALF, is_user, stack_thread
+from experiments.flow.analysis.trace_source import TRACE_FLOW
 
 TRACE_ENDS = 0x80  # trace_ring.h
 VECTOR = 0xFF

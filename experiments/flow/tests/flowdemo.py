@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # flowdemo.py: boots in which guest/ records a load, and what it handed over.
-import handed_over
+from experiments.shared.tests import handed_over
 
 
 def boot(lab, name, level="flow", option=None, cpus=1, words="", status=0):

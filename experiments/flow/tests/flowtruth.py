@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # flowtruth.py: one run under two traces, PMUvisor's of the exits and the guest kernel's own of its
 # scheduler, as guest/truth/ hands them over.
-import handed_over
-from trace_source import load
+from experiments.flow.analysis.trace_source import load
+from experiments.shared.tests import handed_over
 
 
 def boot(lab, cpus):

@@ -6,11 +6,9 @@ import re
 import struct
 import subprocess
 
-from machine import path, tool
-import btf
-import kvm_probe
-import kvm_trace
-import nested
+from experiments.flow.analysis import btf, kvm_probe, kvm_trace
+from testbed import nested
+from testbed.machine import path, tool
 
 # Linux, Documentation/arch/x86/boot.rst, "Details of Header Fields".
 SETUP_SECTORS, PAYLOAD, SECTOR = 0x1F1, 0x248, 512

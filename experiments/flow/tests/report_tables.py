@@ -1,20 +1,16 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # report_tables.py: the tables of this experiment's tables.toml that are made of the boots of its
 # tests (bench/added.py).
-from cells import Cell, Table, number, percent
-
-import analyses
-import test_kvm_trace
-import test_paper_method as paper_test
-import test_trace_cost as cost
-import test_trace_truth as truth_test
-import truth
-import kvm_traces
-import levels
-import virtflow_published as published
-from guest import EXIT_REASON_CPUID, REGION_CPUID
-from machine import instructions
-from states import timeline
+from bench.cells import Cell, Table, number, percent
+from experiments.flow.analysis import analyses, levels, truth
+from experiments.flow.analysis import virtflow_published as published
+from experiments.flow.analysis.states import timeline
+from experiments.flow.tests import kvm_traces, test_kvm_trace
+from experiments.flow.tests import test_paper_method as paper_test
+from experiments.flow.tests import test_trace_cost as cost
+from experiments.flow.tests import test_trace_truth as truth_test
+from testbed.machine import instructions
+from tests.e2e.guest import EXIT_REASON_CPUID, REGION_CPUID
 
 LOAD_TEXTS = {
     "compute": "computes",

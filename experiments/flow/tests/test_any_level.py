@@ -6,10 +6,10 @@
 # each level.
 import collections
 
-import flow_log
 import pytest
-import seen_by_host
-from machine import STATUS_POWEROFF, path
+
+from experiments.flow.analysis import flow_log, seen_by_host
+from testbed.machine import STATUS_POWEROFF, path
 
 pytestmark = pytest.mark.full
 

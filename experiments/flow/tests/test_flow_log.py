@@ -6,12 +6,13 @@ import collections
 import functools
 import os
 
-import flow_log
-import kvm_traces
-from machine import STATUS_POWEROFF, path
 import pytest
-import records
-import scripts
+
+from experiments.flow.analysis import flow_log
+from experiments.flow.tests import kvm_traces
+from experiments.shared.analysis import records
+from testbed.machine import STATUS_POWEROFF, path
+from tests.e2e import scripts
 
 EXTERNAL_INTERRUPT, INTERRUPT_WINDOW, CR_ACCESS = 1, 7, 28
 VECTOR = 0xFF  # trace_ring.h: TRACE_VECTOR

@@ -5,11 +5,10 @@
 import functools
 import json
 
-import flowdemo
-import kvm_traces
-from machine import STATUS_POWEROFF, exit_count
-import records
-import rings_on_console
+from experiments.flow.analysis import rings_on_console
+from experiments.flow.tests import flowdemo, kvm_traces
+from experiments.shared.analysis import records
+from testbed.machine import STATUS_POWEROFF, exit_count
 
 REGION_READ = 75  # guest/demo/main.c
 CPUID, EXTERNAL_INTERRUPT, HLT, CR_ACCESS = 10, 1, 12, 28

@@ -5,18 +5,14 @@
 import os
 import re
 
-from inner import expect_quiet
-from machine import STATUS_POWEROFF
-import cr3
-import exit_reasons
-import kvm_trace
-import kvm_traces
-import levels
 import pytest
-import analyse
-import records
-import states
-from trace_source import Source
+
+from experiments.flow.analysis import analyse, exit_reasons, kvm_trace, levels, states
+from experiments.flow.analysis.trace_source import Source
+from experiments.flow.tests import kvm_traces
+from experiments.shared.analysis import cr3, records
+from testbed.machine import STATUS_POWEROFF
+from tests.e2e.inner import expect_quiet
 
 pytestmark = pytest.mark.full
 

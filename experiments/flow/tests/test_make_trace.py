@@ -7,8 +7,9 @@ import shutil
 import subprocess
 
 import pytest
-import demos
-import records
+
+from experiments.shared.analysis import records
+from experiments.shared.tests import demos
 
 CR_ACCESS, HLT = 28, 12
 COMPETITORS = 2
@@ -20,7 +21,7 @@ def test_demo(lab):
     pytest.importorskip("bt2", reason="python3-bt2 is not installed")
     if not shutil.which("babeltrace2"):
         pytest.skip("babeltrace2 is not installed")
-    done = demos.demo(lab, "make-trace", "flow/analysis/demo.py", "flowdemo")
+    done = demos.demo(lab, "make-trace", "experiments.flow.analysis.demo", "flowdemo")
     out = done.folder
     trace = records.read(os.path.join(out, "demo.ptrace"))
     assert trace.lost == 0 and not trace.complaints, trace.complaints

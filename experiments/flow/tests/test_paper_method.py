@@ -6,19 +6,16 @@
 import functools
 import os
 
-import handed_over
-import kvm_traces
 import pytest
-import sched_text
-import truth
-import flow_log
-import seen_by_host
-import stacks_seen
-from identity import Identity
-from inner import expect_quiet
-from machine import STATUS_POWEROFF, path
-import nested
-from states import timeline
+
+from experiments.flow.analysis import flow_log, sched_text, seen_by_host, stacks_seen, truth
+from experiments.flow.analysis.identity import Identity
+from experiments.flow.analysis.states import timeline
+from experiments.flow.tests import kvm_traces
+from experiments.shared.tests import handed_over
+from testbed import nested
+from testbed.machine import STATUS_POWEROFF, path
+from tests.e2e.inner import expect_quiet
 
 MIN_SWITCHES = {
     1: 1000,

@@ -2,16 +2,15 @@
 # test_pt_tables.py: who ran, from Intel PT: the guest's own trace of its loads of CR3, without
 # branches. The load and the truth are those of test_trace_truth.py. No exit is taken for it, where
 # trace=flow takes one for each load.
-import flow_log
-import handed_over
-from machine import STATUS_POWEROFF, path
-from policies import NMI
-import pt_decoders
 import pytest
-import sched_text
-import truth
-from cr3 import PTI_USER_TABLE, TABLE_MASK
-from states import Interval, Timeline
+
+from experiments.flow.analysis import flow_log, sched_text, truth
+from experiments.flow.analysis.states import Interval, Timeline
+from experiments.shared.analysis.cr3 import PTI_USER_TABLE, TABLE_MASK
+from experiments.shared.tests import handed_over
+from testbed.machine import STATUS_POWEROFF, path
+from tests.e2e import pt_decoders
+from tests.e2e.policies import NMI
 
 ENTRIES = ["native", "msr+nmi"]
 CR_ACCESS = "28"

@@ -3,11 +3,17 @@
 # flowcost) at each level, in instructions of root mode and of the guest. Emulator counts.
 import collections
 
-from guest import EXIT_REASON_CPUID, MAX_CPUID_INSTRUCTIONS, MAX_CPUID_VMCS_ACCESSES, REGION_CPUID
-from machine import STATUS_POWEROFF, exit_count, instructions, path
-import kvm_traces
 import pytest
-import records
+
+from experiments.flow.tests import kvm_traces
+from experiments.shared.analysis import records
+from testbed.machine import STATUS_POWEROFF, exit_count, instructions, path
+from tests.e2e.guest import (
+    EXIT_REASON_CPUID,
+    MAX_CPUID_INSTRUCTIONS,
+    MAX_CPUID_VMCS_ACCESSES,
+    REGION_CPUID,
+)
 
 LEVELS = ("off", "exits", "flow")
 RECORD_INSTRUCTIONS = 32  # over the bare exit, and

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_trace_kernel.py: the flow trace in the test kernel: each record, what levels cost, that
 # interrupts come in the local APIC's order under flow, and NMIs at each instruction of its exits.
-import kernel
-from kernel import Plan, expect_ok
-from machine import exit_count, path
 import pytest
-from test_kernel import expect_sweep
+
+from testbed.machine import exit_count, path
+from tests.e2e import kernel
+from tests.e2e.kernel import Plan, expect_ok
+from tests.e2e.test_kernel import expect_sweep
 
 CPUS = 4
 TSC = "tsc_hz 500000000"

@@ -10,15 +10,12 @@ import os
 
 import pytest
 
-import analyses
-import flow_log
-import sched_text
-import truth
-from exit_reasons import CR_ACCESS, HLT
-from flowtruth import boot, rings
-from identity import Identity
-from states import timeline
-from trace_source import Source
+from experiments.flow.analysis import analyses, flow_log, sched_text, truth
+from experiments.flow.analysis.exit_reasons import CR_ACCESS, HLT
+from experiments.flow.analysis.identity import Identity
+from experiments.flow.analysis.states import timeline
+from experiments.flow.analysis.trace_source import Source
+from experiments.flow.tests.flowtruth import boot, rings
 
 # What the scores have to be.
 USER_TIME_WRONG_MAX = 0.002  # of the processes' time

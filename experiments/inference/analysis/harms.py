@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # harms.py: what may be wrong with a method, done to the Source of a run: each has to make its score
 # worse, of a run made by hand and of a boot.
-import inference_path  # noqa: F401, first of all
-from exit_reasons import CR_ACCESS, EXTERNAL_INTERRUPT, HLT
+from experiments.flow.analysis.exit_reasons import CR_ACCESS, EXTERNAL_INTERRUPT, HLT
 
 
 def shifted(source):

@@ -2,10 +2,10 @@
 # inference.py: how right each host is about who ran, by what it sees (sights.py), against the
 # guest's own scheduler; what that costs; and which hosts no other one beats in both. Pure.
 
-import sights
-import truth
-from exit_reasons import NAMES
-from states import timeline
+from experiments.flow.analysis import truth
+from experiments.flow.analysis.exit_reasons import NAMES
+from experiments.flow.analysis.states import timeline
+from experiments.inference.analysis import sights
 
 PAPER, BACKWARDS, BY_LOADS = "the paper's", "backwards", "by loads"
 

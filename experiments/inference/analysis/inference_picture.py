@@ -1,20 +1,18 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """Draws curve.svg, and prints README.md's table, of results/answers/inference.json, without a boot.
 
-Usage: inference_picture.py [--write]     --write: curve.svg; else the table goes to standard output
+Usage: python3 -m experiments.inference.analysis.inference_picture [--write]
+--write: curve.svg; else the table goes to standard output
 """
+import pathlib
 import sys
 
-import inference_path  # noqa: F401, first of all
-import answers
-import inference
-import plots
-import sights
-from cells import number
+from bench import plots
+from bench.cells import number
+from experiments.inference.analysis import inference, sights
+from experiments.shared.analysis import answers
 
-TOP = inference_path.pathlib.Path(__file__).resolve().parents[3]
-CURVE = TOP / "experiments" / "inference" / "curve.svg"
+CURVE = pathlib.Path(__file__).resolve().parents[1] / "curve.svg"
 COLOURS = {
     sights.NO_LOADS: "#8a8a8a",
     sights.ALL_LOADS: "#D55E00",

@@ -6,10 +6,10 @@
 import collections
 import dataclasses
 
-import seen_by_host
-from exit_reasons import CR_ACCESS, EXTERNAL_INTERRUPT, HLT, NUMBERS
-from identity import KERNEL_HALF, PTI_USER_TABLE
-from trace_source import TRACE_EXITS, TRACE_FLOW, Record, Source
+from experiments.flow.analysis import seen_by_host
+from experiments.flow.analysis.exit_reasons import CR_ACCESS, EXTERNAL_INTERRUPT, HLT, NUMBERS
+from experiments.flow.analysis.identity import KERNEL_HALF, PTI_USER_TABLE
+from experiments.flow.analysis.trace_source import TRACE_EXITS, TRACE_FLOW, Record, Source
 
 PREEMPTION_TIMER = NUMBERS["PREEMPTION_TIMER"]
 

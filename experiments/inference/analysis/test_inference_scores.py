@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_inference_scores.py: the score of a host is what one computes by hand, and another one for
 # records that are not the run's; the front has who is not beaten.
-import inference
-import inference_picture
-import plots
-import sights
-import truth
-from exit_reasons import EXTERNAL_INTERRUPT, HLT
-from harms import dropped, shifted, swapped
-from sched_text import Switch
-from sights import NO_LOADS, PIP, Run, Subset
-from trace_source import Record
+from bench import plots
+from experiments.flow.analysis import truth
+from experiments.flow.analysis.exit_reasons import EXTERNAL_INTERRUPT, HLT
+from experiments.flow.analysis.sched_text import Switch
+from experiments.flow.analysis.trace_source import Record
+from experiments.inference.analysis import inference, inference_picture, sights
+from experiments.inference.analysis.harms import dropped, shifted, swapped
+from experiments.inference.analysis.sights import NO_LOADS, PIP, Run, Subset
 
 A, B = 0xA0000, 0xB0000
 MS = 100_000  # more than truth.NEAR_TICKS

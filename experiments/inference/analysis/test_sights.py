@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_sights.py: what hosts see of a run made by hand: two processes by turns, an interrupt, HLT.
 import pytest
-import sights
-from exit_reasons import CR_ACCESS, EXTERNAL_INTERRUPT, HLT, NUMBERS
-from flow_log import Event
-from sights import ALL_LOADS, NO_LOADS, PIP, TARGETS, Subset
-from trace_source import TRACE_EXITS, TRACE_FLOW
+
+from experiments.flow.analysis.exit_reasons import CR_ACCESS, EXTERNAL_INTERRUPT, HLT, NUMBERS
+from experiments.flow.analysis.flow_log import Event
+from experiments.flow.analysis.trace_source import TRACE_EXITS, TRACE_FLOW
+from experiments.inference.analysis import sights
+from experiments.inference.analysis.sights import ALL_LOADS, NO_LOADS, PIP, TARGETS, Subset
 
 A, A_USER, B = 0xA001, 0xB801, 0x20002  # A's two tables, of one process; B's
 CPUID, TIMER = NUMBERS["CPUID"], sights.PREEMPTION_TIMER

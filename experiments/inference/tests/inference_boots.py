@@ -6,17 +6,12 @@
 import functools
 import os
 
-import flow_log
-import handed_over
-import inference
-import kvm_traces
-import sched_text
-import seen_by_host
-import sights
-import test_paper_method
-import truth
-from identity import Identity
-from machine import STATUS_POWEROFF, path, tool
+from experiments.flow.analysis import flow_log, sched_text, seen_by_host, truth
+from experiments.flow.analysis.identity import Identity
+from experiments.flow.tests import kvm_traces, test_paper_method
+from experiments.inference.analysis import inference, sights
+from experiments.shared.tests import handed_over
+from testbed.machine import STATUS_POWEROFF, path, tool
 
 TICK_MS, TICK_HZ = 1, 1000
 BEFORE_TICKS = handed_over.TSC_HZ // 10  # of the run before what is scored

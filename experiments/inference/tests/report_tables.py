@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # report_tables.py: the tables of this experiment's tables.toml that are made of the boots of its
 # tests (bench/added.py).
-from cells import Cell, Table
-
-import inference_picture
-import test_inference
+from bench.cells import Cell, Table
+from experiments.inference.analysis import inference_picture
+from experiments.inference.tests import test_inference
 
 TITLE = "What a host can tell of its guest, and for how much"
 # Of the page's columns (inference_picture.HEADS): all of them are wider than a report.

@@ -6,14 +6,14 @@
 import functools
 import os
 
-import inference
-import inference_boots
 import pytest
-import rowfile
-import sights
-from exit_reasons import NUMBERS
-from harms import dropped, shifted, swapped
-from sights import NO_LOADS, PIP, TARGETS, Subset
+
+from bench import rowfile
+from experiments.flow.analysis.exit_reasons import NUMBERS
+from experiments.inference.analysis import inference, sights
+from experiments.inference.analysis.harms import dropped, shifted, swapped
+from experiments.inference.analysis.sights import NO_LOADS, PIP, TARGETS, Subset
+from experiments.inference.tests import inference_boots
 
 MIN_SWITCHES = 1000
 PAPER = Subset("KVM's", NO_LOADS, 0)

@@ -7,10 +7,8 @@ import collections
 import dataclasses
 import struct
 
-import memory_path  # noqa: F401, first of all
-import operand
-import records
-import xstate
+from experiments.memory.analysis import operand, xstate
+from experiments.shared.analysis import records
 
 FRAMES = 3
 MEMTRACE_READS, MEMTRACE_DEVICES = 2, 4

@@ -9,7 +9,7 @@ import re
 import subprocess
 import tempfile
 
-import memory_feed
+from experiments.memory.analysis import memory_feed
 
 PAGE = 4096
 # Valgrind's clients reach no address of Linux's stack. 40 bits keep a process's regions apart.

@@ -1,23 +1,22 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 # memory_cost.py: what a traced write costs: memtrace=writes, the same without its records
 # (tests/mutants/stepped_memory.c), the paper's own algorithm on the same hypervisor
 # (tests/mutants/naive_memory.c), a translator, and the paper's published figures. From
 # what `make e2e T=memory_cost/` has left in a folder (memory-cost-COLUMN.console and .json) and, if
 # it is there, translate/measure.py (memory-translate.json).
-# Usage: memory_cost.py [--plot OUT.svg] [DIR]   default: build/e2e
+# Usage:
+#   python3 -m experiments.memory.analysis.memory_cost [--plot OUT.svg] [DIR]   default: build/e2e
 import argparse
 import json
 import os
 import re
 import sys
 
-import memory_path  # first of all
-import memory_paper
-import predict
-import textpage
-from cells import Cell, Row, Table, number, percent
-from schmidt_published import SCHMIDT
+from bench import predict, textpage
+from bench.cells import Cell, Row, Table, number, percent
+from experiments.memory.analysis import memory_paper
+from experiments.memory.analysis.schmidt_published import SCHMIDT
+from testbed.machine import path
 
 PREFIX = "memory-cost-"
 TRANSLATE = "memory-translate.json"
@@ -363,7 +362,7 @@ def plot(boots, translate, out):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--plot")
-    parser.add_argument("folder", nargs="?", default=memory_path.TOP / "build" / "e2e")
+    parser.add_argument("folder", nargs="?", default=path("build", "e2e"))
     asked = parser.parse_args()
     boots = {column: jobs for column in COLUMNS if (jobs := read(asked.folder, column))}
     if not boots:

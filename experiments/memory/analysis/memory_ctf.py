@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # memory_ctf.py: memory accesses as CTF 1.8, by ctf_writer.py: one event, mem_access.
-import memory_path  # noqa: F401, first of all
-from ctf_writer import PACKET_EVENTS, Event, Packet, write_packets
+from experiments.shared.analysis.ctf_writer import PACKET_EVENTS, Event, Packet, write_packets
 
 # Fields: (name, bits), None for text. LTTng has no such event.
 EVENTS = {

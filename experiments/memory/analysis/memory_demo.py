@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """Boots Linux under memtrace=writes, traces a small program there, and shows what it wrote.
 
@@ -13,21 +12,22 @@ import shutil
 import subprocess
 import sys
 
-import memory_path  # first of all
-import demo_boot
-import memory
-import memory_ctf
-import memory_feed
-import memory_page
-import memory_tool
-import operand
-import plots
-import records
-import symbols
-from console_files import BadFile
-from ctf_writer import CannotWrite
+from bench import plots
+from experiments.memory.analysis import (
+    memory,
+    memory_ctf,
+    memory_feed,
+    memory_page,
+    memory_tool,
+    operand,
+    symbols,
+)
+from experiments.shared.analysis import demo_boot, records
+from experiments.shared.analysis.console_files import BadFile
+from experiments.shared.analysis.ctf_writer import CannotWrite
+from testbed.machine import TOP
 
-PROGRAM = memory_path.TOP / "build" / "programs" / "matrix"
+PROGRAM = pathlib.Path(TOP) / "build" / "programs" / "matrix"
 TITLE = "Writes of a program: a matrix by rows, then by columns"
 
 
@@ -60,7 +60,7 @@ def summary(folder, accesses):
             ("memory.html", "any browser"),
             ("ctf", "babeltrace2, Trace Compass"),
             ("matrix.lackey", "cache simulators that read Valgrind's lackey"),
-            ("matrix.ptrace", "experiments/memory/analysis/memory_tool.py"),
+            ("matrix.ptrace", "python3 -m experiments.memory.analysis.memory_tool"),
         )
     ]
 

@@ -3,9 +3,8 @@
 # whose they are.
 import argparse
 
-import memory_path  # noqa: F401, first of all
-import memory
-from cr3 import PTI_USER_TABLE, TABLE_MASK
+from experiments.memory.analysis import memory
+from experiments.shared.analysis.cr3 import PTI_USER_TABLE, TABLE_MASK
 
 KERNEL_HALF = 1 << 63
 

@@ -6,14 +6,10 @@ import bisect
 import pathlib
 from html import escape
 
-import memory_path  # noqa: F401, first of all
-import memory_points
-import memory_sums
-import page
-import plots
-import symbols
-import traces_page
-from memory_filter import KERNEL_HALF
+from bench import page, plots
+from experiments.memory.analysis import memory_points, memory_sums, symbols
+from experiments.memory.analysis.memory_filter import KERNEL_HALF
+from experiments.shared.analysis import traces_page
 
 HERE = pathlib.Path(__file__).resolve().parent
 SHARED = HERE.parents[1] / "shared" / "analysis"

@@ -3,7 +3,7 @@
 # an instruction took there, and what its figures say of each other. Touches nothing.
 from dataclasses import dataclass
 
-from schmidt_published import SCHMIDT
+from experiments.memory.analysis.schmidt_published import SCHMIDT
 
 
 def instructions(u, rounds):

@@ -4,7 +4,7 @@
 # value, no CR3 and no physical address.
 import re
 
-import memory
+from experiments.memory.analysis import memory
 
 # perf-script(1): "seconds: event: addr ip", with the field cpu "[cpu]" before it; seconds have nine
 # digits after the point.

@@ -6,7 +6,7 @@ import bisect
 import collections
 import itertools
 
-from memory_filter import KERNEL_HALF, process_of
+from experiments.memory.analysis.memory_filter import KERNEL_HALF, process_of
 
 PAGE_BITS, LINE_BITS = 12, 6
 UNITS = {"pages": PAGE_BITS, "lines": LINE_BITS}

@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
 """Prints, sums up, draws and hands on a trace of memory accesses.
 
@@ -21,22 +20,22 @@ import argparse
 import pathlib
 import sys
 
-import memory_path  # noqa: F401, first of all
-import memory
-import memory_cache
-import memory_ctf
-import memory_doubles
-import memory_feed
-import memory_filter
-import memory_page
-import memory_samples
-import memory_sums
-import operand
-import plots
-import records
-import symbols
-import traces_page
-from ctf_writer import CannotWrite
+from bench import plots
+from experiments.memory.analysis import (
+    memory,
+    memory_cache,
+    memory_ctf,
+    memory_doubles,
+    memory_feed,
+    memory_filter,
+    memory_page,
+    memory_samples,
+    memory_sums,
+    operand,
+    symbols,
+)
+from experiments.shared.analysis import records, traces_page
+from experiments.shared.analysis.ctf_writer import CannotWrite
 
 TOP = 10
 

@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
 # memory_truth.py: a trace of memory accesses against the emulator's own list of the same run, one
 # by one and in order: what was missed, what was invented, and what of an access is wrong. What one
@@ -11,9 +10,16 @@ import collections
 import dataclasses
 import sys
 
-import memory
-import memory_log
-from memory_log import EVENT, INSTRUCTION, READ, ROOT, SYSTEM, WALK, WRITE
+from experiments.memory.analysis import memory, memory_log
+from experiments.memory.analysis.memory_log import (
+    EVENT,
+    INSTRUCTION,
+    READ,
+    ROOT,
+    SYSTEM,
+    WALK,
+    WRITE,
+)
 
 LOOK_AHEAD = 400  # records to where both are the same again
 FAULTS_MAX = 50  # that are told; all are counted
@@ -594,7 +600,7 @@ def described(record):
 
 def main():
     if len(sys.argv) != 3:
-        sys.exit("usage: memory_truth.py TRACE MEMORY_LOG")
+        sys.exit("usage: python3 -m experiments.memory.analysis.memory_truth TRACE MEMORY_LOG")
     result = compare(memory.read(sys.argv[1]), memory_log.Log(sys.argv[2]))
     print("\n".join(result.faults))
     print(result.summary())

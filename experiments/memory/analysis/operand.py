@@ -6,7 +6,7 @@
 import collections
 import functools
 
-import xstate
+from experiments.memory.analysis import xstate
 
 NEEDS = "python3-capstone is missing for this Python; install it, and use /usr/bin/python3"
 CODE_BYTES = 15

@@ -4,10 +4,9 @@
 import capstone
 import pytest
 
-import memory
-import operand
-import records
-from memory import CHUNK, EVENT, READ, WALK, WRITE
+from experiments.memory.analysis import memory
+from experiments.memory.analysis.memory import CHUNK, EVENT, READ, WALK, WRITE
+from experiments.shared.analysis import records
 
 CAPSTONE = capstone.cs_version()[0]
 PAGE = 4096

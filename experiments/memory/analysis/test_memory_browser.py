@@ -6,11 +6,10 @@ import re
 
 import pytest
 
-import browser
-import memory_page
-import memory_points
-from symbols import Symbols
-from test_memory_tool import access, found
+from experiments.memory.analysis import memory_page, memory_points
+from experiments.memory.analysis.symbols import Symbols
+from experiments.memory.analysis.test_memory_tool import access, found
+from testbed import browser
 
 WIDTHS = (1300, 700)
 ROWS, FAR, OTHER = 0x401544, 0x402000, 0xFFFFFFFF81000010

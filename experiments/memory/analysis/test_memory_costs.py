@@ -8,8 +8,7 @@ import sys
 import tempfile
 import unittest
 
-import memory_cost
-import memory_paper
+from experiments.memory.analysis import memory_cost, memory_paper
 
 INSTRUCTIONS, READS, WRITES = 100, 6, 4
 TRACED = ("writes", "fill-traced")
@@ -101,7 +100,7 @@ class Costs(unittest.TestCase):
 
     def output(self):
         return subprocess.run(
-            [sys.executable, memory_cost.__file__, self.folder],
+            [sys.executable, "-m", memory_cost.__name__, self.folder],
             text=True,
             capture_output=True,
             check=False,

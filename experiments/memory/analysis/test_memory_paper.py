@@ -3,8 +3,8 @@
 # plain, and by what the paper itself prints.
 import unittest
 
-import memory_paper
-from schmidt_published import SCHMIDT
+from experiments.memory.analysis import memory_paper
+from experiments.memory.analysis.schmidt_published import SCHMIDT
 
 # An instruction takes 1 s, a traced write 100 s more, the translator 11 s for each instruction.
 PLAIN = {

@@ -3,9 +3,9 @@
 # no more of them than there may be.
 import random
 
-import memory_points
-from memory_page import Axis
-from test_memory_tool import access
+from experiments.memory.analysis import memory_points
+from experiments.memory.analysis.memory_page import Axis
+from experiments.memory.analysis.test_memory_tool import access
 
 COLUMNS, ROWS = memory_points.GRID
 

@@ -8,18 +8,19 @@ import sys
 
 import pytest
 
-import memory
-import memory_ctf
-import memory_feed
-import memory_filter
-import memory_page
-import memory_samples
-import memory_sums
-import memory_tool
-import records
-import symbols
-from memory import Access, Accesses, READ, WRITE
-from test_memory import frames
+from experiments.memory.analysis import (
+    memory_ctf,
+    memory_feed,
+    memory_filter,
+    memory_page,
+    memory_samples,
+    memory_sums,
+    memory_tool,
+    symbols,
+)
+from experiments.memory.analysis.memory import READ, WRITE, Access, Accesses
+from experiments.memory.analysis.test_memory import frames
+from experiments.shared.analysis import records
 
 CR3 = 0x12345801  # as Linux's kernel half has it: PCID, and the user's table beside it
 KHZ = 1000
@@ -195,7 +196,7 @@ def trace(tmp_path):
 
 def tool(*words):
     done = subprocess.run(
-        [sys.executable, "-B", memory_tool.__file__, *map(str, words)],
+        [sys.executable, "-B", "-m", memory_tool.__name__, *map(str, words)],
         capture_output=True,
         text=True,
         timeout=300,

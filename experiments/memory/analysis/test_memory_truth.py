@@ -3,11 +3,18 @@
 # list is seen and named: each of them is planted in a pair that agrees.
 import struct
 
-import memory
-import memory_log
-from memory_log import Entry, EVENT, INSTRUCTION, ROOT, SYSTEM, VMCALL, WALK
-import memory_truth
 import pytest
+
+from experiments.memory.analysis import memory, memory_log, memory_truth
+from experiments.memory.analysis.memory_log import (
+    EVENT,
+    INSTRUCTION,
+    ROOT,
+    SYSTEM,
+    VMCALL,
+    WALK,
+    Entry,
+)
 
 CR3 = 0x3FE88004
 STORE_CODE = bytes.fromhex("488907") + b"\x90" * 12  # mov %rax,(%rdi)

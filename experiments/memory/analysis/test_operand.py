@@ -10,7 +10,7 @@ import subprocess
 import capstone
 import pytest
 
-import operand
+from experiments.memory.analysis import operand
 
 SIZES = {
     "BYTE": 1,

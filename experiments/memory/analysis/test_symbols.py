@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-import symbols
+from experiments.memory.analysis import symbols
 
 SOURCE = """int shown(int x) { return x * 3 + 1; }
 static __attribute__((noinline)) int hidden(int x) { return shown(x) + 7; }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # memdemo.py: boots in which guest/ traces a small program, and what it handed over.
-import handed_over
+from experiments.shared.tests import handed_over
 
 
 def boot(

@@ -1,14 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # report_tables.py: the tables of this experiment's tables.toml that are made of the boots of its
 # tests (bench/added.py).
-from cells import Cell, Table, number
-
-import memory
-import memory_cost
-import memory_log
-import memory_truth
-import test_memory_cost as cost
-import test_memory_truth as truth_test
+from bench.cells import Cell, Table, number
+from experiments.memory.analysis import memory, memory_cost, memory_log, memory_truth
+from experiments.memory.tests import test_memory_cost as cost
+from experiments.memory.tests import test_memory_truth as truth_test
 
 
 def costs(lab):

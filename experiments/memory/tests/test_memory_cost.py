@@ -9,13 +9,13 @@ import shutil
 import subprocess
 import sys
 
-import environment
-import kernel
-import memory_cost
-from kernel import Plan, expect_ok
-from machine import path
-import memory_paper
 import pytest
+
+from bench import environment
+from experiments.memory.analysis import memory_cost, memory_paper
+from testbed.machine import path
+from tests.e2e import kernel
+from tests.e2e.kernel import Plan, expect_ok
 
 # Of a traced write: exits, root instructions and VMCS accesses, with its record and without.
 MOST_EXITS, MOST_INSTRUCTIONS, MOST_VMCS = 2, 230, 18
@@ -226,7 +226,7 @@ def test_tables(lab):
     for column in memory_cost.COLUMNS:
         jobs_of(lab, column)
     done = subprocess.run(
-        [sys.executable, memory_cost.__file__, lab.keep],
+        [sys.executable, "-m", memory_cost.__name__, lab.keep],
         capture_output=True,
         text=True,
         check=False,

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_memory_kernel.py: the memory trace in the test kernel.
-import kernel
-from kernel import Plan, expect_ok
-from machine import path
 import pytest
-from test_host import NOT_ISOLATED, PEBS
+
+from testbed.machine import path
+from tests.e2e import kernel
+from tests.e2e.kernel import Plan, expect_ok
+from tests.e2e.test_host import NOT_ISOLATED, PEBS
 
 CPUS = 4
 TSC = "tsc_hz 500000000"

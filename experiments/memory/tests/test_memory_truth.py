@@ -4,12 +4,11 @@
 # sleeps that timer interrupts end, perf's samples by NMIs (guest/truth/).
 import functools
 
-import boots
-from machine import STATUS_POWEROFF, path
-import memory
-import memory_log
-import memory_truth
 import pytest
+
+from experiments.memory.analysis import memory, memory_log, memory_truth
+from testbed import boots
+from testbed.machine import STATUS_POWEROFF, path
 
 # What Linux takes the emulator's 50 MHz for: a traced instruction takes a hundred times as long,
 # and a timer's interrupt must not take as long as its period.

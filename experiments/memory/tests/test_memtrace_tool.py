@@ -9,14 +9,11 @@ import subprocess
 
 import pytest
 
-import boots
-from machine import STATUS_POWEROFF, path
-import demos
-import memdemo
-import memory
-import memory_cache
-import memory_doubles
-import memory_samples
+from experiments.memory.analysis import memory, memory_cache, memory_doubles, memory_samples
+from experiments.memory.tests import memdemo
+from experiments.shared.tests import demos
+from testbed import boots
+from testbed.machine import STATUS_POWEROFF, path
 
 SIDE = 64
 PERIOD = 101  # guest/demo/memstores.sh
@@ -198,7 +195,7 @@ def test_demo(lab):
         pytest.importorskip(needed, reason=f"python3-{needed} is not installed")
     if not shutil.which("babeltrace2"):
         pytest.skip("babeltrace2 is not installed")
-    done = demos.demo(lab, "make-memtrace", "memory/analysis/memory_demo.py", "memdemo")
+    done = demos.demo(lab, "make-memtrace", "experiments.memory.analysis.memory_demo", "memdemo")
     out = done.folder
     accesses = memory.read(os.path.join(out, "matrix.ptrace")).ordered()
     assert len(accesses) > 2 * CELLS and f"{len(accesses)} accesses" in done.said

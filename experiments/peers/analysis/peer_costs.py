@@ -1,19 +1,10 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 # peer_costs.py: the table of what operations cost under other hypervisors than KVM, beside
 # PMUvisor, of what boots of one kernel with one set of programs have left
 # (experiments/peers/tests/test_peers.py makes them): consoles and ledgers peers-COLUMN of a folder.
-# Usage: peer_costs.py [DIR]   default: build/e2e
-import os
-import sys
+# Usage: python3 -m experiments.peers.analysis.peer_costs [DIR]   default: build/e2e
 
-sys.path.insert(
-    0, os.path.join(os.path.dirname(os.path.abspath(__file__)), *[os.pardir] * 3, "bench")
-)
-sys.dont_write_bytecode = True
-
-import costs  # noqa: E402
-import lines  # noqa: E402
+from bench import costs, lines
 
 PREFIX = "peers-"
 COLUMNS = {

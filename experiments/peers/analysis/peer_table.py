@@ -4,11 +4,10 @@
 # figure. Exact counts of the emulator only.
 from dataclasses import dataclass
 
-import plan
-import pool
-from cells import NONE, Cell, OnPage, Row, number, percent, ratio
-from formulas import BASE, profile_overhead
-from measurements import ALL
+from bench import plan, pool
+from bench.cells import NONE, Cell, OnPage, Row, number, percent, ratio
+from bench.formulas import BASE, profile_overhead
+from bench.measurements import ALL
 
 OURS, THEIRS, TRAPPING = "msr+nmi", "kvm-mediated", "kvm-new"
 LAST = "m100"

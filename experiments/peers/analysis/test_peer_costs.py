@@ -6,9 +6,7 @@ import os
 import tempfile
 import unittest
 
-
-import peer_costs
-
+from experiments.peers.analysis import peer_costs
 
 LINE = (
     "bench: experiment={} item={}{} region={} ops={} metric=time unit=tsc n=1 min=9 median=9 "

@@ -3,10 +3,8 @@
 # against its figure.
 import unittest
 
-
-import peer_table
-import tables
-import test_report
+from bench import tables, test_report
+from experiments.peers.analysis import peer_table
 
 
 def machine(**more):
@@ -75,7 +73,7 @@ class Peers(unittest.TestCase):
                     ours = entry["column"] == "msr+nmi"
                     entry.update(
                         n=runs,
-                        **({"min": 104, "p95": 106} if ours else {"min": least, "p95": most})
+                        **({"min": 104, "p95": 106} if ours else {"min": least, "p95": most}),
                     )
             table = tables.make(maker.machine(), "peer")
             self.assertEqual(self.reason(table, "nginx, per request"), reason)

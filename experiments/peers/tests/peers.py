@@ -5,8 +5,8 @@
 import os
 import re
 
-import boots
-from machine import PAYLOAD_APPEND, path, tool
+from testbed import boots
+from testbed.machine import PAYLOAD_APPEND, path, tool
 
 FLAVOUR = "stock"  # the cloud kernel has no CONFIG_XEN_DOM0
 MEMORY = 1024

@@ -7,9 +7,10 @@ import re
 import subprocess
 import sys
 
-from machine import STATUS_POWEROFF, Skip, path
-import peers
 import pytest
+
+from experiments.peers.tests import peers
+from testbed.machine import STATUS_POWEROFF, Skip
 
 pytestmark = pytest.mark.full
 
@@ -105,7 +106,7 @@ def test_table(lab):
     for boot in peers.plain(lab, "native"), peers.plain(lab, "msr+nmi"), fast(lab), default(lab):
         expect_measured(boot)
     done = subprocess.run(
-        [sys.executable, "-B", path("experiments", "peers", "analysis", "peer_costs.py"), lab.keep],
+        [sys.executable, "-B", "-m", "experiments.peers.analysis.peer_costs", lab.keep],
         stdout=subprocess.PIPE,
         text=True,
         check=True,

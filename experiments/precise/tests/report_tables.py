@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # report_tables.py: the tables of this experiment's tables.toml that are made of the boots of its
 # tests (bench/added.py).
-from cells import NONE, Cell, number, percent
-from machine import exit_count
-
-import test_pebs as pebs
-import xu_published as published
+from bench.cells import NONE, Cell, number, percent
+from experiments.precise.analysis import xu_published as published
+from experiments.precise.tests import test_pebs as pebs
+from testbed.machine import exit_count
 
 ENTRIES = ("native", "msr+nmi")
 

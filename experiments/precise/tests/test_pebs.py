@@ -3,8 +3,9 @@
 # with PEBS (the emulator's knob `pebs`): the same records to the last address, no exit of the PMU,
 # the same overhead.
 # FULL=1: all of perf's ways to sample, adaptive PEBS, the other policies, Debian's KVM.
-from machine import STATUS_POWEROFF, exit_count, instructions, path
 import pytest
+
+from testbed.machine import STATUS_POWEROFF, exit_count, instructions, path
 
 REGION_RECORD, REGION_PLAIN, REGION_LARGE, REGION_EACH = 2400, 2401, 2402, 2403
 EXIT_CPUID = "10"

@@ -3,15 +3,11 @@
 # distance from the truth by the number of samples; of all loads that of the whole run. Usage:
 # profile_picture.py
 import os
-import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-TOP = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
-if __name__ == "__main__":
-    sys.path += [os.path.join(TOP, "bench"), os.path.join(TOP, "experiments", "shared", "analysis")]
-import answers  # noqa: E402
-import plots  # noqa: E402
-from profile_tables import LOADS, TITLE  # noqa: E402
+from bench import plots
+from experiments.profile.analysis.profile_tables import LOADS, TITLE
+from experiments.shared.analysis import answers
 
 PICTURE = os.path.join(os.path.dirname(HERE), "distance.svg")
 MARKS = "oDs^v*PXhd"

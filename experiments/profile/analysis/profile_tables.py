@@ -2,15 +2,10 @@
 # profile_tables.py: the answer's two tables, for the report and, in Markdown, for the page (between
 # its marks), of what tests/sampling.py has measured or results/answers/profile.json has kept.
 import os
-import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-TOP = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
-if __name__ == "__main__":
-    sys.path += [os.path.join(TOP, "bench"), os.path.join(TOP, "experiments", "shared", "analysis")]
-from cells import NONE, Cell, Table, number  # noqa: E402
-
-import answers  # noqa: E402
+from bench.cells import NONE, Cell, Table, number
+from experiments.shared.analysis import answers
 
 PAGE = os.path.join(os.path.dirname(HERE), "README.md")
 LOADS = ("listing2", "shorts", "sqlite3", "glpsol", "nginx", "closed")

@@ -5,11 +5,9 @@ import copy
 
 import pytest
 
-import alike
-import answers
-import plots
-import profile_picture
-import profile_tables
+from bench import plots
+from experiments.profile.analysis import alike, profile_picture, profile_tables
+from experiments.shared.analysis import answers
 
 
 def test_page_and_picture():

@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-import mapped
-import profile_truth as truth
-import shares
+from experiments.profile.analysis import mapped
+from experiments.profile.analysis import profile_truth as truth
+from experiments.profile.analysis import shares
 
 SYMBOLS = [(0x100, 0x110, "a"), (0x110, 0x130, "b"), (0x200, 0x210, "c")]
 SPACE = 0x5000

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # report_tables.py: the tables of this experiment's tables.toml that are made of the boots of its
 # tests (bench/added.py).
-import answers
-import profile_tables
-import sampling_answer
+from experiments.profile.analysis import profile_tables
+from experiments.profile.tests import sampling_answer
+from experiments.shared.analysis import answers
 
 
 def answer(lab, machine):

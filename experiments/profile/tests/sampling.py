@@ -6,11 +6,11 @@ import functools
 import statistics
 from dataclasses import dataclass
 
-import boots
-from machine import STATUS_POWEROFF, path
-import mapped
-import profile_truth as truth
-import shares
+from experiments.profile.analysis import mapped
+from experiments.profile.analysis import profile_truth as truth
+from experiments.profile.analysis import shares
+from testbed import boots
+from testbed.machine import STATUS_POWEROFF, path
 
 # The functions that a profile is of (None: all of the program's), the period, and rounds.
 Load = collections.namedtuple("Load", "functions period rounds")

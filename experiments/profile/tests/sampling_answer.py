@@ -3,9 +3,9 @@
 # load, and each entry's interrupts.
 import os
 
-import boots
-import sampling
-import shares
+from experiments.profile.analysis import shares
+from experiments.profile.tests import sampling
+from testbed import boots
 
 SWEEP = f"sweep/{sampling.SKIDS}"
 CORRECTED = {

@@ -6,14 +6,10 @@ import os
 
 import pytest
 
-import alike
-import answers
-import profile_picture
-import profile_tables
-import sampling
-import sampling_answer
-from sampling_answer import whole, with_skid
-import shares
+from experiments.profile.analysis import alike, profile_picture, profile_tables, shares
+from experiments.profile.tests import sampling, sampling_answer
+from experiments.profile.tests.sampling_answer import whole, with_skid
+from experiments.shared.analysis import answers
 
 # By function; with so many samples as there are, chance alone is nearer.
 MAX_APART = {

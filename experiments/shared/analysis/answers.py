@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 
-import rowfile
+from bench import rowfile
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 

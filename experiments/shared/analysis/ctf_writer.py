@@ -4,7 +4,7 @@
 import collections
 import os
 
-from records import TICKS_PER_MS
+from experiments.shared.analysis.records import TICKS_PER_MS
 
 NEEDS = "python3-bt2 is missing for this Python; install it, and use /usr/bin/python3"
 

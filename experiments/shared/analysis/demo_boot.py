@@ -6,14 +6,12 @@ import os
 import pathlib
 import shutil
 import subprocess
-import sys
 
-import console_files
+from experiments.shared.analysis import console_files
 
 TOP = pathlib.Path(__file__).resolve().parents[3]
-sys.path.append(str(TOP / "testbed"))
 
-from machine import made  # noqa: E402
+from testbed.machine import made
 
 
 class DemoFailed(Exception):

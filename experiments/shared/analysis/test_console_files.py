@@ -6,7 +6,8 @@ import pathlib
 import subprocess
 
 import pytest
-from console_files import BadFile, files
+
+from experiments.shared.analysis.console_files import BadFile, files
 
 GUEST = pathlib.Path(__file__).parents[1] / "guest"
 MAIN = """#include "print_file.h"

@@ -5,8 +5,8 @@ import subprocess
 import time
 
 import pytest
-import qemu_rings
-import records
+
+from experiments.shared.analysis import qemu_rings, records
 
 TRIES, PAUSE = 600, 0.1
 ADDRESS = 0x1000000

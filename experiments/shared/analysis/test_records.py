@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-import records
+from experiments.shared.analysis import records
 
 CAPACITY = 8
 

@@ -6,17 +6,17 @@ import subprocess
 import sys
 from types import SimpleNamespace
 
-import boots
-from machine import BACKSTOP_SECONDS, path
-from store import digest, digest_any
+from testbed import boots
+from testbed.machine import BACKSTOP_SECONDS, path
+from testbed.store import digest, digest_any
 
 
 def demo(lab, name, script, job):
-    """Gives the folder that it filled and what it said. `script`: of experiments/; `job`: whose
+    """Gives the folder that it filled and what it said. `script`: a module; `job`: whose
     image it boots."""
     image, efi = boots.initrd(name=job), path("build", "pmuvisor-lab.efi")
     parts = [
-        os.path.dirname(path("experiments", script)),
+        os.path.dirname(path(*script.split("."))),
         path("experiments", "shared", "analysis"),
         path("run-qemu.sh"),
         path("testbed", "ledger.py"),
@@ -28,7 +28,8 @@ def demo(lab, name, script, job):
     def make(folder):
         out = os.path.join(folder, "out")
         done = subprocess.run(
-            [sys.executable, path("experiments", script), "--backend", "emulator", out],
+            [sys.executable, "-m", script, "--backend", "emulator", out],
+            cwd=path(),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -3,8 +3,8 @@
 # from the guest").
 import os
 
-import boots
-from machine import STATUS_POWEROFF
+from testbed import boots
+from testbed.machine import STATUS_POWEROFF
 
 FOLDER = "guest"
 TSC_HZ = 50_000_000  # what the emulator's clock runs at

@@ -1,16 +1,13 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 # cases.py: makes the file /tool/cases for the guest, of one row of tools.ini and those in its boot:
 # a case a line, its row, its name and the command. A file that would stay the same is left as it
-# is, so that other words of the table make no image anew. Usage: cases.py FILE ROW
+# is, so that other words of the table make no image anew.
+# Usage:
+#   python3 -m experiments.counters.guest.tools.cases FILE ROW
 import os
 import sys
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(HERE, "..", "..", "tests"))
-
-import tools_table  # noqa: E402
+from experiments.counters.tests import tools_table
 
 
 def write(path, text):
