@@ -13,37 +13,16 @@ import subprocess
 from testbed.machine import TOP, environment, path
 from testbed.store import key_of
 
-# Knobs that nothing asks for before the machine first reads its disk (instrument/knobs.cc).
-LATE_KNOBS = {
-    "allow_resets",
-    "cpuid",
-    "exit_lines",
-    "exit_paths",
-    "feature_control",
-    "guest_files",
-    "hide_control",
-    "hide_cpuid",
-    "hide_msr",
-    "mov_ss_ignored",
-    "msr",
-    "nmi_handler",
-    "nmi_root",
-    "pebs",
-    "pebs_late",
-    "platform",
-    "pmi_skid",
-    "pmu",
-    "pt",
-    "pt_overflow",
-    "ratios",
-    "regions_of_all",
-    "reset_button",
-    "unknown_msrs",
-}
-# And experiments' (instrument/part.h).
-for _rows in glob.glob(os.path.join(TOP, "experiments", "*", "emulator", "parts.inc")):
-    with open(_rows, encoding="utf-8") as _file:
-        LATE_KNOBS |= set(re.findall(r"^PART\((\w+), ", _file.read(), re.MULTILINE))
+# When each knob acts first: of the emulator's own and experiments' (instrument/knobs.cc, part.h).
+ACTS = {}
+for _pattern, *_place in (
+    (r'^    \{"(\w+)", (\w+),', "testbed", "instrument", "knobs.cc"),
+    (r"^PART\((\w+), (\w+),", "experiments", "*", "emulator", "parts.inc"),
+):
+    for _rows in glob.glob(os.path.join(TOP, *_place)):
+        with open(_rows, encoding="utf-8") as _file:
+            ACTS.update(re.findall(_pattern, _file.read(), re.MULTILINE))
+LATE_KNOBS = {name for name, acts in ACTS.items() if acts != "EARLY"}
 FOLDER = path("build", "servers")
 SERVERS_MAX = 10 + (os.cpu_count() or 1)  # each has some 100 MiB
 IDLE_SECONDS = 600

@@ -10,11 +10,13 @@
 #include <map>
 #include <sstream>
 
-#define PART(name, begins, wanted) const char *wanted(const std::string &value);
+#define PART(name, acts, wanted) const char *wanted(const std::string &value);
 #include "parts.inc"
 #undef PART
 
 namespace {
+
+using Words = std::istream;
 
 Knobs current;
 
@@ -53,10 +55,27 @@ bool parse_position(const std::string &text, NmiSchedule *schedule)
            schedule->wrap >= 1;
 }
 
-// "12", or "sweep/12" (0 to 11 in turn).
-bool parse_skid(const std::string &text, Knobs *knobs)
+// The only word; empty: there is none, or another one follows.
+std::string only(Words &words)
 {
-    const std::string sweep = "sweep/";
+    std::string word, more;
+
+    words >> word;
+    return words >> more ? "" : word;
+}
+
+std::string rest_of(Words &words)
+{
+    std::string rest;
+
+    std::getline(words >> std::ws, rest);
+    return rest;
+}
+
+// "12", or "sweep/12" (0 to 11 in turn).
+bool parse_skid(Words &words, Knobs *knobs)
+{
+    const std::string sweep = "sweep/", text = only(words);
 
     if (text.compare(0, sweep.size(), sweep) != 0)
         return parse_unsigned(text, &knobs->pmi_skid);
@@ -64,91 +83,102 @@ bool parse_skid(const std::string &text, Knobs *knobs)
 }
 
 // "62" or "none".
-bool parse_pmi_status(const std::string &text, Knobs *knobs)
+bool parse_pmi_status(Words &words, Knobs *knobs)
 {
+    const std::string text = only(words);
+
     knobs->pmi_status = PMI_STATUS_NONE;
     return text == "none" ||
            (parse_unsigned(text, &knobs->pmi_status) && knobs->pmi_status < PMI_STATUS_OWN);
 }
 
 // The `key=value` words of an NMI schedule, and `host`.
-bool parse_schedule(std::istream &words, bool root, NmiSchedule *schedule)
+bool parse_schedule(Words &words, bool root, Knobs *knobs)
 {
+    NmiSchedule schedule;
     std::map<std::string, std::string> given;
     std::string word;
 
     while (words >> word) {
         size_t equals = word.find('=');
         if (word == "host") {
-            schedule->host = true;
+            schedule.host = true;
             continue;
         }
         if (equals == std::string::npos)
             return false;
         given[word.substr(0, equals)] = word.substr(equals + 1);
     }
-    schedule->root = root;
+    schedule.root = root;
     if (given.size() != (root ? 3u : 2u))
         return false;
-    if (root && !parse_unsigned(given["reason"], &schedule->reason))
+    if (root && !parse_unsigned(given["reason"], &schedule.reason))
         return false;
-    return knob_range(given[root ? "exits" : "nmis"], &schedule->first, &schedule->last) &&
-           parse_position(given["position"], schedule);
+    if (!knob_range(given[root ? "exits" : "nmis"], &schedule.first, &schedule.last) ||
+        !parse_position(given["position"], &schedule))
+        return false;
+    knobs->nmi_schedules.push_back(schedule);
+    return true;
 }
 
-bool parse_choice(const std::string &text, const std::vector<std::string> &choices,
-                  unsigned *choice)
+template<typename Value>
+bool choose(const std::string &text, const std::map<std::string, Value> &choices, Value *value)
 {
-    for (*choice = 0; *choice < choices.size(); ++*choice)
-        if (choices[*choice] == text)
-            return true;
-    return false;
+    auto found = choices.find(text);
+
+    if (found == choices.end())
+        return false;
+    *value = found->second;
+    return true;
+}
+
+bool parse_switch(Words &words, bool *on)
+{
+    return choose(only(words), {{"off", false}, {"on", true}}, on);
 }
 
 // INDEX VALUE
-bool parse_msr(std::istream &words, ExtraMsr *msr)
+bool parse_msr(Words &words, Knobs *knobs)
 {
-    std::string index, value;
-    uint64_t number;
+    ExtraMsr msr;
+    std::string index;
 
-    if (!(words >> index >> value) || !parse_number(index, UINT32_MAX, &number))
+    words >> index;
+    if (!parse_unsigned(index, &msr.index) || !parse_number(only(words), UINT64_MAX, &msr.reset))
         return false;
-    msr->index = static_cast<uint32_t>(number);
-    return parse_number(value, UINT64_MAX, &msr->reset) && !(words >> value);
+    knobs->msrs.push_back(msr);
+    return true;
 }
 
 // LEAF SUBLEAF eax|ebx|ecx|edx BITS
-bool parse_cpuid(std::istream &words, ExtraCpuid *extra)
+bool parse_cpuid(Words &words, std::vector<ExtraCpuid> *list)
 {
-    std::string leaf, subleaf, reg, bits;
+    ExtraCpuid extra;
+    std::string leaf, subleaf, reg;
 
-    return words >> leaf >> subleaf >> reg >> bits && parse_unsigned(leaf, &extra->leaf) &&
-           parse_unsigned(subleaf, &extra->subleaf) &&
-           parse_choice(reg, {"eax", "ebx", "ecx", "edx"}, &extra->reg) &&
-           parse_unsigned(bits, &extra->bits) && !(words >> bits);
+    words >> leaf >> subleaf >> reg;
+    if (!parse_unsigned(leaf, &extra.leaf) || !parse_unsigned(subleaf, &extra.subleaf) ||
+        !choose(reg, {{"eax", 0u}, {"ebx", 1u}, {"ecx", 2u}, {"edx", 3u}}, &extra.reg) ||
+        !parse_unsigned(only(words), &extra.bits))
+        return false;
+    list->push_back(extra);
+    return true;
+}
+
+// A name, which whoever takes it looks up.
+bool parse_name(Words &words, std::vector<std::string> *names)
+{
+    names->push_back(only(words));
+    return !names->back().empty();
+}
+
+bool parse_mask(Words &words, unsigned most, uint32_t *mask)
+{
+    return parse_unsigned(only(words), mask) && *mask >> most == 0;
 }
 
 // The counters from 0 on without a gap.
 bool contiguous(uint32_t mask) { return (mask & (mask + 1)) == 0; }
-
-// pmu_version, pmu_general_mask, pmu_fixed_mask, pmu_fixed_ctrl. Null if good, else what is wanted.
-const char *parse_pmu(const std::string &name, const std::string &value, PmuShape *shape)
-{
-    if (name == "pmu_version")
-        return parse_unsigned(value, &shape->version) && shape->version >= PMU_VERSION_LEAST &&
-                       shape->version <= PMU_VERSION_LEAF_23H
-                   ? nullptr
-                   : "3, 4, 5 or 6";
-    if (name == "pmu_fixed_ctrl")
-        return parse_unsigned(value, &shape->fixed_ctrl) ? nullptr
-                                                         : "a value of IA32_FIXED_CTR_CTRL";
-    unsigned most = name == "pmu_general_mask" ? PMU_GENERAL_MAX : PMU_FIXED_MAX;
-    unsigned mask;
-    if (!parse_unsigned(value, &mask) || mask >> most != 0)
-        return "a mask of at most 16 counters";
-    (name == "pmu_general_mask" ? shape->general : shape->fixed) = mask;
-    return nullptr;
-}
 
 // "40,39,38": falling, and none of them 0.
 bool parse_ratios(const std::string &text, std::vector<unsigned> *ratios)
@@ -178,205 +208,142 @@ const char *pmu_impossible(const PmuShape &shape)
     return nullptr;
 }
 
-const char *parse_switch(const std::string &value, bool *on)
-{
-    unsigned choice;
-
-    if (!parse_choice(value, {"off", "on"}, &choice))
-        return "on or off";
-    *on = choice == 1;
-    return nullptr;
-}
-
-struct PartKnob {
+struct Knob {
     const char *name;
-    PartBegins begins;
-    const char *(*wanted)(const std::string &value);
+    KnobActs acts;
+    const char *wanted;
+    bool (*parse)(Words &words, Knobs *knobs);
+    const char *(*part)(const std::string &value) = nullptr; /* in place of both, for a part's */
 };
 
-const std::vector<PartKnob> part_knobs = {
-#define PART(name, begins, wanted) {#name, begins, wanted},
+template<unsigned Knobs::*number> bool parse(Words &words, Knobs *knobs)
+{
+    return parse_unsigned(only(words), &(knobs->*number));
+}
+
+template<bool Knobs::*on> bool parse(Words &words, Knobs *knobs)
+{
+    return parse_switch(words, &(knobs->*on));
+}
+
+// servers.py reads the first two columns, and README.md has a row for each name.
+const std::vector<Knob> all_knobs = {
+    {"allow_resets", LATE, "a number", parse<&Knobs::allow_resets>},
+    {"arch_lbr", LATE, "on or off", parse<&Knobs::arch_lbr>},
+    {"cpuid", LATE, "LEAF SUBLEAF eax|ebx|ecx|edx BITS",
+     [](Words &words, Knobs *knobs) { return parse_cpuid(words, &knobs->cpuid); }},
+    {"exit_lines", LATE, "on or off", parse<&Knobs::exit_lines>},
+    {"exit_paths", LATE, "on or off", parse<&Knobs::exit_paths>},
+    {"feature_control", LATE, "unlocked, locked_off or locked_on",
+     [](Words &words, Knobs *knobs) {
+         return choose(only(words),
+                       {{"unlocked", FEATURE_CONTROL_UNLOCKED},
+                        {"locked_off", FEATURE_CONTROL_LOCKED_OFF},
+                        {"locked_on", FEATURE_CONTROL_LOCKED_ON}},
+                       &knobs->feature_control);
+     }},
+    {"guest_files", AFTER_INIT, "FOLDER",
+     [](Words &words, Knobs *knobs) { return !(knobs->guest_files = rest_of(words)).empty(); }},
+    {"hide_control", LATE, "the name of a VMX control",
+     [](Words &words, Knobs *knobs) { return parse_name(words, &knobs->hide_controls); }},
+    {"hide_cpuid", LATE, "LEAF SUBLEAF eax|ebx|ecx|edx BITS",
+     [](Words &words, Knobs *knobs) { return parse_cpuid(words, &knobs->hide_cpuid); }},
+    // run.sh hands this one to Bochs, which knows the names.
+    {"hide_feature", EARLY, "the name of a processor feature",
+     [](Words &words, Knobs *) { return !only(words).empty(); }},
+    {"hide_msr", LATE, "INDEX",
+     [](Words &words, Knobs *knobs) {
+         return parse_unsigned(only(words), &knobs->hide_msrs.emplace_back());
+     }},
+    {"mov_ss_ignored", LATE, "on or off", parse<&Knobs::mov_ss_ignored>},
+    {"msr", LATE, "INDEX VALUE", parse_msr},
+    // run.sh leaves MWAIT to several processors then.
+    {"mwait_wake", EARLY, "a number of ticks", parse<&Knobs::mwait_wake>},
+    {"nmi_handler", LATE, "nmis=N[-M] position=K|sweep[/K] [host]",
+     [](Words &words, Knobs *knobs) { return parse_schedule(words, false, knobs); }},
+    {"nmi_root", LATE, "reason=R exits=N[-M] position=K|sweep[/K] [host]",
+     [](Words &words, Knobs *knobs) { return parse_schedule(words, true, knobs); }},
+    {"pebs", LATE, "off, 3 or 4",
+     [](Words &words, Knobs *knobs) {
+         return choose(only(words),
+                       {{"off", PEBS_OFF}, {"3", PEBS_FORMAT_SKYLAKE}, {"4", PEBS_FORMAT_ADAPTIVE}},
+                       &knobs->pebs);
+     }},
+    {"pebs_late", LATE, "a number of instructions", parse<&Knobs::pebs_late>},
+    {"platform", LATE, "on or off",
+     [](Words &words, Knobs *knobs) { return parse_switch(words, &knobs->platform.on); }},
+    {"pmi_skid", LATE, "a number of instructions, or sweep/L", parse_skid},
+    {"pmi_status", LATE, "a bit's number, or none", parse_pmi_status},
+    {"pmu", LATE, "on or off", parse<&Knobs::pmu>},
+    {"pmu_fixed_ctrl", LATE, "a value of IA32_FIXED_CTR_CTRL",
+     [](Words &words, Knobs *knobs) {
+         return parse_unsigned(only(words), &knobs->pmu_shape.fixed_ctrl);
+     }},
+    {"pmu_fixed_mask", LATE, "a mask of at most 16 counters",
+     [](Words &words, Knobs *knobs) {
+         return parse_mask(words, PMU_FIXED_MAX, &knobs->pmu_shape.fixed);
+     }},
+    {"pmu_general_mask", LATE, "a mask of at most 16 counters",
+     [](Words &words, Knobs *knobs) {
+         return parse_mask(words, PMU_GENERAL_MAX, &knobs->pmu_shape.general);
+     }},
+    {"pmu_version", LATE, "3, 4, 5 or 6",
+     [](Words &words, Knobs *knobs) {
+         unsigned &version = knobs->pmu_shape.version;
+         return parse_unsigned(only(words), &version) && version >= PMU_VERSION_LEAST &&
+                version <= PMU_VERSION_LEAF_23H;
+     }},
+    {"pt", LATE, "off, on or ptwrite",
+     [](Words &words, Knobs *knobs) {
+         return choose(only(words), {{"off", PT_OFF}, {"on", PT_ON}, {"ptwrite", PT_WITH_PTWRITE}},
+                       &knobs->pt);
+     }},
+    {"pt_overflow", LATE, "BYTES BRANCHES",
+     [](Words &words, Knobs *knobs) {
+         std::string bytes;
+         words >> bytes;
+         return parse_unsigned(bytes, &knobs->pt_overflow_every) &&
+                parse_unsigned(only(words), &knobs->pt_overflow_branches) &&
+                knobs->pt_overflow_every > 0 && knobs->pt_overflow_branches > 0;
+     }},
+    {"ratios", LATE, "up to 8 falling ratios of 1 to 255",
+     [](Words &words, Knobs *knobs) { return parse_ratios(only(words), &knobs->platform.ratios); }},
+    {"regions_of_all", LATE, "on or off", parse<&Knobs::regions_of_all>},
+    {"reset_button", LATE, "MILLIONS TEXT",
+     [](Words &words, Knobs *knobs) {
+         std::string millions;
+         words >> millions;
+         return parse_unsigned(millions, &knobs->reset_after) &&
+                !(knobs->reset_text = rest_of(words)).empty();
+     }},
+    {"show_control", LATE, "the name of a VMX control",
+     [](Words &words, Knobs *knobs) { return parse_name(words, &knobs->show_controls); }},
+    {"tsc_hz", LATE, "a frequency in Hz, or 0", parse<&Knobs::tsc_hz>},
+    {"unknown_msrs", LATE, "fault or ignore",
+     [](Words &words, Knobs *knobs) {
+         return choose(only(words), {{"ignore", false}, {"fault", true}},
+                       &knobs->unknown_msrs_fault);
+     }},
+#define PART(name, acts, wanted) {#name, acts, nullptr, nullptr, wanted},
 #include "parts.inc"
 #undef PART
 };
 
-const PartKnob *part_knob(const std::string &name)
-{
-    for (const PartKnob &part : part_knobs)
-        if (name == part.name)
-            return &part;
-    return nullptr;
-}
-
-// Knobs that nothing asks for before the machine first reads its disk: firmware uses no VMX and no
-// PMU. machine.py has the same list.
-bool is_late(const std::string &name)
-{
-    for (const char *late :
-         {"allow_resets", "cpuid",          "exit_lines",   "exit_paths",  "feature_control",
-          "guest_files",  "hide_control",   "hide_cpuid",   "hide_msr",    "mov_ss_ignored",
-          "msr",          "nmi_handler",    "nmi_root",     "pebs",        "pebs_late",
-          "platform",     "pmi_skid",       "pmu",          "pt",          "pt_overflow",
-          "ratios",       "regions_of_all", "reset_button", "unknown_msrs"})
-        if (name == late)
-            return true;
-    return part_knob(name) != nullptr;
-}
-
-// Knobs of files of which nothing is written before the guest's init asks for its words.
-bool is_after_init(const std::string &name)
-{
-    const PartKnob *part = part_knob(name);
-
-    return name == "guest_files" || (part && part->begins == AFTER_INIT);
-}
-
-// The names of all knobs, with those of parts before them.
-const char *every_name(const char *others)
-{
-    static std::string all;
-
-    all.clear();
-    for (const PartKnob &part : part_knobs)
-        all += std::string(part.name) + ", ";
-    return (all += others).c_str();
-}
-
 // Reads the values of one knob. Null if they are good, else what is wanted.
-const char *parse_knob(const std::string &name, std::istream &words, Knobs *knobs)
+const char *parse_knob(const Knob &knob, const std::string &name, Words &words, Knobs *knobs)
 {
-    std::string value, rest;
-    unsigned choice;
+    if (!knob.part)
+        return knob.parse(words, knobs) ? nullptr : knob.wanted;
+    return knob.part(knobs->parts[name] = rest_of(words));
+}
 
-    if (name == "nmi_root" || name == "nmi_handler") {
-        NmiSchedule schedule;
-        bool root = name == "nmi_root";
-        if (!parse_schedule(words, root, &schedule))
-            return root ? "reason=R exits=N[-M] position=K|sweep[/K] [host]"
-                        : "nmis=N[-M] position=K|sweep[/K] [host]";
-        knobs->nmi_schedules.push_back(schedule);
-        return nullptr;
-    }
-    if (name == "msr") {
-        ExtraMsr msr;
-        if (!parse_msr(words, &msr))
-            return "INDEX VALUE";
-        knobs->msrs.push_back(msr);
-        return nullptr;
-    }
-    if (name == "cpuid" || name == "hide_cpuid") {
-        ExtraCpuid extra;
-        if (!parse_cpuid(words, &extra))
-            return "LEAF SUBLEAF eax|ebx|ecx|edx BITS";
-        (name == "cpuid" ? knobs->cpuid : knobs->hide_cpuid).push_back(extra);
-        return nullptr;
-    }
-    if (name == "pt_overflow") {
-        std::string branches;
-        words >> value >> branches;
-        return parse_unsigned(value, &knobs->pt_overflow_every) &&
-                       parse_unsigned(branches, &knobs->pt_overflow_branches) &&
-                       knobs->pt_overflow_every > 0 && knobs->pt_overflow_branches > 0
-                   ? nullptr
-                   : "BYTES BRANCHES";
-    }
-    if (const PartKnob *part = part_knob(name)) {
-        std::getline(words >> std::ws, value);
-        knobs->parts[name] = value;
-        return part->wanted(value);
-    }
-    if (name == "guest_files")
-        return std::getline(words >> std::ws, knobs->guest_files) ? nullptr : "FOLDER";
-    words >> value;
-    if (name == "reset_button") {
-        std::getline(words >> std::ws, knobs->reset_text);
-        return parse_unsigned(value, &knobs->reset_after) && !knobs->reset_text.empty()
-                   ? nullptr
-                   : "MILLIONS TEXT";
-    }
-    if (words >> rest)
-        return "one value";
-    if (name == "allow_resets")
-        return parse_unsigned(value, &knobs->allow_resets) ? nullptr : "a number";
-    if (name == "pmi_skid")
-        return parse_skid(value, knobs) ? nullptr : "a number of instructions, or sweep/L";
-    if (name == "pmi_status")
-        return parse_pmi_status(value, knobs) ? nullptr : "a bit's number, or none";
-    if (name == "mwait_wake")  // run.sh leaves MWAIT to several processors then
-        return parse_unsigned(value, &knobs->mwait_wake) ? nullptr : "a number of ticks";
-    if (name == "pebs") {
-        if (!parse_choice(value, {"off", "3", "4"}, &choice))
-            return "off, 3 or 4";
-        knobs->pebs = choice == 0   ? PEBS_OFF
-                      : choice == 1 ? PEBS_FORMAT_SKYLAKE
-                                    : PEBS_FORMAT_ADAPTIVE;
-        return nullptr;
-    }
-    if (name == "pt") {
-        if (!parse_choice(value, {"off", "on", "ptwrite"}, &choice))
-            return "off, on or ptwrite";
-        knobs->pt = static_cast<PtKnob>(choice);
-        return nullptr;
-    }
-    if (name == "pebs_late")
-        return parse_unsigned(value, &knobs->pebs_late) ? nullptr : "a number of instructions";
-    if (name == "tsc_hz")
-        return parse_unsigned(value, &knobs->tsc_hz) ? nullptr : "a frequency in Hz, or 0";
-    if (name == "platform")
-        return parse_switch(value, &knobs->platform.on);
-    if (name == "ratios")
-        return parse_ratios(value, &knobs->platform.ratios) ? nullptr
-                                                            : "up to 8 falling ratios of 1 to 255";
-    if (name == "pmu")
-        return parse_switch(value, &knobs->pmu);
-    if (name == "arch_lbr")
-        return parse_switch(value, &knobs->arch_lbr);
-    if (name == "pmu_version" || name == "pmu_general_mask" || name == "pmu_fixed_mask" ||
-        name == "pmu_fixed_ctrl")
-        return parse_pmu(name, value, &knobs->pmu_shape);
-    if (name == "mov_ss_ignored")
-        return parse_switch(value, &knobs->mov_ss_ignored);
-    if (name == "exit_lines")
-        return parse_switch(value, &knobs->exit_lines);
-    if (name == "exit_paths")
-        return parse_switch(value, &knobs->exit_paths);
-    if (name == "regions_of_all")
-        return parse_switch(value, &knobs->regions_of_all);
-    if (name == "unknown_msrs") {
-        if (!parse_choice(value, {"ignore", "fault"}, &choice))
-            return "fault or ignore";
-        knobs->unknown_msrs_fault = choice == 1;
-        return nullptr;
-    }
-    if (name == "feature_control") {
-        if (!parse_choice(value, {"unlocked", "locked_off", "locked_on"}, &choice))
-            return "unlocked, locked_off or locked_on";
-        knobs->feature_control = static_cast<FeatureControl>(choice);
-        return nullptr;
-    }
-    // run.sh hands this one to Bochs, which knows the names.
-    if (name == "hide_feature")
-        return value.empty() ? "the name of a processor feature" : nullptr;
-    if (name == "hide_msr") {
-        uint64_t index;
-        if (!parse_number(value, UINT32_MAX, &index))
-            return "INDEX";
-        knobs->hide_msrs.push_back(static_cast<uint32_t>(index));
-        return nullptr;
-    }
-    if (name == "hide_control" || name == "show_control") {
-        if (value.empty())
-            return "the name of a VMX control";
-        (name == "hide_control" ? knobs->hide_controls : knobs->show_controls).push_back(value);
-        return nullptr;
-    }
-    return every_name(
-        "allow_resets, arch_lbr, cpuid, exit_lines, exit_paths, feature_control, guest_files, "
-        "hide_control, hide_cpuid, hide_feature, hide_msr, mov_ss_ignored, msr, "
-        "mwait_wake, nmi_handler, nmi_root, pebs, pebs_late, platform, pmi_skid, "
-        "pmi_status, pmu, pmu_fixed_ctrl, pmu_fixed_mask, pmu_general_mask, "
-        "pmu_version, pt, pt_overflow, ratios, regions_of_all, reset_button, "
-        "show_control, tsc_hz or unknown_msrs");
+std::string every_name()
+{
+    std::string all;
+
+    for (const Knob &knob : all_knobs)
+        all += (all.empty() ? "one of " : ", ") + std::string(knob.name);
+    return all;
 }
 
 }  // namespace
@@ -403,16 +370,20 @@ bool knobs_parse(std::istream &in, Knobs *knobs, std::string *error)
         std::string name;
         if (!(words >> name))
             continue;
-        const char *wanted = parse_knob(name, words, knobs);
-        if (!wanted) {
-            if (!is_late(name))
+        auto knob = std::find_if(all_knobs.begin(), all_knobs.end(),
+                                 [&](const Knob &one) { return name == one.name; });
+        bool known = knob != all_knobs.end();
+        const char *wanted = known ? parse_knob(*knob, name, words, knobs) : nullptr;
+        if (known && !wanted) {
+            if (knob->acts == EARLY)
                 knobs->machine += line + "\n";
-            if (!is_after_init(name))
+            if (knob->acts != AFTER_INIT)
                 knobs->before_init += line + "\n";
             continue;
         }
         std::ostringstream text;
-        text << "knob in line " << number << ": found '" << line << "', wanted " << wanted;
+        text << "knob in line " << number << ": found '" << line << "', wanted "
+             << (known ? wanted : every_name());
         *error = text.str();
         return false;
     }
@@ -462,8 +433,8 @@ const Knobs &knobs() { return current; }
 
 const char *knobs_with_kernel()
 {
-    for (const PartKnob &part : part_knobs)
-        if (part.begins == WITH_KERNEL && current.parts.count(part.name) > 0)
-            return part.name;
+    for (const Knob &knob : all_knobs)
+        if (knob.acts == WITH_KERNEL && current.parts.count(knob.name) > 0)
+            return knob.name;
     return nullptr;
 }

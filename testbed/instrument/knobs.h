@@ -42,9 +42,12 @@ enum PtKnob { PT_OFF, PT_ON, PT_WITH_PTWRITE };
 constexpr unsigned PMI_STATUS_OWN = 64;
 constexpr unsigned PMI_STATUS_NONE = 65;
 
-/* When a part writes the first of its file. */
-enum PartBegins {
-    WITH_KERNEL, /* or later: not for a server at init */
+/* When a knob acts first. A run that a server forks has to have the server's own knobs of the time
+ * before. */
+enum KnobActs {
+    EARLY,       /* as the machine begins */
+    LATE,        /* not before the machine first reads its disk: firmware asks for nothing of it */
+    WITH_KERNEL, /* a file of it begins with the kernel, or later: not for a server at init */
     AFTER_INIT   /* not before the guest's init asks for its words */
 };
 

@@ -50,11 +50,16 @@ bool needs_streamlined(uint32_t index)
 
 }  // namespace
 
-Pmu::Pmu(EventCounts &events, const PmuShape &shape) : events_(events), shape_(shape)
+Pmu::Pmu(EventCounts &events, const PmuShape &shape) : events_(events) { set_shape(shape); }
+
+void Pmu::set_shape(const PmuShape &shape)
 {
+    shape_ = shape;
+    present_.clear();
     for (unsigned n = 0; n < COUNTERS; n++)
         if (n < FIXED ? shape.general >> n & 1 : shape.fixed >> (n - FIXED) & 1)
             present_.push_back(n);
+    reset();
 }
 
 uint64_t Pmu::global_counters() const

@@ -53,6 +53,9 @@ class Pmu {
 public:
     explicit Pmu(EventCounts &events, const PmuShape &shape = PmuShape());
 
+    /* It is another one, as after power-on. */
+    void set_shape(const PmuShape &shape);
+
     /* Power-on and RESET values. */
     void reset();
 
@@ -143,7 +146,7 @@ private:
     unsigned next_skid() { return skids_ == 0 ? skid_ : pmis_++ % skids_; }
 
     EventCounts &events_;
-    const PmuShape shape_;
+    PmuShape shape_;
     std::vector<unsigned> present_;
     Counter counters_[COUNTERS];
     Selector selectors_[COUNTERS];

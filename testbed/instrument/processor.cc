@@ -76,6 +76,7 @@ void processor_take_knobs(Processor &p)
 {
     p.injector = Injector(knobs().nmi_schedules);
     p.pebs = Pebs(knobs().pebs, knobs().pmu_shape);
+    p.pmu.set_shape(knobs().pmu_shape);
     p.pmu.set_capabilities(p.pebs.capabilities());
     p.pmu.set_skid(knobs().pmi_skid);
     p.pmu.sweep_skid(knobs().pmi_skids);

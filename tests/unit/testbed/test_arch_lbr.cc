@@ -6,23 +6,11 @@
 #include "arch_lbr.h"
 #include "check.h"
 #include "msr_index.h"
+#include "records.h"
 
 namespace {
 
 constexpr uint64_t EVERYTHING = 0x7f0007;  // LBREn, OS, USR, all kinds
-
-uint64_t read(const ArchLbr &lbr, uint32_t index)
-{
-    uint64_t value = 0;
-    CHECK_EQUAL(lbr.read_msr(index, &value), MSR_DONE);
-    return value;
-}
-
-Branch make(BranchKind kind, uint64_t from, bool user = true, bool miss = false,
-            uint64_t cycles = 0)
-{
-    return {kind, from, from + 0x100, user, miss, cycles};
-}
 
 ArchLbr with_ctl(uint64_t ctl)
 {

@@ -71,10 +71,10 @@ TEST(knobs_that_a_server_at_init_leaves_to_runs)
 {
     Knobs knobs;
     std::string error;
-    std::istringstream in("tsc_hz 50000000\nguest_files a\npmi_skid 3\nexit_lines on\n");
+    std::istringstream in("hide_feature vmx\nguest_files a\npmi_skid 3\nexit_lines on\n");
     CHECK(knobs_parse(in, &knobs, &error));
-    CHECK_EQUAL(knobs.machine, "tsc_hz 50000000\n");
-    CHECK_EQUAL(knobs.before_init, "tsc_hz 50000000\npmi_skid 3\nexit_lines on\n");
+    CHECK_EQUAL(knobs.machine, "hide_feature vmx\n");
+    CHECK_EQUAL(knobs.before_init, "hide_feature vmx\npmi_skid 3\nexit_lines on\n");
 }
 
 }  // namespace

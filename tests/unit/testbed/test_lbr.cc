@@ -4,21 +4,9 @@
 #include "check.h"
 #include "lbr.h"
 #include "msr_index.h"
+#include "records.h"
 
 namespace {
-
-uint64_t read(const Lbr &lbr, uint32_t index)
-{
-    uint64_t value = 0;
-    CHECK_EQUAL(lbr.read_msr(index, &value), MSR_DONE);
-    return value;
-}
-
-Branch make(BranchKind kind, uint64_t from, bool user = true, bool miss = false,
-            uint64_t cycles = 0)
-{
-    return {kind, from, from + 0x100, user, miss, cycles};
-}
 
 TEST(ring_wraps_after_32_records)
 {

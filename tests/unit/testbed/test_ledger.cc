@@ -238,14 +238,15 @@ TEST(knobs_are_read)
 // The machine's lines are those that a server and its children must have in common.
 TEST(late_knobs_make_no_other_machine)
 {
-    std::istringstream text("pmi_skid 3\npmu_version 5 # none\nnmi_handler nmis=1 position=sweep\n"
-                            "allow_resets 2\nexit_lines on\nexit_paths on\nregions_of_all "
-                            "on\nunknown_msrs ignore\ntsc_hz 0\n"
-                            "hide_control enable_vpid\nmsr 0x10a 0\npmu off\n");
+    std::istringstream text(
+        "pmi_skid 3\nhide_feature vmx # none\npmu_version 5\nnmi_handler nmis=1 position=sweep\n"
+        "allow_resets 2\nexit_lines on\nexit_paths on\nregions_of_all "
+        "on\nunknown_msrs ignore\ntsc_hz 0\nmwait_wake 5\n"
+        "hide_control enable_vpid\nmsr 0x10a 0\npmu off\n");
     Knobs knobs;
     std::string error;
     CHECK(knobs_parse(text, &knobs, &error));
-    CHECK(knobs.machine == "pmu_version 5 # none\ntsc_hz 0\n");
+    CHECK(knobs.machine == "hide_feature vmx # none\nmwait_wake 5\n");
 }
 
 TEST(bad_knobs_are_named)
