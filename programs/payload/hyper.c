@@ -53,8 +53,7 @@ JOB(log)
     }
     printf("log: lines=%d module=%d user=%ld\n", lines, error, refused);
     text = read_text("/proc/pmuvisor_exits");
-    for (char *line; (line = next_word(&text, "\n")) != NULL;) {
+    for (char *line; (line = next_word(&text, "\n")) != NULL;)
         printf("exits: %s\n", line);
-    }
     return lines == 0 || refused != HYPERCALL_E_PERMISSION;
 }

@@ -28,9 +28,8 @@ static size_t add_arguments(char *words[], size_t count)
     char *rest = text;
 
     command_line_word("pmv.args", "", text, sizeof(text));
-    for (char *word; count < WORDS_MAX && (word = next_word(&rest, ",")) != NULL;) {
+    for (char *word; count < WORDS_MAX && (word = next_word(&rest, ",")) != NULL;)
         words[count++] = word;
-    }
     return count;
 }
 

@@ -40,9 +40,8 @@ static unsigned long number(const char *key, const char *fallback)
 
 static void work(unsigned long rounds)
 {
-    if (rounds > 0) {
+    if (rounds > 0)
         __asm__ volatile("1: dec %0\n\tjnz 1b" : "+r"(rounds) : : "cc");
-    }
 }
 
 static int sampled(unsigned long frequency)
@@ -108,8 +107,7 @@ int main(void)
     nmi_watchdog_set(watchdog);
 
     command_line_word("pmv.share", "0,50,100", shares, sizeof(shares));
-    for (char *one = strtok_r(shares, ",", &rest); one != NULL; one = strtok_r(NULL, ",", &rest)) {
+    for (char *one = strtok_r(shares, ",", &rest); one != NULL; one = strtok_r(NULL, ",", &rest))
         failed |= run(strtoul(one, NULL, 10), frequency, sessions, rounds);
-    }
     return failed != 0;
 }

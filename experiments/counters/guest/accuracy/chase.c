@@ -28,9 +28,8 @@ static void *prepare(const struct work *work)
     struct chase *chase = lines == NULL ? NULL : malloc(sizeof(*chase));
     uint64_t count = work->bytes / LINE_BYTES, random = work->seed;
 
-    if (chase == NULL) {
+    if (chase == NULL)
         return NULL;
-    }
     for (uint64_t i = 0; i < count; i++) {
         lines[i].next = &lines[i];
         lines[i].number = i;

@@ -41,9 +41,8 @@ static bool number_of(const char *name, const char *prefix, uint64_t *number)
 {
     const char *text = read_text(name);
 
-    if (text == NULL || strncmp(text, prefix, strlen(prefix)) != 0) {
+    if (text == NULL || strncmp(text, prefix, strlen(prefix)) != 0)
         return false;
-    }
     *number = strtoull(text + strlen(prefix), NULL, 0);
     return true;
 }
@@ -54,9 +53,8 @@ static int open_tsc(int leader)
     uint64_t type, event;
     struct perf_event_attr attr = {.size = sizeof(attr)};
 
-    if (!number_of(MSR_PMU_TYPE, "", &type) || !number_of(MSR_PMU_TSC, "event=", &event)) {
+    if (!number_of(MSR_PMU_TYPE, "", &type) || !number_of(MSR_PMU_TSC, "event=", &event))
         return -1;
-    }
     attr.type = (uint32_t)type;
     attr.config = event;
     attr.read_format = PERF_FORMAT_GROUP | PERF_FORMAT_TOTAL_TIME_ENABLED |
@@ -100,9 +98,8 @@ bool counters_map(struct counters *c)
 {
     for (unsigned i = 0; i < EVENTS; i++) {
         c->page[i] = mmap(NULL, (size_t)sysconf(_SC_PAGESIZE), PROT_READ, MAP_SHARED, c->fd[i], 0);
-        if (c->page[i] == MAP_FAILED) {
+        if (c->page[i] == MAP_FAILED)
             return failed("cannot map the page of %s: %s", event_names[i], strerror(errno));
-        }
     }
     return true;
 }
@@ -110,16 +107,13 @@ bool counters_map(struct counters *c)
 void counters_close(struct counters *c)
 {
     for (unsigned i = 0; i < EVENTS; i++) {
-        if (c->page[i] != MAP_FAILED) {
+        if (c->page[i] != MAP_FAILED)
             munmap((void *)(uintptr_t)c->page[i], (size_t)sysconf(_SC_PAGESIZE));
-        }
-        if (c->fd[i] >= 0) {
+        if (c->fd[i] >= 0)
             close(c->fd[i]);
-        }
     }
-    if (c->tsc >= 0) {
+    if (c->tsc >= 0)
         close(c->tsc);
-    }
 }
 
 void counters_enable(const struct counters *c)
@@ -141,9 +135,8 @@ bool counters_read(const struct counters *c, struct counts *counts)
     uint64_t wanted = EVENTS + (c->tsc >= 0);
     size_t bytes = sizeof(group) - (EVENTS + 1 - wanted) * sizeof(uint64_t);
 
-    if (read(c->fd[0], &group, sizeof(group)) != (ssize_t)bytes || group.events != wanted) {
+    if (read(c->fd[0], &group, sizeof(group)) != (ssize_t)bytes || group.events != wanted)
         return failed("cannot read the counters: %s", strerror(errno));
-    }
     if (group.time_running == 0 || group.time_enabled != group.time_running) {
         return failed("the counters ran %llu of %llu ns, wanted all of them; end what else counts "
                       "(the NMI watchdog, another perf)",

@@ -44,9 +44,8 @@ static uint64_t run(void *data)
         uint64_t key = next_random(&hash->random) % KEY_RANGE + 1;
         uint64_t at = key * GOLDEN_RATIO >> HASH_SHIFT;
 
-        while (hash->slots[at].key != key && hash->slots[at].key != 0) {
+        while (hash->slots[at].key != key && hash->slots[at].key != 0)
             at = (at + 1) % SLOTS;
-        }
         found += hash->slots[at].key == key;
         hash->slots[at].key = key;
         hash->slots[at].count++;

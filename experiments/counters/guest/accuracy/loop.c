@@ -12,9 +12,8 @@ static void *prepare(const struct work *work)
 {
     uint64_t *rounds = malloc(sizeof(*rounds));
 
-    if (rounds != NULL) {
+    if (rounds != NULL)
         *rounds = work->shares * ROUNDS_PER_SHARE;
-    }
     return rounds;
 }
 

@@ -44,9 +44,8 @@ static bool read_options(const char *text, struct options *options)
             return failed("found '%s', wanted PASSES:SCALE:MIB, each from 1 to %u", text,
                           NUMBER_MAX);
         }
-        if (*end == '\0') {
+        if (*end == '\0')
             break;
-        }
     }
     *options = (struct options){(unsigned)word[0], word[1], (uint64_t)word[2] << MIB_SHIFT};
     return true;
@@ -60,24 +59,19 @@ int main(int argc, char **argv)
     bool of_scenarios = strcmp(name == NULL ? argv[0] : name + 1, SCENARIOS) == 0;
 
     setvbuf(stdout, NULL, _IOLBF, 0);
-    if (of_scenarios) {
+    if (of_scenarios)
         experiment = SCENARIOS;
-    }
     command_line_word(WORD, "", word, sizeof(word));
-    if (!read_options(argc > 1 ? argv[1] : word[0] != '\0' ? word : NULL, &options)) {
+    if (!read_options(argc > 1 ? argv[1] : word[0] != '\0' ? word : NULL, &options))
         return 1;
-    }
-    if (!threads_stay_here() || !counters_stop_watchdog()) {
+    if (!threads_stay_here() || !counters_stop_watchdog())
         return 1;
-    }
     if (of_scenarios) {
         threads_take_turns_of(SCENARIOS_TURN_NANOSECONDS);
         return scenarios(&options) && overflows(&options) ? 0 : 1;
     }
-    for (unsigned i = 0; i < sizeof(programs) / sizeof(programs[0]); i++) {
-        if (!passes_of(programs[i], i, &options)) {
+    for (unsigned i = 0; i < sizeof(programs) / sizeof(programs[0]); i++)
+        if (!passes_of(programs[i], i, &options))
             return 1;
-        }
-    }
     return rdpmc_alone(&options) && rdpmc_threads(&options) && exits_alone() ? 0 : 1;
 }

@@ -19,9 +19,8 @@ static void *prepare(const struct work *work)
     struct matrix *m = pages_get(sizeof(*m), work);
     uint64_t random = work->seed;
 
-    if (m == NULL) {
+    if (m == NULL)
         return NULL;
-    }
     m->shares = work->shares;
     for (size_t i = 0; i < SIZE; i++) {
         for (size_t j = 0; j < SIZE; j++) {
@@ -38,9 +37,8 @@ static void multiply(struct matrix *m)
         for (size_t j = 0; j < SIZE; j++) {
             double sum = 0;
 
-            for (size_t k = 0; k < SIZE; k++) {
+            for (size_t k = 0; k < SIZE; k++)
                 sum += m->a[i][k] * m->b[k][j];
-            }
             m->product[i][j] = sum;
         }
     }

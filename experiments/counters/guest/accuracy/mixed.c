@@ -19,11 +19,9 @@ static void release(void *data)
 {
     struct mixed *m = data;
 
-    for (unsigned i = 0; i < PARTS; i++) {
-        if (m->data[i] != NULL) {
+    for (unsigned i = 0; i < PARTS; i++)
+        if (m->data[i] != NULL)
             part[i]->release(m->data[i]);
-        }
-    }
     free(m);
 }
 
@@ -46,9 +44,8 @@ static uint64_t run(void *data)
     struct mixed *m = data;
     uint64_t sum = 0;
 
-    for (unsigned i = 0; i < PARTS; i++) {
+    for (unsigned i = 0; i < PARTS; i++)
         sum += part[i]->run(m->data[i]);
-    }
     return sum;
 }
 

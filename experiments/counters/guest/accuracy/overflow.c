@@ -73,11 +73,10 @@ static bool signals_to_this_thread(int fd)
 
 static void rounds_of(const struct sampled *event, uint64_t rounds)
 {
-    if (event->fp) {
+    if (event->fp)
         fp_rounds(rounds);
-    } else {
+    else
         loop_rounds(rounds);
-    }
 }
 
 /* This processor's event is what the table takes it for. */
@@ -89,14 +88,12 @@ static bool counts_additions(const struct sampled *event)
     uint64_t before = 0;
     uint64_t after = 0;
 
-    if (fd < 0) {
+    if (fd < 0)
         return false;
-    }
     if (read(fd, &before, sizeof(before)) == sizeof(before)) {
         fp_rounds(TRIED_ADDITIONS);
-        if (read(fd, &after, sizeof(after)) != sizeof(after)) {
+        if (read(fd, &after, sizeof(after)) != sizeof(after))
             after = before;
-        }
     }
     close(fd);
     return after - before == TRIED_ADDITIONS;
@@ -128,9 +125,8 @@ static bool overflow_in_thread(struct thread_work *own)
         error = errno;
         o->overflows = signals;
     }
-    if (fd >= 0) {
+    if (fd >= 0)
         close(fd);
-    }
     return done ||
            failed("sampling %s: %s; wanted a PMU that counts it", o->event->name, strerror(error));
 }
@@ -158,9 +154,8 @@ static bool overflow_run(unsigned number, unsigned threads, const struct options
         work[t].work = overflow_in_thread;
         work[t].argument = &own[t];
     }
-    if (!threads_run(work, threads, PLACE_MIGRATED, region)) {
+    if (!threads_run(work, threads, PLACE_MIGRATED, region))
         return false;
-    }
     print_region(region, 1, "overflow.%s.of%u", event->name, threads);
     for (unsigned t = 0; t < threads; t++) {
         print_value("overflows", own[t].overflows, OVERFLOW_ITEM, event->name, threads, t + 1);
@@ -175,15 +170,12 @@ bool overflows(const struct options *options)
 {
     struct sigaction action = {.sa_handler = on_overflow, .sa_flags = SA_RESTART};
 
-    if (sigaction(SIGRTMIN, &action, NULL) != 0) {
+    if (sigaction(SIGRTMIN, &action, NULL) != 0)
         return failed("sigaction: %s", strerror(errno));
-    }
     for (unsigned i = 0; i < sizeof(sampled_events) / sizeof(sampled_events[0]); i++) {
-        for (unsigned n = 0; n < sizeof(threads_of_run) / sizeof(threads_of_run[0]); n++) {
-            if (!overflow_run(i, threads_of_run[n], options)) {
+        for (unsigned n = 0; n < sizeof(threads_of_run) / sizeof(threads_of_run[0]); n++)
+            if (!overflow_run(i, threads_of_run[n], options))
                 return false;
-            }
-        }
     }
     return true;
 }

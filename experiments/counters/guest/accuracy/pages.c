@@ -39,9 +39,8 @@ static bool frame_of(int pagemap, const uint8_t *page, uint64_t *frame)
     uint64_t entry;
     off_t at = (off_t)((uintptr_t)page / PAGE_BYTES * sizeof(entry));
 
-    if (pread(pagemap, &entry, sizeof(entry), at) != sizeof(entry) || !(entry & PAGEMAP_PRESENT)) {
+    if (pread(pagemap, &entry, sizeof(entry), at) != sizeof(entry) || !(entry & PAGEMAP_PRESENT))
         return false;
-    }
     *frame = entry & PAGEMAP_FRAME;
     return *frame != 0; /* what a process without the right to it reads */
 }
@@ -67,13 +66,11 @@ static uint8_t *reserve(size_t bytes)
 
     size_t before;
 
-    if (space == MAP_FAILED) {
+    if (space == MAP_FAILED)
         return NULL;
-    }
     before = (LARGE_BYTES - (uintptr_t)space % LARGE_BYTES) % LARGE_BYTES;
-    if (before != 0) {
+    if (before != 0)
         munmap(space, before);
-    }
     munmap(space + before + bytes, LARGE_BYTES - before);
     return space + before;
 }
@@ -84,9 +81,8 @@ static void allow_large_pages(void)
 {
     const char *state = read_text(LARGE_PAGES_SWITCH);
 
-    if (state != NULL && strstr(state, "[never]") != NULL) {
+    if (state != NULL && strstr(state, "[never]") != NULL)
         write_text(LARGE_PAGES_SWITCH, "madvise\n");
-    }
 }
 
 /* Moves the candidate to where its colour is wanted and no page is yet. */
@@ -125,18 +121,14 @@ static void *large_pages_get(size_t bytes, unsigned shift)
                             wanted);
         }
     }
-    if (pool != NULL) {
+    if (pool != NULL)
         munmap(pool, count * LARGE_BYTES);
-    }
-    if (pagemap >= 0) {
+    if (pagemap >= 0)
         close(pagemap);
-    }
-    if (placed == wanted) {
+    if (placed == wanted)
         return pages;
-    }
-    if (pages != NULL) {
+    if (pages != NULL)
         munmap(pages, wanted * LARGE_BYTES);
-    }
     return NULL;
 }
 
@@ -144,9 +136,8 @@ void *pages_get(size_t bytes, const struct work *work)
 {
     void *pages;
 
-    if (work->pages == PAGES_PLACED) {
+    if (work->pages == PAGES_PLACED)
         return large_pages_get(bytes, work->place);
-    }
     pages = mmap(NULL, whole(bytes), PROT_READ | PROT_WRITE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     return pages == MAP_FAILED ? NULL : pages;
@@ -156,12 +147,10 @@ void caches_fill(void)
 {
     static const volatile uint8_t *memory;
 
-    if (memory == NULL && (memory = large_pages_get(CACHE_BYTES, 0)) == NULL) {
+    if (memory == NULL && (memory = large_pages_get(CACHE_BYTES, 0)) == NULL)
         return; /* such passes begin with the caches as they are */
-    }
-    for (size_t i = 0; i < CACHE_BYTES; i += LINE_BYTES) {
+    for (size_t i = 0; i < CACHE_BYTES; i += LINE_BYTES)
         (void)memory[i];
-    }
 }
 
 void pages_put(void *pages, size_t bytes) { munmap(pages, whole(bytes)); }

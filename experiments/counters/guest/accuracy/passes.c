@@ -30,17 +30,15 @@ static uint64_t *record_get(unsigned passes)
 {
     uint64_t *record = calloc((size_t)passes * ROWS, sizeof(*record));
 
-    if (record == NULL) {
+    if (record == NULL)
         failed("no memory for %u passes", passes);
-    }
     return record;
 }
 
 static void record_pass(uint64_t *record, const struct pass *pass, unsigned n, unsigned passes)
 {
-    for (unsigned i = 0; i < EVENTS; i++) {
+    for (unsigned i = 0; i < EVENTS; i++)
         record[i * passes + n] = pass->counts.value[i];
-    }
     record[ROW_SWITCHES * passes + n] = pass->switches;
     record[ROW_TSC * passes + n] = pass->counts.tsc;
 }
@@ -59,9 +57,8 @@ static bool prepare(struct pass *pass)
 
 static void release(struct pass *pass)
 {
-    if (pass->data != NULL) {
+    if (pass->data != NULL)
         pass->program->release(pass->data);
-    }
     pass->data = NULL;
 }
 
@@ -77,12 +74,10 @@ static bool run_pass(struct pass *pass)
         caches_fill();
         counters_reset(&counters);
     }
-    if (pass->meet) {
+    if (pass->meet)
         threads_meet();
-    }
-    if (!done) {
+    if (!done)
         return false;
-    }
     call.fd = counters.fd[0];
     pass->switches = thread_switches();
     measured(&call);
@@ -117,9 +112,8 @@ static void print_record(const char *prefix, const char *suffix, const struct pa
     const struct program *program = pass->program;
 
     for (unsigned i = 0; i < EVENTS; i++) {
-        if (i >= EVENT_LLC_REFERENCES && !program->memory) {
+        if (i >= EVENT_LLC_REFERENCES && !program->memory)
             continue; /* a handful, of the measurement itself */
-        }
         if (pass->not_placed && i >= EVENT_LLC_REFERENCES) {
             print_skip("no large pages to be had at chosen places in the caches", "%s.%s%s", prefix,
                        event_names[i], suffix);
@@ -136,9 +130,8 @@ static void print_record(const char *prefix, const char *suffix, const struct pa
         print_value("expected", MEASURED_BRANCHES + program->branches(&pass->work), "%s.branches%s",
                     prefix, suffix);
     }
-    if (record[ROW_TSC * passes] != 0) {
+    if (record[ROW_TSC * passes] != 0)
         print_values("count", record + ROW_TSC * passes, passes, "%s.tsc%s", prefix, suffix);
-    }
 }
 
 bool passes_alone(const struct program *program, enum pages pages, uint32_t region,
@@ -186,18 +179,16 @@ bool passes_together(const struct program *program, enum place place, char lette
     }
     for (unsigned n = 0; done && n < options->passes; n++) {
         /* Here, so that both threads have had as much of the processor when they start. */
-        for (unsigned t = 0; t < THREADS; t++) {
+        for (unsigned t = 0; t < THREADS; t++)
             done &= prepare(&pass[t]);
-        }
         done = done && threads_run(work, THREADS, place, n == 0 ? region : REGION_UNMARKED);
         for (unsigned t = 0; t < THREADS; t++) {
             release(&pass[t]);
             record_pass(record[t], &pass[t], n, options->passes);
         }
     }
-    if (done) {
+    if (done)
         print_region(region, 1, "%s.threads%s", program->name, places[place]);
-    }
     for (unsigned t = 0; t < THREADS; t++) {
         if (done) {
             snprintf(text, sizeof(text), ".%c%u", letter, t + 1);

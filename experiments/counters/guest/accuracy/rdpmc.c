@@ -41,16 +41,13 @@ static bool block_by_read(const struct counters *c, uint64_t rounds, struct coun
 {
     struct counts before, after;
 
-    if (!counters_read(c, &before)) {
+    if (!counters_read(c, &before))
         return false;
-    }
     loop_rounds(rounds);
-    if (!counters_read(c, &after)) {
+    if (!counters_read(c, &after))
         return false;
-    }
-    for (unsigned i = 0; i < KNOWN_EVENTS; i++) {
+    for (unsigned i = 0; i < KNOWN_EVENTS; i++)
         counts->value[i] = after.value[i] - before.value[i];
-    }
     return true;
 }
 
@@ -91,14 +88,12 @@ static bool read_many(const struct counters *c)
     bool valid = true;
 
     region_mark(REGION_RDPMC, true);
-    for (unsigned i = 0; i < READS; i++) {
+    for (unsigned i = 0; i < READS; i++)
         valid &= counter_rdpmc(c->page[EVENT_INSTRUCTIONS], &count);
-    }
     region_mark(REGION_RDPMC, false);
     region_mark(REGION_READ, true);
-    for (unsigned i = 0; i < READS; i++) {
+    for (unsigned i = 0; i < READS; i++)
         valid &= counters_read(c, &counts);
-    }
     region_mark(REGION_READ, false);
     print_region(REGION_RDPMC, READS, "one_rdpmc");
     print_region(REGION_READ, READS, "one_read");
@@ -110,9 +105,8 @@ bool rdpmc_alone(const struct options *options)
     struct counters counters;
     bool done;
 
-    if (!counters_open(&counters, true)) {
+    if (!counters_open(&counters, true))
         return false;
-    }
     done = counters_map(&counters);
     if (done) {
         counters_enable(&counters);
@@ -136,9 +130,8 @@ static uint64_t loop_and_read(void *data)
     uint64_t result = loop_rounds(own->rounds);
 
     own->valid = true;
-    for (unsigned i = 0; i < KNOWN_EVENTS; i++) {
+    for (unsigned i = 0; i < KNOWN_EVENTS; i++)
         own->valid &= counter_rdpmc(own->counters.page[i], &own->by_rdpmc.value[i]);
-    }
     return result;
 }
 
@@ -158,9 +151,8 @@ static bool self_read_in_thread(struct thread_work *work)
         done = counters_read(&own->counters, &own->by_read) &&
                (own->valid || failed("RDPMC in user mode did not go on in a thread"));
     }
-    if (open) {
+    if (open)
         counters_close(&own->counters);
-    }
     return done;
 }
 
@@ -174,9 +166,8 @@ bool rdpmc_threads(const struct options *options)
         work[t].work = self_read_in_thread;
         work[t].argument = &own[t];
     }
-    if (!threads_run(work, THREADS, PLACE_SHARED, REGION_UNMARKED)) {
+    if (!threads_run(work, THREADS, PLACE_SHARED, REGION_UNMARKED))
         return false;
-    }
     for (unsigned t = 0; t < THREADS; t++) {
         for (unsigned i = 0; i < KNOWN_EVENTS; i++) {
             print_value("count", own[t].by_rdpmc.value[i], "rdpmc.%s.t%u", event_names[i], t + 1);
@@ -214,9 +205,8 @@ __attribute__((noinline)) static bool least_with_exits(const struct counters *c,
         valid &= counter_rdpmc(c->page[EVENT_INSTRUCTIONS], &before);
         with_exits(rounds);
         valid &= counter_rdpmc(c->page[EVENT_INSTRUCTIONS], &after);
-        if (after - before < *least) {
+        if (after - before < *least)
             *least = after - before;
-        }
     }
     return valid;
 }
@@ -230,17 +220,15 @@ bool exits_alone(void)
     uint64_t least, empty;
     bool done;
 
-    if (!counters_open(&counters, false)) {
+    if (!counters_open(&counters, false))
         return false;
-    }
     done = counters_map(&counters);
     counters_enable(&counters);
     done = done && least_with_exits(&counters, EXITS + 1, &least) &&
            least_with_exits(&counters, 1, &empty);
     counters_close(&counters);
-    if (!done) {
+    if (!done)
         return failed("no count of all modes by RDPMC around CPUID");
-    }
     print_value("all_modes", least - empty, "exits");
     region_mark(REGION_EXITS, true);
     with_exits(EXITS);

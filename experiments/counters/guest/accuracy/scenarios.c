@@ -10,9 +10,8 @@
 /* Those that take two processors. */
 static bool several(enum place place, char letter, uint32_t region, const struct options *options)
 {
-    if (processors_usable() >= PROCESSORS_WANTED) {
+    if (processors_usable() >= PROCESSORS_WANTED)
         return passes_together(&mixed_program, place, letter, region, options);
-    }
     for (unsigned i = 0; i <= EVENTS; i++) {
         for (unsigned t = 1; t <= THREADS; t++) {
             print_skip("one processor, wanted two", "%s.%s.%c%u", mixed_program.name,

@@ -37,12 +37,10 @@ static void swap(uint64_t *a, uint64_t *b)
 static void sift_down(uint64_t *keys, size_t root, size_t count)
 {
     for (size_t child = 2 * root + 1; child < count; child = 2 * root + 1) {
-        if (child + 1 < count && keys[child] < keys[child + 1]) {
+        if (child + 1 < count && keys[child] < keys[child + 1])
             child++;
-        }
-        if (keys[root] >= keys[child]) {
+        if (keys[root] >= keys[child])
             return;
-        }
         swap(&keys[root], &keys[child]);
         root = child;
     }
@@ -55,19 +53,16 @@ static uint64_t run(void *data)
     uint64_t misplaced = 0;
 
     for (uint64_t share = 0; share < sort->shares; share++) {
-        for (size_t i = 0; i < KEYS; i++) {
+        for (size_t i = 0; i < KEYS; i++)
             keys[i] = next_random(&sort->random);
-        }
-        for (size_t root = KEYS / 2; root-- > 0;) {
+        for (size_t root = KEYS / 2; root-- > 0;)
             sift_down(keys, root, KEYS);
-        }
         for (size_t last = KEYS - 1; last > 0; last--) {
             swap(&keys[0], &keys[last]);
             sift_down(keys, 0, last);
         }
-        for (size_t i = 1; i < KEYS; i++) {
+        for (size_t i = 1; i < KEYS; i++)
             misplaced += keys[i - 1] > keys[i];
-        }
     }
     return misplaced;
 }

@@ -19,13 +19,11 @@ static void *prepare(const struct work *work)
     uint64_t *words = pages_get(work->bytes, work);
     struct stream *stream = words == NULL ? NULL : malloc(sizeof(*stream));
 
-    if (stream == NULL) {
+    if (stream == NULL)
         return NULL;
-    }
     *stream = (struct stream){work->shares, work->bytes, words};
-    for (uint64_t i = 0; i < work->bytes / sizeof(*words); i++) {
+    for (uint64_t i = 0; i < work->bytes / sizeof(*words); i++)
         words[i] = i ^ work->seed;
-    }
     return stream;
 }
 

@@ -64,14 +64,11 @@ static void find_usable(void)
 {
     cpu_set_t set;
 
-    if (usable_count != 0 || sched_getaffinity(0, sizeof(set), &set) != 0) {
+    if (usable_count != 0 || sched_getaffinity(0, sizeof(set), &set) != 0)
         return;
-    }
-    for (unsigned cpu = 0; cpu < CPU_SETSIZE && usable_count < PROCESSORS_MAX; cpu++) {
-        if (CPU_ISSET(cpu, &set)) {
+    for (unsigned cpu = 0; cpu < CPU_SETSIZE && usable_count < PROCESSORS_MAX; cpu++)
+        if (CPU_ISSET(cpu, &set))
             usable[usable_count++] = cpu;
-        }
-    }
 }
 
 unsigned processors_usable(void) { return usable_count; }
@@ -89,9 +86,8 @@ static void move_threads(unsigned count, uint64_t *random)
     for (unsigned i = 0; i < count; i++) {
         pid_t id = atomic_load(&ids[i]);
 
-        if (id != 0) {
+        if (id != 0)
             bind_thread(id, (unsigned)(next_random(random) % usable_count));
-        }
     }
 }
 
@@ -108,16 +104,14 @@ static unsigned next_turn(unsigned turn, unsigned count)
 {
     for (unsigned n = 0; n < count; n++) {
         turn = (turn + 1) % count;
-        if (atomic_load(&ids[turn]) != 0) {
+        if (atomic_load(&ids[turn]) != 0)
             break;
-        }
     }
     for (unsigned i = 0; i < count; i++) {
         pid_t id = atomic_load(&ids[i]);
 
-        if (id != 0) {
+        if (id != 0)
             set_priority(id, i == turn ? PRIORITY_OF_TURN : 0);
-        }
     }
     return turn;
 }
@@ -126,9 +120,8 @@ static void *thread_main(void *argument)
 {
     struct thread_work *own = argument;
 
-    if (own->place == PLACE_OWN) {
+    if (own->place == PLACE_OWN)
         bind_thread(0, own->number - 1);
-    }
     atomic_store(&ids[own->number - 1], (int)syscall(SYS_gettid));
     own->done = own->work(own);
     atomic_store(&ids[own->number - 1], 0);
@@ -145,9 +138,8 @@ bool threads_run(struct thread_work *work, unsigned count, enum place place, uin
     bool done = true;
     int error = pthread_barrier_init(&ready, NULL, count + 1);
 
-    if (error == 0) {
+    if (error == 0)
         error = pthread_barrier_init(&start, NULL, count + 1);
-    }
     atomic_store(&running, count);
     for (unsigned i = 0; error == 0 && i < count; i++) {
         work[i].number = i + 1;
@@ -166,13 +158,11 @@ bool threads_run(struct thread_work *work, unsigned count, enum place place, uin
     region_mark(region, true);
     pthread_barrier_wait(&start);
     while (atomic_load(&running) > 0) {
-        if (turns) {
+        if (turns)
             turn = next_turn(turn, count);
-        }
         nanosleep(&turn_length, NULL);
-        if (place == PLACE_MIGRATED) {
+        if (place == PLACE_MIGRATED)
             move_threads(count, &random);
-        }
     }
     set_priority(0, 0);
     region_mark(region, false);

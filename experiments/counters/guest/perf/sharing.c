@@ -38,9 +38,8 @@ static void map_and_unmap(void)
         void *place = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 
-        if (place != MAP_FAILED) {
+        if (place != MAP_FAILED)
             munmap(place, PAGE);
-        }
     }
 }
 
@@ -53,9 +52,8 @@ static void *add(void *which)
         map_and_unmap();
         return NULL;
     }
-    for (int i = 0; i < ROUNDS; i++) {
+    for (int i = 0; i < ROUNDS; i++)
         counts[own * stride]++;
-    }
     return NULL;
 }
 
@@ -64,17 +62,13 @@ int main(int argc, char **argv)
     pthread_t threads[THREADS];
 
     maps = argc > 1 && strcmp(argv[1], "maps") == 0;
-    if (argc > 1 && strcmp(argv[1], "apart") == 0) {
+    if (argc > 1 && strcmp(argv[1], "apart") == 0)
         stride = LINE / sizeof(uint64_t);
-    }
-    for (uintptr_t n = 0; n < THREADS; n++) {
-        if (pthread_create(&threads[n], NULL, add, (void *)n) != 0) {
+    for (uintptr_t n = 0; n < THREADS; n++)
+        if (pthread_create(&threads[n], NULL, add, (void *)n) != 0)
             return 1;
-        }
-    }
-    for (unsigned n = 0; n < THREADS; n++) {
+    for (unsigned n = 0; n < THREADS; n++)
         pthread_join(threads[n], NULL);
-    }
     printf("sharing: %llu\n", (unsigned long long)(counts[0] + counts[stride]));
     return 0;
 }

@@ -32,9 +32,8 @@ int main(int argc, char **argv)
         perror(argv[PROGRAM_ARGUMENT]);
         _exit(STATUS_NOT_STARTED);
     }
-    if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status)) {
+    if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status))
         return STATUS_NOT_STARTED;
-    }
     region_mark(region, false);
     return WEXITSTATUS(status);
 }

@@ -64,9 +64,8 @@ static void compute(void)
 
 static void call(void)
 {
-    for (int i = 0; i < CALLS; i++) {
+    for (int i = 0; i < CALLS; i++)
         (void)syscall(SYS_getppid);
-    }
 }
 
 /* Takes pages, writes and reads them, and gives them back. */
@@ -75,13 +74,11 @@ static void use_memory(void)
     char *at = mmap(NULL, MEMORY_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     unsigned long sum = 0;
 
-    if (at == MAP_FAILED) {
+    if (at == MAP_FAILED)
         return;
-    }
     memset(at, 1, MEMORY_BYTES);
-    for (size_t i = 0; i < MEMORY_BYTES; i += sizeof(long)) {
+    for (size_t i = 0; i < MEMORY_BYTES; i += sizeof(long))
         sum += *(unsigned long *)(at + i);
-    }
     __asm__ volatile("" : : "r"(sum));
     munmap(at, MEMORY_BYTES);
 }
@@ -90,9 +87,8 @@ static void rest(void)
 {
     const struct timespec pause = {.tv_nsec = SLEEP_NS};
 
-    for (int i = 0; i < SLEEPS; i++) {
+    for (int i = 0; i < SLEEPS; i++)
         (void)nanosleep(&pause, NULL);
-    }
 }
 
 static uint64_t began; /* TSC */
@@ -134,14 +130,12 @@ static int ping_pong(const char *name, unsigned region)
 {
     int there[2], back[2], status;
 
-    if (pipe(there) != 0 || pipe(back) != 0) {
+    if (pipe(there) != 0 || pipe(back) != 0)
         return 1;
-    }
     fflush(stdout);
     pid_t child = fork();
-    if (child == 0) {
+    if (child == 0)
         _exit(take_turns(there[0], back[1], false));
-    }
     long before = switches();
     begin(region);
     int failed = take_turns(back[0], there[1], true);
@@ -210,9 +204,8 @@ static int over_network(void)
     }
     fflush(stdout);
     pid_t child = fork();
-    if (child == 0) {
+    if (child == 0)
         _exit(connect(client, (struct sockaddr *)&here, size) != 0 || talk(client, true) != 0);
-    }
     int connection = accept(server, NULL, NULL);
     begin(REGION_FLOW_NET);
     int failed = talk(connection, false);
@@ -233,9 +226,8 @@ static int open_disk(const char *path)
 
     for (int i = 0; i < DISK_WAITS && file < 0; i++) {
         file = open(path, O_RDONLY | O_DIRECT | O_CLOEXEC);
-        if (file < 0) {
+        if (file < 0)
             (void)nanosleep(&pause, NULL);
-        }
     }
     return file;
 }

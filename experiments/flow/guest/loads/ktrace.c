@@ -59,9 +59,8 @@ static bool set(const char *file, const char *text)
 
     snprintf(path, sizeof(path), TRACEFS "/%s", file);
     error = write_text(path, text);
-    if (error != 0) {
+    if (error != 0)
         printf("ktrace: file=%s text=\"%s\" error=\"%s\"\n", file, text, strerror(-error));
-    }
     return error == 0;
 }
 
@@ -81,19 +80,16 @@ static bool set_probes(void)
             return false;
         }
         name++;
-        for (char *c = one; *c != '\0'; c++) {
+        for (char *c = one; *c != '\0'; c++)
             *c = *c == ',' ? ' ' : *c;
-        }
         length = strcspn(name, " ");
-        if (!set("kprobe_events", one)) {
+        if (!set("kprobe_events", one))
             return false;
-        }
         snprintf(file, sizeof(file), "events/kprobes/%.*s/enable", (int)length, name);
         snprintf(trigger, sizeof(trigger), "disable_event:kprobes:%.*s if " ENDS, (int)length,
                  name);
-        if (!set(file, "1") || !set("events/kvm/kvm_cpuid/trigger", trigger)) {
+        if (!set(file, "1") || !set("events/kvm/kvm_cpuid/trigger", trigger))
             return false;
-        }
     }
     return true;
 }
@@ -104,11 +100,9 @@ static bool start(void)
         printf("ktrace: error=\"no tracefs: %s\"\n", strerror(errno));
         return false;
     }
-    for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
-        if (!set(settings[i].file, settings[i].text)) {
+    for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++)
+        if (!set(settings[i].file, settings[i].text))
             return false;
-        }
-    }
     return set_probes();
 }
 
@@ -125,23 +119,20 @@ static void print(void)
     while (fd >= 0 && (n = read(fd, piece, sizeof(piece))) > 0) {
         for (ssize_t done = 0, more; done < n; done += more) {
             more = write(STDOUT_FILENO, piece + done, (size_t)(n - done));
-            if (more <= 0) {
+            if (more <= 0)
                 break;
-            }
         }
     }
     tcdrain(STDOUT_FILENO);
-    if (fd >= 0) {
+    if (fd >= 0)
         close(fd);
-    }
     printf("ktrace: end\n");
 }
 
 int main(int argc, char *argv[])
 {
-    if (argc == 2 && strcmp(argv[1], "begin") == 0) {
+    if (argc == 2 && strcmp(argv[1], "begin") == 0)
         return start() ? 0 : 1;
-    }
     if (argc == 2 && strcmp(argv[1], "end") == 0) {
         print();
         return 0;

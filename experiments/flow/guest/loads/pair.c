@@ -47,21 +47,18 @@ static int player(int in, int out, bool first)
     uint64_t end;
 
     for (unsigned i = 0; i < TURNS; i++) {
-        if ((i != 0 || !first) && read(in, &byte, 1) != 1) {
+        if ((i != 0 || !first) && read(in, &byte, 1) != 1)
             return EXIT_FAILURE;
-        }
         work(TURN_ROUNDS);
-        if ((i != TURNS - 1 || first) && write(out, &byte, 1) != 1) {
+        if ((i != TURNS - 1 || first) && write(out, &byte, 1) != 1)
             return EXIT_FAILURE;
-        }
     }
     for (unsigned i = 0; i < SLEEPS; i++) {
         nanosleep(&pause, NULL);
         work(TURN_ROUNDS);
     }
-    for (end = now() + COMPETE_NS; now() < end;) {
+    for (end = now() + COMPETE_NS; now() < end;)
         work(TURN_ROUNDS);
-    }
     return EXIT_SUCCESS;
 }
 
@@ -74,17 +71,14 @@ int main(void)
 
     CPU_ZERO(&one);
     CPU_SET(0, &one);
-    if (sched_setaffinity(0, sizeof(one), &one) != 0 || pipe(ways[0]) != 0 || pipe(ways[1]) != 0) {
+    if (sched_setaffinity(0, sizeof(one), &one) != 0 || pipe(ways[0]) != 0 || pipe(ways[1]) != 0)
         return 1;
-    }
     fflush(stdout);
     cpuid(LEAF_BEGIN, 0);
     region_begin(REGION_PAIR);
-    for (int i = 0; i < 2; i++) {
-        if (fork() == 0) {
+    for (int i = 0; i < 2; i++)
+        if (fork() == 0)
             _exit(player(ways[i][0], ways[!i][1], i == 0));
-        }
-    }
     for (int i = 0; i < 2; i++) {
         int status = -1;
 
