@@ -2,13 +2,12 @@
 //
 // The branch trace: its records, its file, which regions open it, and its knob.
 #include <cstdio>
-#include <cstdlib>
 #include <sstream>
-#include <unistd.h>
 
 #include "branch_trace.h"
 #include "check.h"
 #include "knobs.h"
+#include "temporary_file.h"
 
 namespace {
 
@@ -30,11 +29,9 @@ TEST(a_traced_branch_has_all_of_its_flags)
 
 TEST(regions_open_the_trace)
 {
-    char path[] = "/tmp/branch-trace.XXXXXX";
-    int fd = mkstemp(path);
-    BranchTraceKnob knob{path, 10, 12};
+    TemporaryFile file;
+    BranchTraceKnob knob{file.name, 10, 12};
     BranchTrace trace;
-    CHECK(fd >= 0);
     CHECK(!trace.region(9, true, knob, 0, 0));
     CHECK(!trace.region(13, true, knob, 0, 0));
     CHECK(!trace.region(10, false, knob, 0, 0));
@@ -48,9 +45,7 @@ TEST(regions_open_the_trace)
     CHECK(!trace.on());
     CHECK(!trace.region(11, true, BranchTraceKnob(), 0, 0));
     std::fflush(nullptr);
-    CHECK_EQUAL(lseek(fd, 0, SEEK_END), 5 * 32);
-    close(fd);
-    unlink(path);
+    CHECK_EQUAL(file.content().size(), 5u * 32);
 }
 
 TEST(knob_of_the_branch_trace)

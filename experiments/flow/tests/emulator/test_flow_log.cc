@@ -2,32 +2,17 @@
 //
 // The flow log: its file, and that what comes from a sleeping processor has waked it. Its knob.
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <sstream>
-#include <unistd.h>
 
 #include "check.h"
 #include "flow_log.h"
 #include "knobs.h"
+#include "temporary_file.h"
 
 namespace {
 
 static_assert(sizeof(FlowRecord) == 56, "flow_log.py");
-
-struct TemporaryFile {
-    TemporaryFile() { close(mkstemp(name)); }
-    ~TemporaryFile() { unlink(name); }
-    std::string content() const
-    {
-        std::ifstream in(name, std::ios::binary);
-        std::ostringstream all;
-        all << in.rdbuf();
-        return all.str();
-    }
-    char name[32] = "/tmp/flow-log.XXXXXX";
-};
 
 FlowRecord event(FlowKind kind, uint64_t tsc)
 {

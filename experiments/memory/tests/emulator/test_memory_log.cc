@@ -2,15 +2,13 @@
 //
 // The memory log: what is held and written, what is forgotten, its file, and its knobs.
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <sstream>
-#include <unistd.h>
 
 #include "check.h"
 #include "knobs.h"
 #include "memory_log.h"
+#include "temporary_file.h"
 
 namespace {
 
@@ -28,31 +26,26 @@ MemoryRecord access(uint64_t phy, uint32_t len)
 
 TEST(only_what_is_complete_is_written)
 {
-    char name[] = "/tmp/memory-log.XXXXXX";
+    TemporaryFile file;
     MemoryLog first, second;
     auto value = [](uint64_t phy, uint32_t len) { return phy << 8 | len; };
 
-    close(mkstemp(name));
     first.access(access(1, 4));
     second.access(access(2, 64));
-    second.commit(name, value);  // another processor's is not its own
-    first.forget();              // a fault or VM exit
+    second.commit(file.name, value);  // another processor's is not its own
+    first.forget();                   // a fault or VM exit
     first.access(access(3, 8));
     CHECK(!first.delivering());
     first.deliver();  // an interrupt before the instruction is complete
     CHECK(first.delivering());
     first.access(access(4, 8));
-    first.commit(name, value);
+    first.commit(file.name, value);
     CHECK(!first.delivering());
-    first.commit(name, value);              // nothing any more
-    memory_log_append(name, access(5, 8));  // what stays whatever becomes of it
+    first.commit(file.name, value);              // nothing any more
+    memory_log_append(file.name, access(5, 8));  // what stays whatever becomes of it
     std::fflush(nullptr);
 
-    std::ifstream in(name, std::ios::binary);
-    std::ostringstream all;
-    all << in.rdbuf();
-    unlink(name);
-    std::string data = all.str();
+    const std::string data = file.content();
     const size_t magic = sizeof(MEMORY_MAGIC) - 1;
     CHECK_EQUAL(data.size(), magic + 3 * sizeof(MemoryRecord));
     CHECK(data.compare(0, magic, MEMORY_MAGIC) == 0);

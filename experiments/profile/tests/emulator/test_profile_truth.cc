@@ -2,14 +2,12 @@
 //
 // The truth of a profile: what is counted, whose an overflow is, and the knob.
 #include <cstdio>
-#include <cstdlib>
-#include <fstream>
 #include <sstream>
-#include <unistd.h>
 
 #include "check.h"
 #include "knobs.h"
 #include "profile_truth.h"
+#include "temporary_file.h"
 
 namespace {
 
@@ -17,11 +15,9 @@ constexpr TruthPlace user_at(uint64_t rip) { return {0x5000, rip, true, true}; }
 
 TEST(truth_of_a_region)
 {
-    char path[] = "/tmp/profile-truth.XXXXXX";
-    int fd = mkstemp(path);
-    TruthKnob knob{path, 10, 12};
+    TemporaryFile file;
+    TruthKnob knob{file.name, 10, 12};
     Truth truth;
-    CHECK(fd >= 0);
     CHECK(!truth.region(knob, 9, true, 0, 0));
     CHECK(!truth.on());
     CHECK(truth.region(knob, 10, true, 100, 1));
@@ -43,17 +39,13 @@ TEST(truth_of_a_region)
     CHECK(truth.region(knob, 10, false, 104, 0));
     CHECK(!truth.on());
     std::fflush(nullptr);
-    std::ostringstream text;
-    text << std::ifstream(path).rdbuf();
-    CHECK_EQUAL(text.str(), "begin 10\n"
-                            "overflow 5000 20 1 1 1142 103\n"
-                            "interrupt 2 5000 10 1 1142 103\n"
-                            "overflow 5000 10 1 1 1150 104\n"
-                            "count 5000 10 1 1 2\n"
-                            "count 5000 20 1 1 1\n"
-                            "end 10\n");
-    close(fd);
-    unlink(path);
+    CHECK_EQUAL(file.content(), "begin 10\n"
+                                "overflow 5000 20 1 1 1142 103\n"
+                                "interrupt 2 5000 10 1 1142 103\n"
+                                "overflow 5000 10 1 1 1150 104\n"
+                                "count 5000 10 1 1 2\n"
+                                "count 5000 20 1 1 1\n"
+                                "end 10\n");
 }
 
 TEST(knob_of_the_truth)

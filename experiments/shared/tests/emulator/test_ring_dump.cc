@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //
 // The dump of rings: what is a ring, what only looks like one, and what is written. Its knob.
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <sstream>
-#include <unistd.h>
 #include <vector>
 
 #include "check.h"
 #include "knobs.h"
 #include "ring_dump.h"
+#include "temporary_file.h"
 #include "trace_ring.h"
 
 namespace {
@@ -19,19 +16,6 @@ namespace {
 static_assert(RING_DUMP_MAGIC == TRACE_RING_MAGIC, "trace_ring.h");
 static_assert(RING_DUMP_VERSION == TRACE_RING_VERSION, "trace_ring.h");
 static_assert(RING_DUMP_PAGE == TRACE_RING_HEADER_BYTES, "trace_ring.h");
-
-struct TemporaryFile {
-    TemporaryFile() { close(mkstemp(name)); }
-    ~TemporaryFile() { unlink(name); }
-    std::string content() const
-    {
-        std::ifstream in(name, std::ios::binary);
-        std::ostringstream all;
-        all << in.rdbuf();
-        return all.str();
-    }
-    char name[32] = "/tmp/ring-dump.XXXXXX";
-};
 
 // Five pages of memory: a ring in the second and third; the fourth is a header without its records.
 TEST(rings_in_memory)
