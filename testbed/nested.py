@@ -94,7 +94,7 @@ class Nested:
             tool(["cp", "--sparse=always", base, disk])
             boots.put(volume, disk, where["job_first"])
             os.remove(volume)
-            return boots.run_disk(lab, folder, disk, self.machine, (own, base))
+            return boots.run_disk(lab, folder, disk, self.machine, (own, base, KNOBS))
 
 
 def boot(lab, name, cpus=1, knobs="", limit=LIMIT, until=None, fork=True, outer="", **volume):

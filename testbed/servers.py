@@ -36,12 +36,14 @@ class Servers:
 
     def socket(self, disk, machine, knobs, own=()):
         """The socket of a server for this disk's size, run.sh's options and knobs. `own`: what is
-        the run's own of the disk, as run.sh has it, and a name for what all disks share."""
-        early = "".join(
-            line + "\n"
+        the run's own of the disk, as run.sh has it, a name for what all disks share, and the knobs
+        that act before a run's own sectors are read, if more than firmware runs until then."""
+        lines = "".join(own[2:]).splitlines() + [
+            line
             for line in (knobs or "").splitlines()
             if line.split("#")[0].split()[:1] and line.split()[0] not in LATE_KNOBS
-        )
+        ]
+        early = "".join(line + "\n" for line in lines)
         key = (os.path.getsize(disk), *machine, *own, early)
         with self.lock:
             server = self.found.pop(key, None) or Server(self, early)
