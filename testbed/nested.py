@@ -97,7 +97,7 @@ class Nested:
             tool(["cp", "--sparse=always", base, disk])
             boots.put(volume, disk, where["job_first"])
             os.remove(volume)
-            return boots.run_disk(folder, disk, self.machine, (own, digest(base)))
+            return boots.run_disk(folder, disk, self.machine, (own, digest(base), KNOBS))
 
 
 def boot(lab, name, cpus=1, knobs="", limit=LIMIT, until=None, fork=True, outer="", **volume):

@@ -40,9 +40,10 @@ def early_knobs(knobs):
 def socket_of(inputs, disk, machine, knobs, own=()):
     """Returns the socket of a server for disks of this size, run.sh's options and these knobs.
     `inputs`: what else all its runs share. `own`: the sectors that each run has for itself, as
-    run.sh wants them, and what identifies all other sectors. The server may have been started by
-    an earlier run of this program."""
-    early = early_knobs(knobs)
+    run.sh wants them, what identifies all other sectors, and the knobs that act before these are
+    read, if more than firmware runs until then. The server may have been started by an earlier run
+    of this program."""
+    early = "".join(own[2:]) + early_knobs(knobs)
     key = key_of([inputs, os.path.getsize(disk), machine, own, early])
     os.makedirs(FOLDER, exist_ok=True)
     name = os.path.join(FOLDER, key[:NAME_LENGTH])
