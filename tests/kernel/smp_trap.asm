@@ -30,12 +30,7 @@ smp_exception_common:
 .unexpected:
     UNEXPECTED
 
-align 16
-global smp_nmi_entry
-smp_nmi_entry:
-    push 0
-    push 0
-    PUSH_REGISTERS
+    BEGIN_EVENT smp_nmi_entry, 0
     cld
     mov rdi, rsp
     call smp_nmi_handle
@@ -62,12 +57,7 @@ smp_asleep:                     ; where the HLT will go on
     ret
 
 ; An interrupt that ends a HLT.
-align 16
-global smp_interrupt
-smp_interrupt:
-    push 0
-    push 0
-    PUSH_REGISTERS
+    BEGIN_EVENT smp_interrupt, 0
     cld
     EOI_AND_RETURN
 

@@ -16,12 +16,9 @@ extern step_note
 
 section .text
 
-align 16
-global step_debug
-step_debug:
-    push 0
-    push VECTOR_DB
-    HANDLE step_note
+    BEGIN_EVENT step_debug, VECTOR_DB
+    CALL_WITH_FRAME step_note
+    END_EVENT
 
 %macro CPUID_0 0
     xor eax, eax

@@ -32,12 +32,7 @@ exception_common:
 .unexpected:
     UNEXPECTED
 
-align 16
-global nmi_entry
-nmi_entry:
-    push 0
-    push 0
-    PUSH_REGISTERS
+    BEGIN_EVENT nmi_entry, 0
     cld
     mov rdi, rsp
     ; 5 words from the processor on a 16-byte boundary and 17 from here: aligned.
@@ -51,12 +46,7 @@ nmi_counted_entry:
     inc qword [nmi_counted]
     iretq
 
-align 16
-global stray_interrupt
-stray_interrupt:
-    push 0
-    push 0
-    PUSH_REGISTERS
+    BEGIN_EVENT stray_interrupt, 0
     cld
     inc qword [stray_interrupts]
     EOI_AND_RETURN

@@ -16,17 +16,13 @@ extern memory_note
 
 section .text
 
-%macro NOTES 2
-align 16
-global %1
-%1:
-    push 0
-    push %2
-    HANDLE memory_note
-%endmacro
+    BEGIN_EVENT memory_debug, VECTOR_DB
+    CALL_WITH_FRAME memory_note
+    END_EVENT
 
-    NOTES memory_debug, VECTOR_DB
-    NOTES memory_interrupt, VECTOR_NOTED
+    BEGIN_EVENT memory_interrupt, VECTOR_NOTED
+    CALL_WITH_FRAME memory_note
+    END_EVENT
 
 %macro SINGLE_STEP 0
     pushfq

@@ -18,12 +18,7 @@ extern storm_handle
 section .text
 
 %macro HANDLER 3                ; name, vector, number of its stack
-align 16
-global %1
-%1:
-    push 0
-    push %2
-    PUSH_REGISTERS
+    BEGIN_EVENT %1, %2
     cld
     mov rdi, rsp
     mov rbp, rsp
