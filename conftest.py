@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# conftest.py: what the project's tests have beside pytest's own: the fixture `lab`, which gets boots
-# (testbed/lab.py), markers of tests that only run if they are asked for, and the plugins of
+# conftest.py: what the project's tests have beside pytest's own: the fixture `lab`, which gets
+# boots (testbed/lab.py), markers of tests that only run if they are asked for, and the plugins of
 # testbed/outcomes.py.
 import os
 import signal

@@ -28,7 +28,12 @@ def figures(source=SOURCE):
     with open(source, encoding="utf-8") as file:
         found.read_file(file)
     return {
-        name: {"page": OWN, "environment": "emulator", "command": "make check MORE=1", **found[name]}
+        name: {
+            "page": OWN,
+            "environment": "emulator",
+            "command": "make check MORE=1",
+            **found[name],
+        }
         for name in found.sections()
     }
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# browser.py: a browser for tests of pages: chromium without a window, by Selenium. A plugin of pytest
-# with the fixture `browser`.
+# browser.py: a browser for tests of pages: chromium without a window, by Selenium. A plugin of
+# pytest with the fixture `browser`.
 import contextlib
 import shutil
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# lab.py: gets boots and other values, for tests and measurements alike: from the store, or made now.
-# Programs that want the same value at the same time wait for the first of them (store.py).
+# lab.py: gets boots and other values, for tests and measurements alike: from the store, or made
+# now. Programs that want the same value at the same time wait for the first of them (store.py).
 import contextlib
 import functools
 import os
@@ -33,8 +33,8 @@ class Lab:
         return self.boot(emulated.emulated(name, **words))
 
     def boot(self, what, see=lambda boot: boot):
-        """A boot by its description, which has `name`, kind(), targets(), inputs() and make(folder).
-        Returns see(boot)."""
+        """A boot by its description, which has `name`, kind(), targets(), inputs() and
+        make(folder). Returns see(boot)."""
 
         def make(folder):
             began = time.monotonic()
@@ -73,8 +73,8 @@ class Lab:
     def value(self, name, inputs, make, value=lambda _, about: about, targets=(), kind=None):
         """What make(folder) makes in that folder and returns, which JSON can say: kept as long as
         what inputs() returns stays the same. value(folder, that) is what the caller gets.
-        `targets`: files that make makes first. `kind`: of the time that this takes; or a function of
-        the folder that says so afterwards."""
+        `targets`: files that make makes first. `kind`: of the time that this takes; or a function
+        of the folder that says so afterwards."""
         self.make_targets(targets)
         key = key_of([FORMAT, inputs()])
 
@@ -96,8 +96,8 @@ class Lab:
         return self.once((name, key), get)
 
     def kept(self, name, function, *inputs, kind=None):
-        """What function() returns, which JSON can say: kept as long as its own file and these files,
-        folders and programs stay as they are. An AssertionError of it is no value."""
+        """What function() returns, which JSON can say: kept as long as its own file and these
+        files, folders and programs stay as they are. An AssertionError of it is no value."""
         return self.value(
             name,
             lambda: [digest(function.__code__.co_filename), *map(digest_any, inputs)],

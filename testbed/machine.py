@@ -99,8 +99,8 @@ stopping = threading.Event()
 
 
 def run_into(folder, run, cwd=None, seconds=BACKSTOP_SECONDS):
-    """Runs a command. Its stdout is folder/console, its stderr folder/errors. Ends the command after
-    those seconds. Returns its exit status."""
+    """Runs a command. Its stdout is folder/console, its stderr folder/errors. Ends the command
+    after those seconds. Returns its exit status."""
     with open(os.path.join(folder, "console"), "wb") as console, open(
         os.path.join(folder, "errors"), "wb"
     ) as errors, subprocess.Popen(

@@ -97,9 +97,9 @@ def answer(cells):
 
     text = (
         f"**Of {len(counted.LABELS)} operations in the emulator, "
-        f"{span_of(cells, ('msr+nmi', 'msr'), -1)} count too little under PMUvisor's `msr+nmi` and "
-        f"`msr` ({unlike(cells, 'intercept', -1)} under `intercept`): one instruction, which exited "
-        "and which root mode completed. None counts too much. Under each of the three KVMs "
+        f"{span_of(cells, ('msr+nmi', 'msr'), -1)} count too little under PMUvisor's `msr+nmi` "
+        f"and `msr` ({unlike(cells, 'intercept', -1)} under `intercept`): one instruction, which "
+        "exited and which root mode completed. None counts too much. Under each of the three KVMs "
         f"{span_of(cells, reasons.KVMS, 1)} count too much, all of them REP strings at a device, "
         f"by 1 to {most(reasons.KVMS)} instructions, and {span_of(cells, reasons.KVMS, -1)} too "
         f"little: INT1, which is not counted at all, with its {branches} branch.** Xen counts "

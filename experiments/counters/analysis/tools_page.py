@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# tools_page.py: writes the page TOOLS.md of what make tools has kept, once that is all of the table.
+# tools_page.py: writes the page TOOLS.md of what make tools has kept, once the table is whole.
 # Usage: python3 -m experiments.counters.analysis.tools_page
 import pathlib
 import sys
@@ -20,10 +20,10 @@ all exits, the PMIs and the first lines that differ.
 "Same": every line that a case prints is native's, but for what the tool's row names with a reason.
 "Exits": those for work on the PMU, while the cases ran: accesses to its registers, RDPMC, PMIs that
 exited. What a case waits for, and what it reads otherwise, exits as ever. A tool that fails
-natively as well is the same. Columns that are neither native nor PMUvisor's default run fewer cases, where all
-would take hours. KVM's guest has what this project's small launcher gives it (programs/kvm): a
-processor, memory and a console, no platform of QEMU's. What a tool misses there that is no counter
-may be the launcher's doing.
+natively as well is the same. Columns that are neither native nor PMUvisor's default run fewer
+cases, where all would take hours. KVM's guest has what this project's small launcher gives it
+(programs/kvm): a processor, memory and a console, no platform of QEMU's. What a tool misses there
+that is no counter may be the launcher's doing.
 
 """
 

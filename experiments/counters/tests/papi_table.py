@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# papi_table.py: experiments/counters/guest/tools/papi.ini for Python: PAPI's utilities and tests. As a
-# program it prints a line for each, for the image and its build: NAME SOURCE OPTIONS ARGUMENTS SECONDS
-# WHEN. The seconds of a slow test come by a word of the kernel's command line.
+# papi_table.py: experiments/counters/guest/tools/papi.ini for Python: PAPI's utilities and tests.
+# As a program it prints a line for each, for the image and its build: NAME SOURCE OPTIONS ARGUMENTS
+# SECONDS WHEN. The seconds of a slow test come by a word of the kernel's command line.
 # Usage: python3 -m experiments.counters.tests.papi_table
 from typing import NamedTuple
 

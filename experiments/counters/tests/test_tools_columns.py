@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_tools_columns.py: the tools that people use, each in every column of guest/tools/tools.ini. It
-# judges nothing but that the boot was made: what came out is kept for the page TOOLS.md and for the
-# report (make tools).
+# test_tools_columns.py: the tools that people use, each in every column of guest/tools/tools.ini.
+# It judges nothing but that the boot was made: what came out is kept for the page TOOLS.md and for
+# the report (make tools).
 import os
 
 import pytest

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # tools_table.py: experiments/counters/guest/tools/tools.ini for Python: the tools that people use,
-# and in which columns they are run. Touches nothing. As a program it prints the file /tool/cases for
-# the guest, of one row and those in its boot: a case a line, its row, its name and the command.
+# and in which columns they are run. Touches nothing. As a program it prints the file /tool/cases
+# for the guest, of one row and those in its boot: a case a line, its row, its name and the command.
 # Usage: python3 -m experiments.counters.tests.tools_table ROW
 import configparser
 import functools

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_inference.py: what each host can tell of its guest, and for how many exits
 # (analysis/inference.py). One boot under KVM has the emulator's list of all that decides who runs;
-# each host sees a part of it. DRAW=1: results/answers/inference.json anew: every host, by two boots.
+# each host sees a part of it. DRAW=1: results/answers/inference.json anew: every host, by two
+# boots.
 import functools
 import os
 

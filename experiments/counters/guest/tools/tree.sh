@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # shellcheck shell=bash disable=SC2154 # root, folder and packages are debian.sh's
-# tree.sh: adds to a folder Debian's PAPI: its utilities as they are, its own tests compiled from the
-# sources of papi-examples, and threads.c. Sourced by debian.sh.
+# tree.sh: adds to a folder Debian's PAPI: its utilities as they are, its own tests compiled from
+# the sources of papi-examples, and threads.c. Sourced by debian.sh.
 here=experiments/counters/guest/tools
 libraries=$packages/usr/lib/x86_64-linux-gnu
 examples=$packages/usr/share/doc/papi-examples/examples
