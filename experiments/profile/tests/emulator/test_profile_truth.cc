@@ -16,7 +16,7 @@ constexpr TruthPlace user_at(uint64_t rip) { return {0x5000, rip, true, true}; }
 TEST(truth_of_a_region)
 {
     TemporaryFile file;
-    TruthKnob knob{file.name, 10, 12};
+    const RegionKnob knob{file.name, 10, 12};
     Truth truth;
     CHECK(!truth.region(knob, 9, true, 0, 0));
     CHECK(!truth.on());
@@ -54,8 +54,8 @@ TEST(knob_of_the_truth)
     std::string error;
     std::istringstream good("profile_truth 3-9 /a b\n");
     CHECK(knobs_parse(good, &knobs, &error));
-    TruthKnob knob;
-    CHECK(truth_parse(knobs.parts.at("profile_truth"), &knob));
+    RegionKnob knob;
+    CHECK(region_knob_parse(knobs.parts.at("profile_truth"), &knob));
     CHECK_EQUAL(knob.path, "/a b");
     CHECK_EQUAL(knob.first, 3u);
     CHECK_EQUAL(knob.last, 9u);
