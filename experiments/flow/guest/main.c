@@ -35,7 +35,7 @@ static int open_ring(int processor, const cpu_set_t *all)
 {
     uint64_t ring, bytes;
 
-    if (!go_to(processor))
+    if (!run_on(processor))
         return say("processor %d: %s", processor, strerror(errno));
     int64_t level = hypercall_trace(TRACE_ASK, &ring, &bytes);
     (void)sched_setaffinity(0, sizeof(*all), all);
@@ -65,7 +65,7 @@ static int turn(uint64_t level, const cpu_set_t *all)
     for (int i = 0; i < traced_count; i++) {
         uint64_t ring, bytes;
 
-        failed |= !go_to(traced[i].processor);
+        failed |= !run_on(traced[i].processor);
         int64_t was = hypercall_trace(level == TRACE_ASK ? traced[i].level : level, &ring, &bytes);
         if (was < 0)
             failed |= say("processor %d: the hypercall gave %ld: %s", traced[i].processor,

@@ -23,7 +23,7 @@ int rings_add(int processor)
     const struct memory_request ask = {.mode = TRACE_ASK};
     uint64_t ring, bytes;
 
-    if (!go_to(processor))
+    if (!run_on(processor))
         return say("processor %d: %s", processor, strerror(errno));
     int64_t mode = hypercall_memory(&ask, &ring, &bytes);
     if (mode < 0)
@@ -41,7 +41,7 @@ int rings_turn(const struct memory_request *request)
     for (int i = 0; i < traced_count; i++) {
         uint64_t ring, bytes;
 
-        if (!go_to(traced[i].processor)) {
+        if (!run_on(traced[i].processor)) {
             failed = say("processor %d: %s", traced[i].processor, strerror(errno));
             continue;
         }

@@ -8,7 +8,6 @@
 #include <err.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -28,15 +27,6 @@ int say(const char *format, ...)
     vwarnx(format, arguments);
     va_end(arguments);
     return 1;
-}
-
-bool go_to(int processor)
-{
-    cpu_set_t set;
-
-    CPU_ZERO(&set);
-    CPU_SET(processor, &set);
-    return sched_setaffinity(0, sizeof(set), &set) == 0;
 }
 
 int traced_add(int processor, uint64_t level, uint64_t ring, uint64_t bytes)

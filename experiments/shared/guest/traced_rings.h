@@ -5,7 +5,6 @@
  */
 #pragma once
 
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -23,9 +22,6 @@ extern int traced_count;
 
 /* Says a line on standard error; gives 1. */
 int say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-/* Lets the calling thread run on one processor alone. */
-bool go_to(int processor);
 
 /* Maps the ring of a processor by /dev/mem, which costs no exit. From now on its records are to be
  * read. 0, or 1 with a line said. */
