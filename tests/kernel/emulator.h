@@ -85,8 +85,9 @@ extern volatile uint64_t event_rsp;
 
 #define EMULATOR_PARTS(X)                                                                          \
     X(apic)                                                                                        \
-    X(timer) X(debug) X(smap) X(files) X(pmu) X(events) X(lbr) X(step) X(vmx) X(inject) X(virtual) \
-        X(shape) X(pt) X(pt_guest)
+    X(timer)                                                                                       \
+    X(debug) X(smap) X(files) X(pmu) X(events) X(lbr) X(step) X(vmx) X(inject) X(virtual) X(shape) \
+        X(pt) X(pt_guest)
 #define EMULATOR_DECLARE(name) void emulator_##name(void);
 EMULATOR_PARTS(EMULATOR_DECLARE)
 #undef EMULATOR_DECLARE
