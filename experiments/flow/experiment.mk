@@ -32,7 +32,7 @@ KVM_flowloads = jobs/ktrace=$(BUILD)/programs/ktrace
 # The jobs flowdemo, with the guest's tool, and flowtruth.
 FLOW_GUEST = experiments/flow/guest
 PROGRAM_flowtrace = $(sort $(wildcard $(FLOW_GUEST)/*.c)) \
-    $(addprefix experiments/shared/guest/,hypervisor.c ring_reader.c trace_file.c)
+    $(addprefix experiments/shared/guest/,hypervisor.c ring_reader.c trace_file.c traced_rings.c)
 PROGRAM_flowdemo = $(FLOW_GUEST)/demo/main.c \
     $(addprefix experiments/shared/guest/,hand_over.c print_file.c hypervisor.c) programs/command_line.c
 PROGRAM_flowtruth = $(sort $(wildcard $(FLOW_GUEST)/truth/*.c)) \

@@ -22,7 +22,7 @@ memtrace-all: $(LAB)
 # wants perf.
 MEMORY_GUEST = experiments/memory/guest
 PROGRAM_memtrace = $(sort $(wildcard $(MEMORY_GUEST)/*.c)) \
-    $(addprefix experiments/shared/guest/,hypervisor.c ring_reader.c trace_file.c)
+    $(addprefix experiments/shared/guest/,hypervisor.c ring_reader.c trace_file.c traced_rings.c)
 PROGRAM_memdemo = $(MEMORY_GUEST)/demo/main.c \
     $(addprefix experiments/shared/guest/,hand_over.c print_file.c hypervisor.c) programs/command_line.c
 PROGRAM_matrix = $(MEMORY_GUEST)/demo/matrix.c

@@ -87,10 +87,9 @@ static void lead_to_dsdt(struct acpi_header *const *tables, uint32_t count)
 {
     struct acpi_header *dsdt = NULL;
 
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < count; i++)
         if (is_table(tables[i], "DSDT"))
             dsdt = tables[i];
-    }
     for (uint32_t i = 0; i < count; i++) {
         struct acpi_fadt_wide *fadt = (struct acpi_fadt_wide *)tables[i];
         if (acpi_validate_table((uintptr_t)fadt, "FACP",

@@ -86,10 +86,9 @@ static void check_hidden(struct efi_map *map, const struct e820_overlay *overlay
     struct range ranges[OVERLAYS_MAX];
     uint64_t count = 0;
 
-    for (uint64_t k = 0; k < overlay_count; k++) {
+    for (uint64_t k = 0; k < overlay_count; k++)
         if (overlays[k].range.size != 0)
             ranges[count++] = overlays[k].range;
-    }
     efi_map_hide(map, ranges, count);
     for (uint64_t i = 0; i < descriptors; i++) {
         const struct descriptor *now = at(map, i);

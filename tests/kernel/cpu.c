@@ -116,12 +116,11 @@ static void tables_load(struct tables *t, uint64_t nmi_top, uint64_t exception_t
 void cpu_setup(void)
 {
     tables_load(&tables[0], (uintptr_t)stacks[0] + STACK_BYTES, (uintptr_t)stacks[1] + STACK_BYTES);
-    for (unsigned v = 0; v < VECTORS; v++) {
+    for (unsigned v = 0; v < VECTORS; v++)
         if (v < EXCEPTIONS)
             gate_set(idt, v, exception_stubs + v * STUB_BYTES, IST_EXCEPTION);
         else
             gate_set(idt, v, stray_interrupt, IST_EXCEPTION);
-    }
     cpu_nmi_entry(NULL);
     cpu_handlers(true);
     enter_segments();
@@ -138,25 +137,23 @@ void cpu_current(unsigned number) { current = &tables[number]; }
 
 void cpu_setup_smp(void)
 {
-    for (unsigned v = 0; v < VECTORS; v++) {
+    for (unsigned v = 0; v < VECTORS; v++)
         if (v < EXCEPTIONS)
             gate_set(smp_idt, v, smp_exception_stubs + v * STUB_BYTES, IST_EXCEPTION);
         else
             gate_set(smp_idt, v, smp_interrupt, IST_EXCEPTION);
-    }
     gate_set(smp_idt, VECTOR_NMI, smp_nmi_entry, IST_NMI);
 }
 
 void cpu_interrupts(unsigned first, unsigned last, const char *stubs)
 {
-    for (unsigned v = first; v <= last; v++) {
+    for (unsigned v = first; v <= last; v++)
         if (stubs != NULL)
             gate_set(smp_idt, v, stubs + (v - first) * STUB_BYTES, 0);
         else if (v < EXCEPTIONS)
             gate_set(smp_idt, v, smp_exception_stubs + v * STUB_BYTES, IST_EXCEPTION);
         else
             gate_set(smp_idt, v, smp_interrupt, IST_EXCEPTION);
-    }
 }
 
 void cpu_gate_smp(unsigned vector, const char *handler, uint8_t ist)

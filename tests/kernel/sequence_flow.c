@@ -192,11 +192,10 @@ static void branch_part(struct sequence *s)
         PUT(s, 0, 0xb0, 7); /* MOV AL, 7 */
         break;
     case 2: /* CALL over a JMP to a RET, and back to that JMP */
-        if (s->bits_now == 16) {
+        if (s->bits_now == 16)
             PUT(s, FAULT_ENDS, 0xe8, 2, 0);
-        } else {
+        else
             PUT(s, FAULT_ENDS, 0xe8, 2, 0, 0, 0);
-        }
         PUT(s, 0, 0xeb, 1);
         PUT(s, FAULT_ENDS, 0xc3);
         break;

@@ -42,10 +42,9 @@ static inline enum memory_type model_type(const struct mtrr_state *m, uint64_t a
     }
     if (seen == 0)
         return m->default_type & 0xff;
-    for (unsigned type = 0; type < 8; type++) {
+    for (unsigned type = 0; type < 8; type++)
         if (seen == 1u << type)
             return type;
-    }
     return seen == (1u << MEMORY_WT | 1u << MEMORY_WB) ? MEMORY_WT : MEMORY_UC;
 }
 

@@ -11,10 +11,9 @@
 
 static bool zeroed(const uint8_t *bytes, uint64_t size)
 {
-    for (uint64_t i = 0; i < size; i++) {
+    for (uint64_t i = 0; i < size; i++)
         if (bytes[i] != 0)
             return false;
-    }
     return true;
 }
 

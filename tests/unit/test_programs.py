@@ -65,6 +65,8 @@ def run(lab, command):
             path("tests", "unit", "testbed"),
             path("include"),
             *glob.glob(path("experiments", "*", "emulator")),
+            *glob.glob(path("experiments", "*", "tests", "emulator")),
+            *glob.glob(path("experiments", "*", "hypervisor")),
             "g++",
             "gcc",
         ]

@@ -32,11 +32,11 @@ public:
     std::string late() override;
 
 private:
-    BranchTraceKnob knob() const
+    RegionKnob knob() const
     {
-        BranchTraceKnob knob;
+        RegionKnob knob;
 
-        branch_trace_parse(value, &knob);
+        region_knob_parse(value, &knob);
         return knob;
     }
 
@@ -46,11 +46,11 @@ private:
 // A trace of a region that has begun would lack its begin.
 std::string BranchPart::late()
 {
-    const BranchTraceKnob asked = knob();
+    const RegionKnob asked = knob();
 
     for (unsigned n = 0; n < processor_count(); n++)
         for (const auto &[id, tally] : processor(n).ledger.regions())
-            if (id >= asked.first && id <= asked.last)
+            if (asked.has(id))
                 return "branch_trace: region " + std::to_string(id) +
                        " begins before the server's point";
     return "";

@@ -7,9 +7,9 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 
 #include "branch.h"
+#include "region_knob.h"
 
 /* The file's records; in the processor's own byte order. */
 struct TraceRecord {
@@ -30,17 +30,6 @@ constexpr uint8_t TRACE_MISPREDICTED = 1;
 constexpr uint8_t TRACE_USER_BEFORE = 2;
 constexpr uint8_t TRACE_USER_AFTER = 4;
 
-struct BranchTraceKnob {
-    std::string path; /* empty: no trace */
-    uint32_t first = 0;
-    uint32_t last = 0;
-};
-
-/* Reads REGION[-REGION] PATH, as the knob has it; false: it is none. */
-bool branch_trace_parse(const std::string &text, BranchTraceKnob *trace);
-/* Null if it is good, else what is wanted. */
-const char *branch_trace_wanted(const std::string &text);
-
 TraceRecord trace_record(const TracedBranch &branch, unsigned processor);
 
 /* Which of a processor's regions want a trace, and how many of them are open. */
@@ -48,7 +37,7 @@ class BranchTrace {
 public:
     bool on() const { return open_ != 0; }
     /* True: this region is traced. The file is begun with the first one. */
-    bool region(uint32_t id, bool begins, const BranchTraceKnob &knob, unsigned processor,
+    bool region(uint32_t id, bool begins, const RegionKnob &knob, unsigned processor,
                 uint64_t cycles);
     void branch(const TracedBranch &branch, unsigned processor);
 

@@ -8,7 +8,6 @@
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -154,13 +153,10 @@ static bool run(unsigned share, bool traced, unsigned long rounds, const uint8_t
 int main(void)
 {
     char rounds[32];
-    cpu_set_t set;
     bool right = pmuvisor_there();
 
     command_line_word("pmv.dilation.rounds", "400", rounds, sizeof(rounds));
-    CPU_ZERO(&set);
-    CPU_SET(0, &set);
-    if (sched_setaffinity(0, sizeof(set), &set) != 0)
+    if (!run_on(0))
         return 1;
     setvbuf(stdout, NULL, _IOLBF, 0);
     uint8_t *buffer = memory(BUFFER);

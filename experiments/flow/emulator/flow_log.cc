@@ -1,36 +1,20 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //
-// The flow log's file. Nothing is buffered across the end of the run: machine_end() flushes all
-// streams.
+// What becomes a record of the flow log.
 #include "flow_log.h"
 
-#include <cstdio>
-#include <cstdlib>
+#include "record_file.h"
 
 namespace {
 
-FILE *file;
-
-void append(const std::string &path, const FlowRecord &record)
-{
-    bool good = true;
-
-    if (!file) {
-        file = std::fopen(path.c_str(), "wb");
-        good = file && std::fwrite(FLOW_MAGIC, sizeof(FLOW_MAGIC) - 1, 1, file) == 1;
-    }
-    if (good && std::fwrite(&record, sizeof(record), 1, file) == 1)
-        return;
-    std::fprintf(stderr, "testbed: %s: cannot write the flow log\n", path.c_str());
-    std::exit(EXIT_FAILURE);
-}
+RecordFile file("the flow log", FLOW_MAGIC);
 
 }  // namespace
 
 void FlowLog::event(const FlowRecord &record, const std::string &path)
 {
     executes(record, path);
-    append(path, record);
+    file.append(path, &record, sizeof(record));
     asleep_ = record.kind == FLOW_HLT || record.kind == FLOW_MWAIT;
 }
 
@@ -41,5 +25,5 @@ void FlowLog::executes(FlowRecord record, const std::string &path)
     asleep_ = false;
     record.kind = FLOW_WAKE;
     record.value = 0;
-    append(path, record);
+    file.append(path, &record, sizeof(record));
 }

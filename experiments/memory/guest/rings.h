@@ -9,12 +9,7 @@
 #include <stdio.h>
 
 #include "hypervisor.h"
-
-/* Says a line on standard error; gives 1. */
-int say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-/* Lets the calling thread run on one processor alone. */
-bool go_to(int processor);
+#include "traced_rings.h"
 
 /* Maps the ring of a processor, which records are read from from now on. 0, or 1 with a line said.
  */

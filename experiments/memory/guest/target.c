@@ -83,7 +83,7 @@ int target_start(struct target *target, char **command)
 
     target->pid = fork();
     if (target->pid == 0) {
-        if (!go_to(target->processor) || ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0)
+        if (!run_on(target->processor) || ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0)
             _exit(say("%s: %s", command[0], strerror(errno)));
         execvp(command[0], command);
         say("%s: %s", command[0], strerror(errno));

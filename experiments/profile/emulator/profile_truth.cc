@@ -5,9 +5,6 @@
 
 #include <cinttypes>
 #include <cstdlib>
-#include <sstream>
-
-#include "knobs.h"
 
 namespace {
 
@@ -16,31 +13,10 @@ constexpr uint64_t STATUS_COUNTERS = 0x0000ffff0000ffff;
 
 }  // namespace
 
-bool truth_parse(const std::string &text, TruthKnob *knob)
-{
-    std::istringstream words(text);
-    std::string regions;
-    uint64_t first, last;
-
-    if (!(words >> regions) || !knob_range(regions, &first, &last) || last > UINT32_MAX ||
-        !std::getline(words >> std::ws, knob->path))
-        return false;
-    knob->first = static_cast<uint32_t>(first);
-    knob->last = static_cast<uint32_t>(last);
-    return true;
-}
-
-const char *profile_truth_wanted(const std::string &text)
-{
-    TruthKnob knob;
-
-    return truth_parse(text, &knob) ? nullptr : "REGION[-REGION] PATH";
-}
-
-bool Truth::region(const TruthKnob &knob, uint32_t id, bool begins, uint64_t outside_root,
+bool Truth::region(const RegionKnob &knob, uint32_t id, bool begins, uint64_t outside_root,
                    uint64_t status)
 {
-    if (knob.path.empty() || id < knob.first || id > knob.last || begins == open_)
+    if (!knob.has(id) || begins == open_)
         return false;
     if (!file_)
         file_ = std::fopen(knob.path.c_str(), "w");

@@ -8,19 +8,9 @@
 #include <cstdint>
 #include <cstdio>
 #include <map>
-#include <string>
 #include <tuple>
 
-struct TruthKnob {
-    std::string path;
-    uint32_t first = 0;
-    uint32_t last = 0;
-};
-
-/* Reads REGION[-REGION] PATH, as the knob has it; false: it is none. */
-bool truth_parse(const std::string &text, TruthKnob *knob);
-/* Null if it is good, else what is wanted. */
-const char *profile_truth_wanted(const std::string &text);
+#include "region_knob.h"
 
 struct TruthPlace {
     uint64_t cr3 = 0; /* whose it is: 0 of the kernel's */
@@ -39,7 +29,7 @@ class Truth {
 public:
     bool on() const { return file_ != nullptr && open_; }
     /* True: the region is wanted. */
-    bool region(const TruthKnob &knob, uint32_t id, bool begins, uint64_t outside_root,
+    bool region(const RegionKnob &knob, uint32_t id, bool begins, uint64_t outside_root,
                 uint64_t status);
     /* Before an instruction outside root mode: where it is, how many have retired, in all modes and
      * outside root mode, and GLOBAL_STATUS. */

@@ -39,9 +39,9 @@ public:
 
     void region(Processor &p, uint32_t id, bool begins) override
     {
-        TruthKnob knob;
+        RegionKnob knob;
 
-        truth_parse(value, &knob);
+        region_knob_parse(value, &knob);
         if (truths_[p.id].region(knob, id, begins, p.events.instructions_in(false), status_of(p)))
             processor_plan(p);
     }

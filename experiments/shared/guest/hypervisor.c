@@ -2,9 +2,11 @@
  *
  * hypervisor.c: CPUID and VMCALL, from CPL 3. Numbers are in include/hypercall.h and trace_ring.h.
  */
+#define _GNU_SOURCE
 #include "hypervisor.h"
 
 #include <cpuid.h>
+#include <sched.h>
 
 #include "hypercall.h"
 #include "trace_ring.h"
@@ -16,6 +18,15 @@ bool pmuvisor_there(void)
     __cpuid(CPUID_HV_SIGNATURE, eax, ebx, ecx, edx);
     return ebx == PMUVISOR_SIGNATURE_EBX && ecx == PMUVISOR_SIGNATURE_ECX &&
            edx == PMUVISOR_SIGNATURE_EDX;
+}
+
+bool run_on(int processor)
+{
+    cpu_set_t set;
+
+    CPU_ZERO(&set);
+    CPU_SET(processor, &set);
+    return sched_setaffinity(0, sizeof(set), &set) == 0;
 }
 
 int64_t hypercall_trace(uint64_t level, uint64_t *ring, uint64_t *bytes)

@@ -10,6 +10,9 @@
 /* Whether CPUID names PMUvisor. */
 bool pmuvisor_there(void);
 
+/* Lets the calling thread run on one processor alone. */
+bool run_on(int processor);
+
 /* Turns the processor that this thread is pinned to to a level, or asks with TRACE_ASK. Gives the
  * level that it had, or a negative HYPERCALL_E_*; where its ring is, and how long. Only under
  * PMUvisor. */

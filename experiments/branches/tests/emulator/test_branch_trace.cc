@@ -30,7 +30,7 @@ TEST(a_traced_branch_has_all_of_its_flags)
 TEST(regions_open_the_trace)
 {
     TemporaryFile file;
-    BranchTraceKnob knob{file.name, 10, 12};
+    const RegionKnob knob{file.name, 10, 12};
     BranchTrace trace;
     CHECK(!trace.region(9, true, knob, 0, 0));
     CHECK(!trace.region(13, true, knob, 0, 0));
@@ -43,7 +43,7 @@ TEST(regions_open_the_trace)
     trace.branch({}, 0);
     CHECK(trace.region(12, false, knob, 0, 0));
     CHECK(!trace.on());
-    CHECK(!trace.region(11, true, BranchTraceKnob(), 0, 0));
+    CHECK(!trace.region(11, true, RegionKnob(), 0, 0));
     std::fflush(nullptr);
     CHECK_EQUAL(file.content().size(), 5u * 32);
 }
@@ -54,8 +54,8 @@ TEST(knob_of_the_branch_trace)
     std::string error;
     std::istringstream good("branch_trace 3-9 /a b\n");
     CHECK(knobs_parse(good, &knobs, &error));
-    BranchTraceKnob trace;
-    CHECK(branch_trace_parse(knobs.parts.at("branch_trace"), &trace));
+    RegionKnob trace;
+    CHECK(region_knob_parse(knobs.parts.at("branch_trace"), &trace));
     CHECK_EQUAL(trace.path, "/a b");
     CHECK_EQUAL(trace.first, 3u);
     CHECK_EQUAL(trace.last, 9u);

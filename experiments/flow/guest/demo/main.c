@@ -14,7 +14,6 @@
 #include <cpuid.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -51,15 +50,6 @@ static int fail(const char *what)
     return 1;
 }
 
-static void pin(int processor)
-{
-    cpu_set_t set;
-
-    CPU_ZERO(&set);
-    CPU_SET(processor, &set);
-    (void)sched_setaffinity(0, sizeof(set), &set);
-}
-
 static void rest(int64_t ns)
 {
     const struct timespec t = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
@@ -86,7 +76,7 @@ static void end(int number)
 static int compete(void)
 {
     signal(SIGTERM, end);
-    pin(0);
+    run_on(0);
     while (!over)
         work(1000);
     return 0;

@@ -23,6 +23,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "hypervisor.h"
+
 #define COMPETITOR_ROUNDS 20000000u
 #define SERVER_TURNS 100
 #define SERVER_WORK 10000u
@@ -171,14 +173,11 @@ static struct member members[] = {
 /* What a member does. It waits for the word to go and, when it is done, for the word to end. */
 static int member_run(const struct member *member)
 {
-    cpu_set_t set;
     char byte = 0;
 
     prctl(PR_SET_NAME, member->name);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    CPU_ZERO(&set);
-    CPU_SET(member->processor, &set);
-    if (member->processor >= 0 && sched_setaffinity(0, sizeof(set), &set) != 0)
+    if (member->processor >= 0 && !run_on(member->processor))
         return 1;
     if (read(go[0], &byte, 1) != 1 || member->work(member->arm) != 0 ||
         write(done[1], &byte, 1) != 1)

@@ -9,7 +9,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -87,12 +86,9 @@ static bool hand_over_processes(void)
 static bool hand_over_ring(int memory, int processor)
 {
     uint64_t ring, bytes;
-    cpu_set_t set;
     void *found;
 
-    CPU_ZERO(&set);
-    CPU_SET(processor, &set);
-    if (sched_setaffinity(0, sizeof(set), &set) != 0)
+    if (!run_on(processor))
         return fail("sched_setaffinity") == 0;
     errno = ENOSYS;
     if (hypercall_trace(TRACE_OFF, &ring, &bytes) < 0)

@@ -49,11 +49,7 @@ static int64_t memtrace(uint64_t mode)
 
 static int worker(int processor, uint64_t mode, int rounds, bool samples)
 {
-    cpu_set_t set;
-
-    CPU_ZERO(&set);
-    CPU_SET(processor, &set);
-    if (sched_setaffinity(0, sizeof(set), &set) != 0)
+    if (!run_on(processor))
         return 1;
     __atomic_fetch_add(&shared->ready, 1, __ATOMIC_SEQ_CST);
     while (!__atomic_load_n(&shared->go, __ATOMIC_SEQ_CST))
