@@ -20,6 +20,12 @@ KINDS = {
     "cpuid-movss": (6, 10),
 }
 
+
+def mutant(name, *build):
+    """The image with that planted fault (tests/mutants), of the build in that folder of build/."""
+    return path("build", *build, "mutants", f"{name}.efi")
+
+
 BASICS = [
     "cpuid",
     "wrap",
@@ -34,7 +40,7 @@ BASICS = [
     "hlt",
 ]
 # Without controls: of `msr 0xfff BITS` the bits say which (tests/mutants/controls_left_out.c).
-LEFT_OUT = path("build", "mutants", "controls_left_out.efi")
+LEFT_OUT = mutant("controls_left_out")
 LBR_CLEAR_LEFT_OUT = 1 << 6
 
 POSITIONS = 450  # more than any of these exits has instructions

@@ -2,12 +2,11 @@
 # test_containment.py: what the guest cannot do, with the test kernel on the hypervisor's test
 # build: MSRs that reach the hypervisor. Each mechanism is taken out once as well, and its test must
 # then fail.
-import os
 import re
 
 import pytest
 
-from testbed.machine import STATUS_POWEROFF, path
+from testbed.machine import STATUS_POWEROFF
 from tests.e2e import host, kernel
 from tests.e2e.guest import EXIT_REASON_CPUID, MAX_CPUID_INSTRUCTIONS
 from tests.e2e.host import Plan, results
@@ -284,9 +283,7 @@ def test_shown(lab, name, config, knob, hidden):
 
 def test_xcr0_apx(lab):
     """XCR0[19] is refused where the processor takes it."""
-    boot = kernel.run(
-        lab, "contain-apx", Plan().add("xcr0-apx"), efi=path("build", "mutants", "apx_there.efi")
-    )
+    boot = kernel.run(lab, "contain-apx", Plan().add("xcr0-apx"), efi=kernel.mutant("apx_there"))
     assert results(boot) == {"xcr0-apx": True}, kernel.notes(boot)
 
 
@@ -344,9 +341,8 @@ def test_msrs(lab):
 
 def test_msrs_without_rules(lab):
     """With every MSR passed through each of these tests fails, but those of what passes anyway."""
-    image = path("build", "test", "mutants", "no_msr_rules.efi")
-    assert os.path.exists(image), f"{image} is missing; run: make test-image"
-    found = results(host.run(lab, "contain-msr-mutant", msr_plan(), efi=image))
+    efi = kernel.mutant("no_msr_rules", "test")
+    found = results(host.run(lab, "contain-msr-mutant", msr_plan(), efi=efi))
     passed = [name for name, good in found.items() if good]
     assert set(passed) == {f"msr-passed:{index}" for index, _ in PASSED}, passed
 
@@ -356,9 +352,8 @@ def place(lab):
 
 
 def mutant(lab, name):
-    image = path("build", "mutants", f"{name}.efi")
-    assert os.path.exists(image), f"{image} is missing; run: make check"
-    return kernel.run(lab, f"contain-{name}", Plan().add("secrets", "hidden", "sleep"), efi=image)
+    plan = Plan().add("secrets", "hidden", "sleep")
+    return kernel.run(lab, f"contain-{name}", plan, efi=kernel.mutant(name))
 
 
 def expect(boot, name):
@@ -411,11 +406,9 @@ def test_sleep_unguarded(lab):
 
 def test_overflow_unguarded(lab):
     """With the guard page mapped a root stack that overflows is not named."""
-    image = path("build", "test", "mutants", "unguarded.efi")
-    assert os.path.exists(image), f"{image} is missing; run: make test-image"
-    boot = host.run(
-        lab, "contain-unguarded", Plan().add("host-fault:1"), efi=image, until=host.STOPPED
-    )
+    efi = kernel.mutant("unguarded", "test")
+    plan = Plan().add("host-fault:1")
+    boot = host.run(lab, "contain-unguarded", plan, efi=efi, until=host.STOPPED)
     assert "TAP version" in boot.console, boot.last_line()
     assert "stack overflow" not in boot.console, boot.last_line()
 
@@ -454,11 +447,9 @@ EXHAUSTION = re.compile(
     "pages", EXHAUSTION_PAGES, ids=[f"pool_of_{pages}_pages" for pages in EXHAUSTION_PAGES]
 )
 def test_pool(lab, pages):
-    image = path("build", "mutants", "small_pool.efi")
-    assert os.path.exists(image), f"{image} is missing; run: make check"
-    boot = kernel.run(
-        lab, f"contain-pool-{pages}", Plan(f"msr 0xfff {pages}"), efi=image, until=host.STOPPED
-    )
+    plan = Plan(f"msr 0xfff {pages}")
+    efi = kernel.mutant("small_pool")
+    boot = kernel.run(lab, f"contain-pool-{pages}", plan, efi=efi, until=host.STOPPED)
     said = boot.console[boot.console.find("leaving firmware") :]
     # Once, and once more in the log's tail.
     lines = EXHAUSTION.findall(said)

@@ -11,7 +11,7 @@ import pytest
 
 from testbed.boots import image
 from testbed.machine import STATUS_POWEROFF, STATUS_TEXT, made, path
-from tests.e2e import emulated_pc, machines
+from tests.e2e import emulated_pc, kernel, machines
 
 PREEMPTION_TIMER = "52"
 TSC = "tsc_hz 50000000\n"
@@ -120,7 +120,7 @@ def test_lost_processors(lab):
         cpus=5,
         knobs=TSC,
         config="processors=2",
-        efi=path("build", "mutants", "lost_processors.efi"),
+        efi=kernel.mutant("lost_processors"),
     )
     expect_processors(boot, 2, 5, ", as processors= says; the others are hidden")
     for said in (

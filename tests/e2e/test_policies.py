@@ -5,7 +5,8 @@ import re
 
 import pytest
 
-from testbed.machine import STATUS_POWEROFF, exit_count, path
+from testbed.machine import STATUS_POWEROFF, exit_count
+from tests.e2e import kernel
 from tests.e2e.guest import CPUID_ROUNDS, EXIT_REASON_CPUID, REGION_CPUID
 from tests.e2e.native import A1_BRANCHES, A1_PERIODS, expect_a1_pmis, native
 from tests.e2e.policies import EXITS_PER_PMI, SAMPLES, boot_profile
@@ -260,10 +261,7 @@ def cpuid_cost(boot):
 def cost_without(lab, mutant):
     return cpuid_cost(
         lab.emulator(
-            f"cost-{mutant}",
-            jobs="cpuid",
-            config="console=none",
-            efi=path("build", "mutants", f"{mutant}.efi"),
+            f"cost-{mutant}", jobs="cpuid", config="console=none", efi=kernel.mutant(mutant)
         )
     )
 

@@ -4,7 +4,7 @@
 # them, host NMIs between them, and that the exit path shares nothing and costs the same on each.
 import pytest
 
-from testbed.machine import exit_count, path
+from testbed.machine import exit_count
 from tests.e2e import host, kernel
 from tests.e2e.kernel import Plan, expect_ok, notes, tap
 
@@ -255,11 +255,7 @@ def test_init_without_cet(lab):
 def test_starts_fail(lab):
     """A hypervisor that is late with an INIT, or leaves the APIC alone, is found out."""
     boot = run(
-        lab,
-        "late-init",
-        ["smp-state", "smp-init:halted:1"],
-        cpus=2,
-        efi=path("build", "mutants", "late_init.efi"),
+        lab, "late-init", ["smp-state", "smp-init:halted:1"], cpus=2, efi=kernel.mutant("late_init")
     )
     state = states(boot)[0]
     assert (state["apic_80"], state["apic_350"]) == (0x20, LVT_MASKED | 0x21), state
@@ -270,7 +266,7 @@ def test_starts_fail(lab):
 def test_stale_init(lab):
     """An INIT that has waited through the wait-for-SIPI state does not undo the SIPI after it."""
     words = ["smp-processors", "smp-init:running:2", "smp-init-loop:2"]
-    boot = run(lab, "stale-init", words, cpus=2, efi=path("build", "mutants", "stale_init.efi"))
+    boot = run(lab, "stale-init", words, cpus=2, efi=kernel.mutant("stale_init"))
     expect_ok(boot, words)
 
 
@@ -414,7 +410,7 @@ def test_host_fails(lab):
     """Without the search for lost requests they stay unhandled; without sources, all of them."""
     for name, keywords in (
         ("no-lost", {"config": "console=none bookkeeping=skid,unblock,mask"}),
-        ("no-claim", {"efi": path("build", "test", "mutants", "no_claim.efi")}),
+        ("no-claim", {"efi": kernel.mutant("no_claim", "test")}),
     ):
         boot = host_run(lab, name, ["smp-host:12"], **keywords)
         bad = [test for test, good, _, _ in tap(boot) if not good]
@@ -434,7 +430,7 @@ def expect_lost(lab, name, **keywords):
 def test_storm_fails(lab):
     """Without the step that gives the guest the NMIs of root mode, storms lose NMIs and PMIs."""
     lost = expect_lost(lab, "no-skid", config="bookkeeping=lost,unblock,mask")
-    lost += expect_lost(lab, "no-resend", efi=path("build", "mutants", "no_resend.efi"))
+    lost += expect_lost(lab, "no-resend", efi=kernel.mutant("no_resend"))
     assert all(lost), lost
     return f"lost {lost}"
 
@@ -457,11 +453,7 @@ def test_no_shared_line(lab):
 def test_shared_line_found(lab):
     """A hypervisor that counts in one place is found out."""
     boot = run(
-        lab,
-        "shared",
-        ["smp-cpuid:20"],
-        "exit_lines on",
-        efi=path("build", "mutants", "shared_counter.efi"),
+        lab, "shared", ["smp-cpuid:20"], "exit_lines on", efi=kernel.mutant("shared_counter")
     )
     lines = boot.ledger["exit_lines"][CPUID]
     assert lines["shared"] == 1, lines
