@@ -142,6 +142,11 @@ def tap(boot):
     return found
 
 
+def failed(boot):
+    """The names of the tests that failed."""
+    return [name for name, good, _, _ in tap(boot) if not good]
+
+
 def notes(boot):
     return "; ".join(line for line in boot.console.splitlines() if line.startswith("# "))[-400:]
 

@@ -21,10 +21,10 @@ from tests.e2e.kernel import (
     SKIDS,
     Plan,
     expect_ok,
+    failed,
     mutant,
     run,
     shape_knobs,
-    tap,
 )
 
 REGION_SWEEP_PMI = 1006
@@ -431,7 +431,7 @@ def test_iret_faults_fails_with_blocked_again(lab):
     boot = run(
         lab, "kernel-iret-blocked-again", Plan().add("iret-faults"), efi=mutant("blocked_again")
     )
-    assert [good for _, good, _, _ in tap(boot)] == [False], boot.last_line()
+    assert failed(boot) == ["iret-faults"], boot.last_line()
     assert "# IRET 1: 1 faults, vector 13; the NMI came 0 times before it, 0 after" in boot.console
 
 
@@ -541,7 +541,7 @@ def expect_all_lost(lab, name, **keywords):
     assert sorted(rows) == sorted(KINDS), rows
     for kind in KINDS:
         assert rows[kind][0]["delivered"] == 0, f"{rows[kind]}: NMIs without the mechanism"
-    bad = [test for test, good, _, _ in tap(boot) if not good]
+    bad = failed(boot)
     assert bad == plan.words, f"failed {bad}, wanted all of {plan.words}"
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from testbed.machine import exit_count
 from tests.e2e import host, kernel
-from tests.e2e.kernel import Plan, expect_ok, notes, tap
+from tests.e2e.kernel import Plan, expect_ok, failed, notes
 
 CPUS = 4
 # An instruction is 20 ns, so a delay of 20 us is 10,000 instructions: see testbed/README.md.
@@ -231,8 +231,7 @@ def test_starts_fail(lab):
     )
     state = states(boot)[0]
     assert (state["apic_80"], state["apic_350"]) == (0x20, LVT_MASKED | 0x21), state
-    bad = [test for test, good, _, _ in tap(boot) if not good]
-    assert bad == ["smp-init:halted:1"], f"failed {bad} ({notes(boot)})"
+    assert failed(boot) == ["smp-init:halted:1"], notes(boot)
 
 
 def test_stale_init(lab):
@@ -264,7 +263,7 @@ def test_asleep(lab):
 def test_asleep_fails(lab):
     """Without the exits of WBINVD and MWAIT it sleeps, and misses both SIPIs."""
     boot = sleep(lab, "asleep-deep", "hide_control wbinvd_exiting")
-    assert not dict((name, good) for name, good, _, _ in tap(boot))[SLEEPS]
+    assert failed(boot) == [SLEEPS]
     exits = boot.ledger["processors"][1]["exits"]
     assert exits[INIT]["count"] == 1 and exits[SIPI]["count"] == 1, exits  # its first start alone
 
@@ -385,7 +384,7 @@ def test_host_fails(lab):
         ("no-claim", {"efi": kernel.mutant("no_claim", "test")}),
     ):
         boot = host_run(lab, name, ["smp-host:12"], **keywords)
-        bad = [test for test, good, _, _ in tap(boot) if not good]
+        bad = failed(boot)
         found = rows(boot, "smp-host:12")
         assert bad == ["smp-host:12"] and sum(row["lost"] for row in found) > 0, found
 
@@ -393,7 +392,7 @@ def test_host_fails(lab):
 def expect_lost(lab, name, **keywords):
     words = [f"smp-pmi:20:{PERIOD}", "smp-nmi:3"]
     boot = run(lab, name, words, SKIDS, **keywords)
-    bad = [test for test, good, _, _ in tap(boot) if not good]
+    bad = failed(boot)
     assert bad == words, f"failed {bad}, wanted {words} ({notes(boot)})"
     return [sum(row["lost"] for row in rows(boot, word)) for word in words]
 
