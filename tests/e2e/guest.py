@@ -18,6 +18,12 @@ def guest(lab):
     )
 
 
+def expect_said(boot, *texts):
+    """Each text is on the console."""
+    for text in texts:
+        assert text in boot.console, f"nothing says '{text}'; last line: {boot.last_line()}"
+
+
 def after_guest(boot):
     """What is on the console after the guest's last words."""
     parts = boot.console.rsplit("init: done", 1)

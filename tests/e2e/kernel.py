@@ -20,6 +20,12 @@ KINDS = {
     "cpuid-movss": (6, 10),
 }
 
+
+def mutant(name, *build):
+    """The image with that planted fault (tests/mutants), of the build in that folder of build/."""
+    return path("build", *build, "mutants", f"{name}.efi")
+
+
 BASICS = [
     "cpuid",
     "wrap",
@@ -34,7 +40,7 @@ BASICS = [
     "hlt",
 ]
 # Without controls: of `msr 0xfff BITS` the bits say which (tests/mutants/controls_left_out.c).
-LEFT_OUT = path("build", "mutants", "controls_left_out.efi")
+LEFT_OUT = mutant("controls_left_out")
 LBR_CLEAR_LEFT_OUT = 1 << 6
 
 POSITIONS = 450  # more than any of these exits has instructions
@@ -134,6 +140,11 @@ def tap(boot):
         plan and int(plan[1]) == len(found) > 0
     ), f"{len(found)} tests, but the plan is {plan[0] if plan else 'missing'}"
     return found
+
+
+def failed(boot):
+    """The names of the tests that failed."""
+    return [name for name, good, _, _ in tap(boot) if not good]
 
 
 def notes(boot):

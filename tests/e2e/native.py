@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # native.py: Debian's unmodified kernel in the emulator without the hypervisor: what is compared
 # with.
+from testbed.machine import exit_count
 
 A1_PERIODS = {1: 200000, 2: 10000, 3: 1000, 4: 100}
 A1_BRANCHES = 100000
@@ -32,6 +33,21 @@ def expect_a1_pmis(boot):
             A1_BRANCHES <= int(row["count"]) < A1_BRANCHES + 100
         ), f"M={period}: {row['count']} branches counted, wanted {A1_BRANCHES} and a few"
     return rows
+
+
+def expect_a1_as_natively(lab, boot):
+    """The same with as many branches in each run as natively."""
+    natively = expect_a1_pmis(native(lab))
+    for period, row in expect_a1_pmis(boot).items():
+        assert (
+            row["count"] == natively[period]["count"]
+        ), f"M={period}: {row['count']} branches, natively {natively[period]['count']}"
+
+
+def expect_a1_without_exits(boot):
+    """A.1 under msr+nmi: no exit in its regions."""
+    for region in A1_PERIODS:
+        assert exit_count(boot.region(region)) == 0, boot.region(region)["exits"]
 
 
 def expect_generalized(boot):

@@ -4,12 +4,13 @@ import os
 import re
 import subprocess
 
-from testbed.machine import BACKSTOP_SECONDS, STATUS_TIMEOUT, path
+from testbed.machine import BACKSTOP_SECONDS, STATUS_TIMEOUT, TOP, path
 
 
 def run(*arguments, **environment):
-    done = subprocess.run(
+    return subprocess.run(
         arguments,
+        cwd=TOP,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -18,7 +19,6 @@ def run(*arguments, **environment):
         check=False,
         env={**os.environ, **environment},
     )
-    return done
 
 
 def expect_line(done, *fragments):

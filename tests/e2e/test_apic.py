@@ -6,6 +6,7 @@ import pytest
 from testbed.machine import STATUS_POWEROFF, exit_count
 from tests.e2e import kernel
 from tests.e2e.native import expect_a1_pmis
+from tests.e2e.policies import under
 
 REGION_NO_PMI = "1"
 REGION_1000_PMIS = "4"
@@ -29,7 +30,11 @@ def trapped(lab, policy):
     )
 
 
-def check_policy(lab, policy):
+@pytest.mark.parametrize(
+    "policy", under("exits", ["msr+nmi"]) + under("exits", ["msr", "intercept"], pytest.mark.more)
+)
+def test_exits(lab, policy):
+    """apic=trap: one exit for each PMI, the write of LVTPC, beside what the policy itself costs."""
     boot = trapped(lab, policy)
     boot.expect_status(STATUS_POWEROFF)
     expect_a1_pmis(boot)
@@ -41,23 +46,6 @@ def check_policy(lab, policy):
     writes = account["exits"][EPT_VIOLATION]["count"] - without["exits"][EPT_VIOLATION]["count"]
     assert writes == PMIS, f"{writes} accesses of the local APIC, wanted 1 for each PMI"
     return f"{EXITS_PER_PMI[policy]} exits a PMI"
-
-
-def test_exits_msr_nmi(lab):
-    """apic=trap, msr+nmi: one exit for each PMI, the write of LVTPC."""
-    return check_policy(lab, "msr+nmi")
-
-
-@pytest.mark.more
-def test_exits_msr(lab):
-    """apic=trap, msr: two exits for each PMI."""
-    return check_policy(lab, "msr")
-
-
-@pytest.mark.more
-def test_exits_intercept(lab):
-    """apic=trap, intercept: nine exits for each PMI."""
-    return check_policy(lab, "intercept")
 
 
 @pytest.mark.more

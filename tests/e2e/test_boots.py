@@ -165,18 +165,9 @@ def test_server_refuses():
             (["--disk", disks[64], "--knobs", knobs], "another machine"),
             (["--disk", disks[64], "--cpus", "2"], "--cpus is the server's"),
         ):
-            done = subprocess.run(
-                [path("testbed", "run.sh"), "--from", socket, *arguments],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=BACKSTOP_SECONDS,
-                check=False,
-            )
-            lines = done.stderr.splitlines()
-            assert (
-                done.returncode == 2 and len(lines) == 1 and word in lines[0]
-            ), f"{arguments}: exit status {done.returncode}, {lines}"
+            done = run(path("testbed", "run.sh"), "--from", socket, *arguments)
+            assert done.returncode == 2, f"{arguments}: exit status {done.returncode}"
+            expect_line(done, word)
 
 
 def test_idle(tmp_path):

@@ -2,101 +2,55 @@
 # test_containment.py: what the guest cannot do, with the test kernel on the hypervisor's test
 # build: MSRs that reach the hypervisor. Each mechanism is taken out once as well, and its test must
 # then fail.
-import os
 import re
 
 import pytest
 
-from testbed.machine import STATUS_POWEROFF, path
+from testbed.machine import STATUS_POWEROFF
 from tests.e2e import host, kernel
 from tests.e2e.guest import EXIT_REASON_CPUID, MAX_CPUID_INSTRUCTIONS
 from tests.e2e.host import Plan, results
 
 # MSRs that the emulated processor lacks are added by knobs, each with a value of its own.
-# vmx/exit/msr.c, in its order: index, kind of test, whether the emulator has it already.
+# They stand in the order of vmx/exit/msr.c.
 HAS, ADDED = True, False
 TME_ACTIVATE = 0x982
 REGION_CPUID = 1001  # tests/kernel/kernel.h
-MSRS = [
-    (0x079, "read-only", HAS),  # IA32_BIOS_UPDT_TRIG
-    (0x08C, "refused", ADDED),
-    (0x08F, "refused", ADDED),  # IA32_SGXLEPUBKEYHASHn
-    (0x09B, "refused", ADDED),
-    (0x09E, "refused", ADDED),  # IA32_SMM_MONITOR_CTL, IA32_SMBASE
-    (0x1F2, "kept", ADDED),
-    (0x1F3, "kept", ADDED),  # IA32_SMRR
-    (0x1F4, "kept", ADDED),
-    (0x1F5, "kept", ADDED),  # MSR_PRMRR
-    (0x2A0, "kept", ADDED),
-    (0x2A7, "kept", ADDED),  # MSR_PRMRR_BASE_n
-    (0x2F4, "kept", ADDED),
-    (0x2F5, "kept", ADDED),  # MSR_UNCORE_PRMRR
-    (0x4E0, "refused", ADDED),
-    (0x4E3, "refused", ADDED),  # MSR_SMM_FEATURE_CONTROL, _BLOCKED
-    (0x1400, "kept", ADDED),
-    (0x1401, "kept", ADDED),  # IA32_SEAMRR
-    (0x080, "kept", ADDED),  # MSR_TRACE_HUB_STH_ACPIBAR_BASE
-    (0x0ED, "refused", ADDED),
-    (0x0F0, "refused", ADDED),  # IA32_RAR
-    (0x560, "refused", ADDED),
-    (0x570, "refused", ADDED),  # IA32_RTIT
-    (0x17D0, "refused", ADDED),
-    (0x17D1, "refused", ADDED),  # IA32_HW_FEEDBACK
-    (0x150, "read-only", ADDED),  # MSR_OC_MAILBOX
-    (0x2E0, "kept", ADDED),  # MSR_NO_EVICT_MODE
-    (0x105, "read-only", ADDED),
-    (0x2B8, "read-only", ADDED),  # self-tests
-    (0x2BC, "read-only", ADDED),
-    (0x2C2, "read-only", ADDED),
-    (0x2C6, "read-only", ADDED),
-    (0x2D6, "read-only", ADDED),
-    (0x2D7, "read-only", ADDED),
-    (0x4F0, "read-only", ADDED),
-    (0x4F8, "read-only", ADDED),
+# Kind of test, whether the emulator has them already, indices.
+MSR_GROUPS = [
+    ("read-only", HAS, [0x079]),  # IA32_BIOS_UPDT_TRIG
+    ("refused", ADDED, [0x08C, 0x08F]),  # IA32_SGXLEPUBKEYHASHn
+    ("refused", ADDED, [0x09B, 0x09E]),  # IA32_SMM_MONITOR_CTL, IA32_SMBASE
+    ("kept", ADDED, [0x1F2, 0x1F3]),  # IA32_SMRR
+    ("kept", ADDED, [0x1F4, 0x1F5]),  # MSR_PRMRR
+    ("kept", ADDED, [0x2A0, 0x2A7]),  # MSR_PRMRR_BASE_n
+    ("kept", ADDED, [0x2F4, 0x2F5]),  # MSR_UNCORE_PRMRR
+    ("refused", ADDED, [0x4E0, 0x4E3]),  # MSR_SMM_FEATURE_CONTROL, _BLOCKED
+    ("kept", ADDED, [0x1400, 0x1401]),  # IA32_SEAMRR
+    ("kept", ADDED, [0x080]),  # MSR_TRACE_HUB_STH_ACPIBAR_BASE
+    ("refused", ADDED, [0x0ED, 0x0F0]),  # IA32_RAR
+    ("refused", ADDED, [0x560, 0x570]),  # IA32_RTIT
+    ("refused", ADDED, [0x17D0, 0x17D1]),  # IA32_HW_FEEDBACK
+    ("read-only", ADDED, [0x150]),  # MSR_OC_MAILBOX
+    ("kept", ADDED, [0x2E0]),  # MSR_NO_EVICT_MODE
+    # Self-tests.
+    ("read-only", ADDED, [0x105, 0x2B8, 0x2BC, 0x2C2, 0x2C6, 0x2D6, 0x2D7, 0x4F0, 0x4F8]),
     # What an outer hypervisor has: KVM's clock, its others, Hyper-V's, both ends of the range.
-    (0x011, "refused", ADDED),
-    (0x012, "refused", ADDED),
-    (0x40000000, "refused", ADDED),
-    (0x40000021, "refused", ADDED),
-    (0x40000073, "refused", ADDED),
-    (0x4B564D00, "refused", ADDED),
-    (0x4B564D01, "refused", ADDED),
-    (0x4B564D03, "refused", ADDED),
-    (0x4FFFFFFF, "refused", ADDED),
-    (0xC0010015, "refused", ADDED),
-    (0x984, "kept", ADDED),  # IA32_TME
-    (0xC80, "kept", ADDED),  # IA32_DEBUG_INTERFACE
-    (0x200, "kept", HAS),
-    (0x201, "kept", HAS),
-    (0x20F, "kept", HAS),
-    (0x250, "kept", HAS),
-    (0x258, "kept", HAS),
-    (0x259, "kept", HAS),
-    (0x268, "kept", HAS),
-    (0x26F, "kept", HAS),
-    (0x2FF, "kept", HAS),  # MTRRs
-    (0x480, "refused", HAS),
-    (0x48C, "refused", HAS),  # IA32_VMX
-    (0x6A0, "refused", ADDED),
-    (0x6A2, "refused", ADDED),  # CET
-    (0x6A4, "refused", ADDED),
-    (0x6A8, "refused", ADDED),
-    (0x1200, "refused", ADDED),
-    (0x14CE, "refused", ADDED),  # architectural LBRs
-    (0x1500, "refused", ADDED),
-    (0x161F, "refused", ADDED),
-    (0x01C, "refused", ADDED),  # IA32_USER_MSR_CTL
-    (0x1CC, "refused", ADDED),
-    (0x1D4, "refused", ADDED),  # FRED
-    (0x985, "refused", ADDED),
-    (0x98A, "refused", ADDED),  # user interrupts
-    (0x990, "refused", ADDED),
-    (0x991, "refused", ADDED),  # Key Locker
-    (0xD91, "refused", ADDED),
-    (0xD92, "refused", ADDED),
-    (0x17D2, "refused", ADDED),
-    (0x17D4, "refused", ADDED),  # thread feedback
+    ("refused", ADDED, [0x011, 0x012, 0x40000000, 0x40000021, 0x40000073]),
+    ("refused", ADDED, [0x4B564D00, 0x4B564D01, 0x4B564D03, 0x4FFFFFFF, 0xC0010015]),
+    ("kept", ADDED, [0x984]),  # IA32_TME
+    ("kept", ADDED, [0xC80]),  # IA32_DEBUG_INTERFACE
+    ("kept", HAS, [0x200, 0x201, 0x20F, 0x250, 0x258, 0x259, 0x268, 0x26F, 0x2FF]),  # MTRRs
+    ("refused", HAS, [0x480, 0x48C]),  # IA32_VMX
+    ("refused", ADDED, [0x6A0, 0x6A2, 0x6A4, 0x6A8]),  # CET
+    ("refused", ADDED, [0x1200, 0x14CE, 0x1500, 0x161F]),  # architectural LBRs
+    ("refused", ADDED, [0x01C]),  # IA32_USER_MSR_CTL
+    ("refused", ADDED, [0x1CC, 0x1D4]),  # FRED
+    ("refused", ADDED, [0x985, 0x98A]),  # user interrupts
+    ("refused", ADDED, [0x990, 0x991, 0xD91, 0xD92]),  # Key Locker
+    ("refused", ADDED, [0x17D2, 0x17D4]),  # thread feedback
 ]
+MSRS = [(index, kind, has) for kind, has, indices in MSR_GROUPS for index in indices]
 # IA32_SPEC_CTRL, IA32_PRED_CMD, IA32_FLUSH_CMD; an uncore's, and the last that the bitmap lacks.
 PASSED = [(0x048, 0), (0x049, 0), (0x10B, 0), (0x2000, 0x1234), (0x3FFF, 0)]
 # What CPUID shows besides: leaf, subleaf, register, of these what the guest sees.
@@ -284,9 +238,7 @@ def test_shown(lab, name, config, knob, hidden):
 
 def test_xcr0_apx(lab):
     """XCR0[19] is refused where the processor takes it."""
-    boot = kernel.run(
-        lab, "contain-apx", Plan().add("xcr0-apx"), efi=path("build", "mutants", "apx_there.efi")
-    )
+    boot = kernel.run(lab, "contain-apx", Plan().add("xcr0-apx"), efi=kernel.mutant("apx_there"))
     assert results(boot) == {"xcr0-apx": True}, kernel.notes(boot)
 
 
@@ -344,9 +296,8 @@ def test_msrs(lab):
 
 def test_msrs_without_rules(lab):
     """With every MSR passed through each of these tests fails, but those of what passes anyway."""
-    image = path("build", "test", "mutants", "no_msr_rules.efi")
-    assert os.path.exists(image), f"{image} is missing; run: make test-image"
-    found = results(host.run(lab, "contain-msr-mutant", msr_plan(), efi=image))
+    efi = kernel.mutant("no_msr_rules", "test")
+    found = results(host.run(lab, "contain-msr-mutant", msr_plan(), efi=efi))
     passed = [name for name, good in found.items() if good]
     assert set(passed) == {f"msr-passed:{index}" for index, _ in PASSED}, passed
 
@@ -356,9 +307,8 @@ def place(lab):
 
 
 def mutant(lab, name):
-    image = path("build", "mutants", f"{name}.efi")
-    assert os.path.exists(image), f"{image} is missing; run: make check"
-    return kernel.run(lab, f"contain-{name}", Plan().add("secrets", "hidden", "sleep"), efi=image)
+    plan = Plan().add("secrets", "hidden", "sleep")
+    return kernel.run(lab, f"contain-{name}", plan, efi=kernel.mutant(name))
 
 
 def expect(boot, name):
@@ -411,11 +361,9 @@ def test_sleep_unguarded(lab):
 
 def test_overflow_unguarded(lab):
     """With the guard page mapped a root stack that overflows is not named."""
-    image = path("build", "test", "mutants", "unguarded.efi")
-    assert os.path.exists(image), f"{image} is missing; run: make test-image"
-    boot = host.run(
-        lab, "contain-unguarded", Plan().add("host-fault:1"), efi=image, until=host.STOPPED
-    )
+    efi = kernel.mutant("unguarded", "test")
+    plan = Plan().add("host-fault:1")
+    boot = host.run(lab, "contain-unguarded", plan, efi=efi, until=host.STOPPED)
     assert "TAP version" in boot.console, boot.last_line()
     assert "stack overflow" not in boot.console, boot.last_line()
 
@@ -454,11 +402,9 @@ EXHAUSTION = re.compile(
     "pages", EXHAUSTION_PAGES, ids=[f"pool_of_{pages}_pages" for pages in EXHAUSTION_PAGES]
 )
 def test_pool(lab, pages):
-    image = path("build", "mutants", "small_pool.efi")
-    assert os.path.exists(image), f"{image} is missing; run: make check"
-    boot = kernel.run(
-        lab, f"contain-pool-{pages}", Plan(f"msr 0xfff {pages}"), efi=image, until=host.STOPPED
-    )
+    plan = Plan(f"msr 0xfff {pages}")
+    efi = kernel.mutant("small_pool")
+    boot = kernel.run(lab, f"contain-pool-{pages}", plan, efi=efi, until=host.STOPPED)
     said = boot.console[boot.console.find("leaving firmware") :]
     # Once, and once more in the log's tail.
     lines = EXHAUSTION.findall(said)

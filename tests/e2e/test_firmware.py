@@ -4,13 +4,13 @@
 # is built from source; Debian's kernel with each, each GRUB, one and four processors; and the
 # groups of tests that begin with firmware.
 import os
-import subprocess
 import sys
 
 import pytest
 
 from testbed import boots
-from testbed.machine import BACKSTOP_SECONDS, STATUS_POWEROFF, environment, firmware, made, path
+from testbed.machine import STATUS_POWEROFF, environment, firmware, made, path
+from tests.commands import run
 from tests.e2e import kernel
 from tests.e2e.kernel import Plan, tap
 
@@ -76,28 +76,14 @@ def test_linux(lab, name, grub, cpus):
 def test_groups(name):
     """All tests of those groups, with firmware and GRUB of that Debian in each of their boots."""
     image, modules = firmware(name)
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-B",
-            "-m",
-            "pytest",
-            "-p",
-            "no:cacheprovider",
-            "--keep",
-            path("build", "e2e", f"firmware-{name}"),
-            *(path("tests", "e2e", f"test_{group}.py") for group in GROUPS),
-        ],
-        cwd=path(),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-        timeout=BACKSTOP_SECONDS,
+    pytest_words = [sys.executable, "-B", "-m", "pytest", "-p", "no:cacheprovider", "--keep"]
+    status, said = run(
+        *pytest_words,
+        path("build", "e2e", f"firmware-{name}"),
+        *(path("tests", "e2e", f"test_{group}.py") for group in GROUPS),
         env={**environment(), "FIRMWARE": image, "GRUB_MODULES": modules, "FULL": "0"},
     )
-    failed = [line for line in done.stdout.splitlines() if line.startswith("FAILED ")]
-    last = done.stdout.splitlines()[-1]
-    assert done.returncode == 0 and " passed" in last, failed or last
+    failed = [line for line in said.splitlines() if line.startswith("FAILED ")]
+    last = said.splitlines()[-1]
+    assert status == 0 and " passed" in last, failed or last
     return last

@@ -8,6 +8,7 @@ import re
 import pytest
 
 from testbed.machine import STATUS_POWEROFF, STATUS_RESET, path
+from tests.e2e import kernel
 from tests.e2e.host import STOPPED
 
 pytestmark = pytest.mark.more
@@ -64,7 +65,7 @@ def mutant(lab):
         "fuzz-mutant",
         [f"fuzz:verbose:{MUTANT_SEED}:0:{FINE_STEP}", f"fuzz:{SEEDS[0]}:0:{OPERATIONS}"],
         entry="msr+nmi",
-        efi=path("build", "mutants", "gullible.efi"),
+        efi=kernel.mutant("gullible"),
     )
 
 

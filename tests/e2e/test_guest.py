@@ -17,7 +17,9 @@ from tests.e2e.guest import (
 from tests.e2e.native import (
     A1_BRANCHES,
     A1_PERIODS,
+    expect_a1_as_natively,
     expect_a1_pmis,
+    expect_a1_without_exits,
     expect_generalized,
     native,
     native_perf,
@@ -130,11 +132,7 @@ def test_pmu_as_native(lab):
 
 def test_a1_as_native(lab):
     """A.1: N/M PMIs, the branch count as native."""
-    rows, native_rows = expect_a1_pmis(guest(lab)), expect_a1_pmis(native(lab))
-    for period, row in rows.items():
-        assert (
-            row["count"] == native_rows[period]["count"]
-        ), f"M={period}: {row['count']} branches, natively {native_rows[period]['count']}"
+    expect_a1_as_natively(lab, guest(lab))
 
 
 def test_a1_no_exits(lab):
@@ -299,8 +297,7 @@ def test_stock_kernel(lab):
     boot = guest_stock(lab)
     boot.expect_status(STATUS_POWEROFF)
     expect_a1_pmis(boot)
-    for region in A1_PERIODS:
-        assert exit_count(boot.region(region)) == 0, boot.region(region)["exits"]
+    expect_a1_without_exits(boot)
 
 
 @pytest.mark.more
@@ -308,8 +305,7 @@ def test_without_optional_controls(lab):
     """Controls that older processors lack are hidden: MSR lists switch, still without exits."""
     boot = guest_plain(lab)
     expect_a1_pmis(boot)
-    for region in A1_PERIODS:
-        assert exit_count(boot.region(region)) == 0, boot.region(region)["exits"]
+    expect_a1_without_exits(boot)
 
 
 @pytest.mark.more
@@ -318,13 +314,8 @@ def test_save_control(lab):
     boot = guest_save(lab)
     boot.expect_status(STATUS_POWEROFF)
     assert "GLOBAL_CTRL:VMCSloadandsavecontrols" in boot.squeezed(), "the start line names another"
-    rows, natively = expect_a1_pmis(boot), expect_a1_pmis(native(lab))
-    for period, row in rows.items():
-        assert (
-            row["count"] == natively[period]["count"]
-        ), f"M={period}: {row['count']} branches, natively {natively[period]['count']}"
-    for region in A1_PERIODS:
-        assert exit_count(boot.region(region)) == 0, boot.region(region)["exits"]
+    expect_a1_as_natively(lab, boot)
+    expect_a1_without_exits(boot)
 
 
 @pytest.mark.more
@@ -349,8 +340,7 @@ def test_two_processors(lab):
     assert "2 of 2 processors are under VMX" in boot.console
     assert boot.lines("cpuinfo")[0]["cpus"] == "2", boot.lines("cpuinfo")[0]
     expect_a1_pmis(boot)
-    for region in A1_PERIODS:
-        assert exit_count(boot.region(region)) == 0, boot.region(region)["exits"]
+    expect_a1_without_exits(boot)
 
 
 def test_reboot_by_acpi(lab):

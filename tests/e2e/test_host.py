@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from testbed.machine import STATUS_TEXT, exit_count, path
+from testbed.machine import STATUS_TEXT, exit_count
 from tests.e2e import kernel
 from tests.e2e.host import (
     NO_LOST,
@@ -97,7 +97,7 @@ def test_sending(lab):
 
 def test_nested_nmi(lab):
     """NMIs are unblocked inside root mode's NMI handler and one comes: that is reported."""
-    efi = path("build", "test", "mutants", "nested_nmi.efi")
+    efi = kernel.mutant("nested_nmi", "test")
     boot = run(lab, "host-nested-nmi", Plan().add("host-root"), efi=efi, until=STOPPED)
     said = boot.console[boot.console.find("TAP version") :]
     assert (
@@ -192,7 +192,7 @@ def test_context_records(lab):
 def test_context_records_fail(lab):
     """Without their rows: each of SELECT, TOS, 32 FROM, TO and INFO is the host's afterwards, or
     the other guest's; and of DS_AREA and LD_LAT."""
-    efi = path("build", "test", "mutants", "unrecorded.efi")
+    efi = kernel.mutant("unrecorded", "test")
     boot = run(lab, "host-unrecorded", Plan().add("context:records", "context:guest"), efi=efi)
     work, guest = (context(boot, word) for word in ("records", "guest"))
     assert not any(results(boot).values()), results(boot)
@@ -299,9 +299,7 @@ LBR_MUTANTS = [("no_debugctl", 0), ("root_branches", 1)]
     "mutant, control", LBR_MUTANTS, ids=[f"lbr_fails_with_{mutant}" for mutant, _ in LBR_MUTANTS]
 )
 def test_lbr_fails(lab, mutant, control):
-    boot = run(
-        lab, f"host-{mutant}", Plan().add("lbr"), efi=path("build", "mutants", f"{mutant}.efi")
-    )
+    boot = run(lab, f"host-{mutant}", Plan().add("lbr"), efi=kernel.mutant(mutant))
     found = row(boot, "lbr", "lbr")
     assert not results(boot)["lbr"] and found["control"] == control, found
     assert found["wrong"] >= LBR_ENTRIES - 1, found  # the last jump is after the last exit
@@ -421,7 +419,7 @@ def test_pebs_price(lab):
 
 
 def test_pebs_fails_without_switch(lab):
-    efi = path("build", "test", "mutants", "unisolated.efi")
+    efi = kernel.mutant("unisolated", "test")
     boot, found, _ = pebs(lab, "unisolated", NOT_ISOLATED, efi=efi)
     assert not results(boot)["pebs"] and found["in_root"] != 0, found
     return f"root mode saw {found['in_root']:#x}"

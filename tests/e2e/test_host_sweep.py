@@ -2,11 +2,9 @@
 # test_host_sweep.py: host NMIs at every root-mode instruction, with the test kernel on the
 # hypervisor's test build: each is handled once, and the guest's own events are not touched. Each
 # mechanism is switched off once as well, and its test must then fail.
-import os
 
 import pytest
 
-from testbed.machine import path
 from tests.e2e import kernel
 from tests.e2e.host import (
     KINDS,
@@ -153,7 +151,7 @@ def test_sweep_merge_status(lab, name, status):
 @pytest.mark.more
 def test_sweep_merge_fails_with_blind_pmi(lab):
     """Known by the counters' bits alone, such a PMI is lost where a host NMI came too."""
-    efi, wrong = path("build", "test", "mutants", "blind_pmi.efi"), []
+    efi, wrong = kernel.mutant("blind_pmi", "test"), []
     for status in 62, "none":
         boot = merge(lab, f"host-merge-blind-{status}", status=status, efi=efi)
         sweep = row(boot, "sweep", "host-sweep-merge")
@@ -194,8 +192,7 @@ def test_sweep_fails_without_unblock(lab):
 @pytest.mark.more
 def test_sweep_fails_without_sources(lab):
     """A hypervisor that asks no source: the guest gets every one of the host's NMIs."""
-    efi = path("build", "test", "mutants", "no_claim.efi")
-    assert os.path.exists(efi), f"{efi} is missing; run: make test-image"
+    efi = kernel.mutant("no_claim", "test")
     plan = Plan().host("host-sweep", "cpuid").host("host-sweep-blocked", "cpuid")
     boot = run(lab, "host-no-claim", plan, efi=efi)
     found = []

@@ -4,7 +4,7 @@
 # again: the same as the processor natively. The table is docs/instructions.md.
 import pytest
 
-from testbed.machine import Skip, path
+from testbed.machine import Skip
 from tests.e2e import kernel
 from tests.e2e.experiment_rows import all_of
 from tests.e2e.kernel import Plan, expect_ok, run
@@ -14,7 +14,7 @@ KNOBS = ["tsc_hz 500000000", "mwait_wake 1000"]
 OPTIONS = " ".join(["apic=trap", "platform_nmi=host"] + all_of("options"))
 # Rows of each boot, both processors.
 ROWS = 870
-UNPENDED = path("build", "mutants", "unpended_step.efi")
+UNPENDED = kernel.mutant("unpended_step")
 BRANCHES = "branches"
 PAGE = "smp-apic-page"
 # The instructions of tests/kernel/test_instruction.c by what they stand for.

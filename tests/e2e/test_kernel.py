@@ -21,9 +21,10 @@ from tests.e2e.kernel import (
     SKIDS,
     Plan,
     expect_ok,
+    failed,
+    mutant,
     run,
     shape_knobs,
-    tap,
 )
 
 REGION_SWEEP_PMI = 1006
@@ -332,9 +333,7 @@ def test_freeze_version_3(lab):
     """There the freeze clears what enables: branch records, as natively; of the counters no one."""
     _, native = freeze(lab, "native-3", "native", ["pmu_version 3"])
     _, guest = freeze(lab, "3", knobs=["pmu_version 3"])
-    _, without = freeze(
-        lab, "no-freeze-3", knobs=["pmu_version 3"], efi=path("build", "mutants", "no_freeze.efi")
-    )
+    _, without = freeze(lab, "no-freeze-3", knobs=["pmu_version 3"], efi=mutant("no_freeze"))
     in_root = guest_pmi(lab).region(REGION_SWEEP_PMI)["pmi"]["root"] // 2
     assert native == [0, 0, 0] and guest == [in_root, 0, 0], f"{native}, {guest}, {in_root}"
     assert without == [in_root, in_root, 0], without
@@ -344,7 +343,7 @@ def test_freeze_version_3(lab):
 def test_freeze_fails_without_it(lab):
     """PMIs of root mode then find everything running; the others are frozen by the processor."""
     in_root = guest_pmi(lab).region(REGION_SWEEP_PMI)["pmi"]["root"] // 2
-    _, bad = freeze(lab, "no-freeze", efi=path("build", "mutants", "no_freeze.efi"))
+    _, bad = freeze(lab, "no-freeze", efi=mutant("no_freeze"))
     assert bad == [in_root, in_root, in_root], f"{bad}, {in_root} PMIs in root mode"
     return f"{bad} of {PMI_BEFORE} not frozen"
 
@@ -376,11 +375,7 @@ def test_sweep_switch_each_exit(lab):
     plan = Plan().add("msr", "count", "pmi", "self", "blocked", "count", "freeze")
     plan.sweep("sweep", "cpuid", positions=SWITCHED_POSITIONS)
     boot = run(
-        lab,
-        "kernel-switch-each-exit",
-        plan,
-        config="stats=cycles",
-        efi=path("build", "mutants", "switch_each_exit.efi"),
+        lab, "kernel-switch-each-exit", plan, config="stats=cycles", efi=mutant("switch_each_exit")
     )
     expect_ok(boot, ["msr", "count", "pmi", "self", "blocked", "freeze"])
     assert counted(boot) == [COUNTED] * 2, counted(boot)
@@ -393,10 +388,7 @@ def test_switch_by_areas(lab):
     accesses.
     """
     counts = {}
-    for name, efi in (
-        ("as-it-is", None),
-        ("by-areas", path("build", "mutants", "switch_by_areas.efi")),
-    ):
+    for name, efi in (("as-it-is", None), ("by-areas", mutant("switch_by_areas"))):
         boot = run(
             lab,
             f"kernel-switch-{name}",
@@ -437,12 +429,9 @@ def test_iret_faults(lab, entry):
 def test_iret_faults_fails_with_blocked_again(lab):
     """A hypervisor that blocks NMIs again with the #GP is seen to."""
     boot = run(
-        lab,
-        "kernel-iret-blocked-again",
-        Plan().add("iret-faults"),
-        efi=path("build", "mutants", "blocked_again.efi"),
+        lab, "kernel-iret-blocked-again", Plan().add("iret-faults"), efi=mutant("blocked_again")
     )
-    assert [good for _, good, _, _ in tap(boot)] == [False], boot.last_line()
+    assert failed(boot) == ["iret-faults"], boot.last_line()
     assert "# IRET 1: 1 faults, vector 13; the NMI came 0 times before it, 0 after" in boot.console
 
 
@@ -552,13 +541,13 @@ def expect_all_lost(lab, name, **keywords):
     assert sorted(rows) == sorted(KINDS), rows
     for kind in KINDS:
         assert rows[kind][0]["delivered"] == 0, f"{rows[kind]}: NMIs without the mechanism"
-    bad = [test for test, good, _, _ in tap(boot) if not good]
+    bad = failed(boot)
     assert bad == plan.words, f"failed {bad}, wanted all of {plan.words}"
 
 
 def test_fails_without_resend(lab):
     """A hypervisor that does not send root-mode NMIs again."""
-    expect_all_lost(lab, "kernel-no-resend", efi=path("build", "mutants", "no_resend.efi"))
+    expect_all_lost(lab, "kernel-no-resend", efi=mutant("no_resend"))
 
 
 def test_fails_without_skid_step(lab):
@@ -569,6 +558,6 @@ def test_fails_without_skid_step(lab):
 def test_fails_with_careless(lab):
     """A hypervisor that loses the guest's NMI blocking, or a register, is seen to do so."""
     plan = Plan().sweep("sweep", "wrmsr").sweep("sweep-blocked", "cpuid")
-    boot = run(lab, "kernel-careless", plan, efi=path("build", "mutants", "careless.efi"))
+    boot = run(lab, "kernel-careless", plan, efi=mutant("careless"))
     assert "# wrmsr: R11 is 0xbad" in boot.console, boot.last_line()
     assert "Bail out! an NMI arrived inside the NMI handler" in boot.console, boot.last_line()

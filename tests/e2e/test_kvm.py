@@ -4,20 +4,12 @@
 # guest's bad end; and the newest kernel's KVM, with its mediated vPMU.
 import os
 import re
-import subprocess
 
 import pytest
 
 from testbed.boots import initrd as initrd_file
 from testbed.boots import kernel
-from testbed.machine import (
-    BACKSTOP_SECONDS,
-    PAYLOAD_APPEND,
-    STATUS_POWEROFF,
-    Skip,
-    exit_count,
-    made,
-)
+from testbed.machine import PAYLOAD_APPEND, STATUS_POWEROFF, Skip, exit_count, made
 from tests.e2e import scripts
 
 pytestmark = pytest.mark.more
@@ -414,14 +406,7 @@ def test_no_vmx_here():
     """The same on this machine, whatever its /dev/kvm is; run-qemu.sh's column refuses as well."""
     host_without_vmx()
     launcher = made("build/programs/launch")
-    done = subprocess.run(
-        [launcher, "--kernel", "/absent"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        timeout=BACKSTOP_SECONDS,
-        check=False,
-    )
+    done = scripts.run(launcher, "--kernel", "/absent")
     assert done.returncode == STATUS_REFUSED, f"exit status {done.returncode}: {done.stderr}"
     assert done.stdout == "", done.stdout
     expect_refusal(done.stderr)

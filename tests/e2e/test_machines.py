@@ -11,7 +11,8 @@ import pytest
 
 from testbed.boots import image
 from testbed.machine import STATUS_POWEROFF, STATUS_TEXT, made, path
-from tests.e2e import emulated_pc, machines
+from tests.e2e import emulated_pc, kernel, machines
+from tests.e2e.guest import expect_said
 
 PREEMPTION_TIMER = "52"
 TSC = "tsc_hz 50000000\n"
@@ -120,16 +121,16 @@ def test_lost_processors(lab):
         cpus=5,
         knobs=TSC,
         config="processors=2",
-        efi=path("build", "mutants", "lost_processors.efi"),
+        efi=kernel.mutant("lost_processors"),
     )
     expect_processors(boot, 2, 5, ", as processors= says; the others are hidden")
-    for said in (
+    expect_said(
+        boot,
         "pmuvisor: processor 1 was lost during its start; it is hidden from the guest",
         "pmuvisor: processor 2, being started: fault in root mode: exception 6, error code 0x0, at "
         "RIP 0x",
         "pmuvisor: processor 2 was lost during its start; it is hidden from the guest",
-    ):
-        assert said in boot.console, f"nothing says '{said}'"
+    )
     assert ran_guest(boot) == [0, 3], ran_guest(boot)
 
 
@@ -222,14 +223,14 @@ def with_5_levels(lab, name, **more):
         add={"/EFI/pmuvisor/la57.efi": path("build", "la57", "la57.efi")},
         **more,
     )
-    for said in (
+    expect_said(
+        boot,
         "la57: 5 levels",
         "la57: CET, read-only tables",
         "warning: load options: found bytes that are no text",
         "pmuvisor: firmware's 5-level paging is left",
         "pmuvisor: starting the guest",
-    ):
-        assert said in boot.console, f"nothing says '{said}'; last line: {boot.last_line()}"
+    )
     return boot
 
 

@@ -4,14 +4,13 @@
 # again.
 import json
 import os
-import subprocess
 import sys
 import tempfile
 
 import pytest
 
 from bench import results as results_file
-from testbed.machine import BACKSTOP_SECONDS, path
+from tests import commands
 
 pytestmark = pytest.mark.more
 
@@ -32,17 +31,8 @@ STATUS_OK, STATUS_FAILED, STATUS_USAGE = 0, 1, 2
 
 def run(*arguments):
     """(exit status, lines on stdout and stderr) of bench/run.py."""
-    done = subprocess.run(
-        [sys.executable, "-m", "bench.run", *arguments],
-        cwd=path(),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=BACKSTOP_SECONDS,
-        check=False,
-    )
-    return done.returncode, done.stdout.splitlines()
+    status, said = commands.run(sys.executable, "-m", "bench.run", *arguments)
+    return status, said.splitlines()
 
 
 def out_of(lab):

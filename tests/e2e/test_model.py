@@ -2,11 +2,11 @@
 # test_model.py: the model of the NMI bookkeeping, checked on the host (tests/model/), and the
 # kernel module of programs/module/ loaded into the guest.
 import os
-import subprocess
 
 import pytest
 
-from testbed.machine import BACKSTOP_SECONDS, STATUS_POWEROFF, Skip, path
+from testbed.machine import STATUS_POWEROFF, Skip, path
+from tests.commands import run
 from tests.static.rooms import rooms
 
 pytestmark = pytest.mark.more
@@ -15,20 +15,12 @@ STATUS_SKIPPED = 77
 
 
 def explore():
-    done = subprocess.run(
-        [path("tests/model/run.sh")],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=BACKSTOP_SECONDS,
-        check=False,
-    )
-    lines = done.stdout.splitlines()
-    if done.returncode == STATUS_SKIPPED:
+    status, said = run(path("tests/model/run.sh"))
+    lines = said.splitlines()
+    if status == STATUS_SKIPPED:
         raise Skip(lines[-1])
     wrong = [line for line in lines if not line.startswith("PASS ")]
-    assert done.returncode == 0 and lines and not wrong, wrong or done.returncode
+    assert status == 0 and lines and not wrong, wrong or status
     return f"{len(lines)} searches"
 
 

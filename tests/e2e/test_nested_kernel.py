@@ -3,14 +3,14 @@
 # the test kernel, storms of NMIs and PMIs, a refusal, Linux; with one, what an operation costs the
 # outer KVM under each policy.
 import re
-import subprocess
 import sys
 
 import pytest
 
-from testbed.machine import STATUS_POWEROFF, STATUS_REFUSED, path
+from testbed.machine import STATUS_POWEROFF, STATUS_REFUSED
 from tests.e2e import kernel
 from tests.e2e.inner import expect_quiet, kernel_boot, linux
+from tests.e2e.scripts import run
 
 SUITE = kernel.BASICS + ["cr4", "delivery", "hypercall", "x2apic", *kernel.BASICS]
 COSTS = "measure:3:100"
@@ -81,13 +81,7 @@ def test_costs(lab):
         boot = costs(lab, column)
         kernel.expect_ok(boot, [COSTS])
         expect_quiet(boot)
-    done = subprocess.run(
-        [sys.executable, "-m", "bench.nested_costs", lab.keep],
-        cwd=path(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run(sys.executable, "-m", "bench.nested_costs", lab.keep)
     assert done.returncode == 0, done.stderr
     # Columns native and msr+nmi: outer instructions, exits, inner instructions of each.
     rows = {

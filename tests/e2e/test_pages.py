@@ -4,16 +4,17 @@
 import json
 import os
 import re
-import subprocess
 from types import SimpleNamespace
 
 import pytest
 
 from testbed import boots, exit_lines
-from testbed.machine import BACKSTOP_SECONDS, TOP, Skip, path
+from testbed.machine import TOP, Skip, path
 from testbed.store import digest, digest_any
+from tests.commands import run
 from tests.e2e.guest import EXIT_REASON_CPUID
 from tests.e2e.kernel import CPUID_COST
+from tests.e2e.scripts import run_qemu
 
 TOUR, PROGRAM = "docs/tour.md", "docs/program.md"
 REGION, CPUIDS = "10", 100  # of the page's program
@@ -29,9 +30,7 @@ def gcc_of_page(text):
 
 
 def expect_gcc(text):
-    found = subprocess.run(
-        ["gcc", "-dumpversion"], capture_output=True, text=True, check=True
-    ).stdout
+    _, found = run("gcc", "-dumpversion")
     if found.split(".")[0].strip() != gcc_of_page(text):
         raise Skip(f"{TOUR} is about gcc {gcc_of_page(text)}, here is {found.strip()}")
 
@@ -107,30 +106,15 @@ def run_page(folder):
         for key, value in os.environ.items()
         if key not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "MAKEOVERRIDES")
     }
-    done = subprocess.run(
-        ["sh", "-e", "-c", blocks("sh")[0]],
-        cwd=top,
-        env=variables,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=BACKSTOP_SECONDS,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-2000:]
+    status, said = run("sh", "-e", "-c", blocks("sh")[0], cwd=top, env=variables)
+    assert status == 0, said[-2000:]
     with open(path("build", "run", "ledger.json"), encoding="utf-8") as ledger:
-        return {"said": done.stdout.replace("\r", ""), "ledger": json.load(ledger)}
+        return {"said": said.replace("\r", ""), "ledger": json.load(ledger)}
 
 
 def of_page(lab):
     """The same, kept as long as all that goes in is the same."""
-    if (
-        subprocess.run(
-            [path("run-qemu.sh"), "--probe"], capture_output=True, text=True, check=False
-        ).stdout.strip()
-        == "kvm"
-    ):
+    if run_qemu("--probe").stdout.strip() == "kvm":
         raise Skip("make run takes KVM here, which has neither ledger nor files")
     image, efi = boots.initrd(name="perf"), path("build", "pmuvisor.efi")
     parts = [

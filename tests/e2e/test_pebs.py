@@ -4,7 +4,7 @@
 # without the switch of IA32_PEBS_ENABLE.
 import pytest
 
-from testbed.machine import STATUS_TEXT, path
+from testbed.machine import STATUS_TEXT
 from tests.e2e import kernel
 from tests.e2e.host import STOPPED, results
 
@@ -46,7 +46,7 @@ def test_apic_page(lab):
 
 def test_apic_page_mutant(lab):
     """A record that is taken for it is found out: the store is lost, and the APIC has its value."""
-    boot = apic_page(lab, efi=path("build", "mutants", "taken_for_store.efi"))
+    boot = apic_page(lab, efi=kernel.mutant("taken_for_store"))
     row = boot.lines("sampling")[0]
     assert not results(boot)["pebs-apic"], row
     assert int(row["misplaced"]) and row["priority"] == "0x20", row
@@ -83,10 +83,6 @@ def test_late_switched(lab):
 def test_late_fails_without_switch(lab):
     expect_root_fault(
         late(
-            lab,
-            "unisolated",
-            NOT_ISOLATED,
-            until=STOPPED,
-            efi=path("build", "test", "mutants", "unisolated.efi"),
+            lab, "unisolated", NOT_ISOLATED, until=STOPPED, efi=kernel.mutant("unisolated", "test")
         )
     )

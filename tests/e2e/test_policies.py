@@ -5,10 +5,11 @@ import re
 
 import pytest
 
-from testbed.machine import STATUS_POWEROFF, exit_count, path
+from testbed.machine import STATUS_POWEROFF, exit_count
+from tests.e2e import kernel
 from tests.e2e.guest import CPUID_ROUNDS, EXIT_REASON_CPUID, REGION_CPUID
-from tests.e2e.native import A1_BRANCHES, A1_PERIODS, expect_a1_pmis, native
-from tests.e2e.policies import EXITS_PER_PMI, SAMPLES, boot_profile
+from tests.e2e.native import A1_BRANCHES, A1_PERIODS, expect_a1_as_natively, expect_a1_pmis
+from tests.e2e.policies import EXITS_PER_PMI, SAMPLES, boot_profile, under
 
 POLICIES = ("msr+nmi", "msr", "intercept")
 REGION_NO_PMI = "1"
@@ -89,7 +90,9 @@ def expect_quiet(boot):
     ][:3]
 
 
-def check_exits(lab, policy):
+@pytest.mark.parametrize("policy", under("exits", POLICIES))
+def test_exits(lab, policy):
+    """By reason: 8 exits for each PMI, 1 or none; PMIs and branches as native."""
     boot = boot_policy(lab, policy)
     boot.expect_status(STATUS_POWEROFF)
     expect_quiet(boot)
@@ -104,35 +107,14 @@ def check_exits(lab, policy):
             more[reason] = count
     wanted = {reason: count * PMIS for reason, count in EXITS_PER_PMI[policy].items()}
     assert more == wanted, f"exits by reason for {PMIS} PMIs: {more}, wanted {wanted}"
-    rows, native_rows = expect_a1_pmis(boot), expect_a1_pmis(native(lab))
-    for period, row in rows.items():
-        assert (
-            row["count"] == native_rows[period]["count"]
-        ), f"M={period}: {row['count']} branches, natively {native_rows[period]['count']}"
+    expect_a1_as_natively(lab, boot)
     for region, period in A1_PERIODS.items():
         pmi, wanted = boot.region(region)["pmi"], A1_BRANCHES // period
         arrived = pmi["nonroot" if policy == "msr+nmi" else "exits"]
         assert pmi["raised"] == wanted and arrived == wanted, f"M={period}: {pmi}"
+    assert policy != "msr+nmi" or exit_count(account) == 0, account["exits"]
     exits = exit_count(account) - exit_count(without)
     return f"{exits / PMIS:g} exits a PMI; {exit_count(without)} in the run without PMIs"
-
-
-def test_exits_intercept(lab):
-    """intercept: 8 exits for each PMI, by reason; PMIs and branches as native."""
-    return check_exits(lab, "intercept")
-
-
-def test_exits_msr(lab):
-    """msr: 1 exit for each PMI, the NMI; PMIs and branches as native."""
-    return check_exits(lab, "msr")
-
-
-def test_exits_msr_nmi(lab):
-    """msr+nmi: no exit for a PMI, and none in the whole run; PMIs and branches as native."""
-    text = check_exits(lab, "msr+nmi")
-    account = boot_policy(lab, "msr+nmi").region(REGION_1000_PMIS)
-    assert exit_count(account) == 0, account["exits"]
-    return text
 
 
 def check_load(boot, job, pmis):
@@ -150,7 +132,11 @@ def check_load(boot, job, pmis):
     return row
 
 
-def check_skid(lab, policy):
+@pytest.mark.parametrize(
+    "policy", under("skid", ["msr+nmi"]) + under("skid", ["msr"], pytest.mark.more)
+)
+def test_skid(lab, policy):
+    """10,000 PMIs that skid into an exit are handled by the guest."""
     boot = boot_skid(lab, policy)
     row = check_load(boot, "skid", LOAD_PMIS)
     account = boot.region(REGION_SKID)
@@ -160,37 +146,19 @@ def check_skid(lab, policy):
     return f"{row['pmis']} PMIs handled, {pmi['root']} of them had landed in root mode"
 
 
-def test_skid_msr_nmi(lab):
-    """10,000 PMIs that skid into an exit are handled by the guest, under msr+nmi."""
-    return check_skid(lab, "msr+nmi")
-
-
-@pytest.mark.more
-def test_skid_msr(lab):
-    """10,000 PMIs that skid into an exit are handled by the guest, under msr."""
-    return check_skid(lab, "msr")
-
-
-def check_skid_off(lab, policy):
-    """A PMI that lands in root mode is nobody's: LVTPC stays masked, and no further PMI comes."""
+@pytest.mark.parametrize(
+    "policy",
+    under("skid_off", ["msr+nmi"], pytest.mark.more) + under("skid_off", ["msr"], pytest.mark.full),
+)
+def test_skid_off(lab, policy):
+    """Without that step of the bookkeeping a PMI that lands in root mode is nobody's: LVTPC stays
+    masked, and no further PMI comes."""
     boot = boot_skid(lab, policy, "lost,unblock,mask")
     boot.expect_status(STATUS_POWEROFF)
     row, pmi = row_of(boot, "skid"), boot.region(REGION_SKID)["pmi"]
     assert row["pmis"] < row["expected"] and pmi["root"] >= 1, (row, pmi)
     assert row["masked"] == 1, f"LVTPC was not left masked: {row}"
     return f"{row['pmis']} of {row['expected']} PMIs handled, LVTPC left masked"
-
-
-@pytest.mark.more
-def test_skid_off_msr_nmi(lab):
-    """Without that step of the bookkeeping the guest's PMIs stop, under msr+nmi."""
-    return check_skid_off(lab, "msr+nmi")
-
-
-@pytest.mark.full
-def test_skid_off_msr(lab):
-    """Without that step of the bookkeeping the guest's PMIs stop, under msr."""
-    return check_skid_off(lab, "msr")
 
 
 def check_masking(boot):
@@ -260,10 +228,7 @@ def cpuid_cost(boot):
 def cost_without(lab, mutant):
     return cpuid_cost(
         lab.emulator(
-            f"cost-{mutant}",
-            jobs="cpuid",
-            config="console=none",
-            efi=path("build", "mutants", f"{mutant}.efi"),
+            f"cost-{mutant}", jobs="cpuid", config="console=none", efi=kernel.mutant(mutant)
         )
     )
 
@@ -317,7 +282,10 @@ def complaints(boot):
     }
 
 
-def check_profile(lab, policy):
+@pytest.mark.full
+@pytest.mark.parametrize("policy", under("profile", POLICIES))
+def test_profile(lab, policy):
+    """perf record -g of Listing 2 gives the native profile."""
     natively, native_samples = profile(lab, "native")
     for name, share in natively.items():
         assert abs(share - SHARES[name]) <= MAX_SHARE_DIFFERENCE, f"natively {name} has {share} %"
@@ -333,24 +301,6 @@ def check_profile(lab, policy):
         f"{samples} samples, natively {native_samples}; at most {worst:.2f} points apart; "
         + ", ".join(f"{name} {share:g} %" for name, share in shares.items())
     )
-
-
-@pytest.mark.full
-def test_profile_msr_nmi(lab):
-    """perf record -g of Listing 2 gives the native profile, under msr+nmi."""
-    return check_profile(lab, "msr+nmi")
-
-
-@pytest.mark.full
-def test_profile_msr(lab):
-    """perf record -g of Listing 2 gives the native profile, under msr."""
-    return check_profile(lab, "msr")
-
-
-@pytest.mark.full
-def test_profile_intercept(lab):
-    """perf record -g of Listing 2 gives the native profile, under intercept."""
-    return check_profile(lab, "intercept")
 
 
 @pytest.mark.more

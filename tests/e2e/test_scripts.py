@@ -423,6 +423,24 @@ def without_packages(tmp_path):
     return f"{tmp_path}:{os.environ['PATH']}"
 
 
+def at_terminal(command):
+    """The words that run a command at a terminal, by util-linux."""
+    return ["script", "-qec", command, "/dev/null"]
+
+
+def answered(words, answer, commands):
+    """Runs a command with this PATH, and answers its question."""
+    return subprocess.run(
+        words,
+        text=True,
+        check=False,
+        input=f"{answer}\n",
+        capture_output=True,
+        cwd=path(),
+        env={**os.environ, "PATH": commands},
+    )
+
+
 @pytest.mark.more
 @pytest.mark.parametrize(
     "answer, installs", [("y", True), ("n", False), ("", False), (None, False)]
@@ -434,15 +452,7 @@ def test_make_docs_asks(nothing, answer, installs):
     if answer is None:
         expect_line(run("sh", "-c", command, PATH=nothing), "nobody is here to ask", "graphviz")
         return
-    # A terminal by util-linux.
-    done = subprocess.run(
-        ["script", "-qec", command, "/dev/null"],
-        text=True,
-        check=False,
-        input=f"{answer}\n",
-        capture_output=True,
-        env={**os.environ, "PATH": nothing},
-    )
+    done = answered(at_terminal(command), answer, nothing)
     assert (
         "install graphviz (269 newly installed, 431 MB to fetch, 1402 MB on the disk)? [y/N]"
         in done.stdout
@@ -483,16 +493,7 @@ def test_make_check_asks(nothing, terminal):
     """make check asks before it installs where somebody is at a terminal; elsewhere it says what it
     does."""
     command = path(run("make", "-s", "-n", "-C", path(), "check").stdout.splitlines()[0])
-    words = ["script", "-qec", command, "/dev/null"] if terminal else ["sh", "-c", command]
-    done = subprocess.run(
-        words,
-        text=True,
-        check=False,
-        input="n\n",
-        capture_output=True,
-        cwd=path(),
-        env={**os.environ, "PATH": nothing},
-    )
+    done = answered(at_terminal(command) if terminal else ["sh", "-c", command], "n", nothing)
     said = done.stdout + done.stderr
     assert ("[y/N]" in said) == terminal and ("install -y" in said) != terminal, said
     assert "1402 MB" in said, said

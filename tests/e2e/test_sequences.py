@@ -8,9 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from testbed.machine import STATUS_POWEROFF, path
+from testbed.machine import STATUS_POWEROFF
 from tests.e2e import campaign, sequences
 from tests.e2e.experiment_rows import all_of
+from tests.e2e.kernel import mutant
 from tests.e2e.sequences import Row
 
 pytestmark = pytest.mark.more
@@ -38,10 +39,6 @@ MUTANTS = sorted(
 )
 MISSED_MAX = 3
 CAMPAIGN_MINUTES = 30
-
-
-def image(name):
-    return path("build", "mutants", f"{name}.efi")
 
 
 def test_native(lab):
@@ -92,7 +89,7 @@ def test_smp(lab, seed):
 def test_finds(lab):
     """A port's breakpoint that gets lost is seen, and the sequence is made small."""
     found = sequences.find(
-        lab, SEEDS[1], COUNT, Row.draw(SEEDS[1]), image("no_breakpoints"), "-lost"
+        lab, SEEDS[1], COUNT, Row.draw(SEEDS[1]), mutant("no_breakpoints"), "-lost"
     )
     assert found, "a hypervisor without I/O breakpoints gave the same"
     found.minimise(lab)
@@ -106,7 +103,7 @@ def test_mutants(lab):
     """Which of the mutants are seen, the fuzzer not told which, and after how long."""
     found = campaign.campaign(
         lab,
-        [image(name) for name in MUTANTS],
+        [mutant(name) for name in MUTANTS],
         range(1, 1000),
         time.monotonic() + 60 * CAMPAIGN_MINUTES,
     )

@@ -9,6 +9,7 @@ import pytest
 
 from testbed.machine import STATUS_POWEROFF, STATUS_RESET, Skip, path
 from tests.e2e import kernel
+from tests.e2e.guest import expect_said
 from tests.e2e.kernel import Plan, expect_ok
 from tests.e2e.native import A1_BRANCHES, A1_PERIODS, expect_a1_pmis
 
@@ -23,7 +24,7 @@ ENTRIES = ("native", "msr+nmi")
 SERVER = "sapphire_rapids"
 LIMIT = 40_000  # millions of instructions
 MUTANT_LIMIT = 3_000
-MUTANT = path("build", "mutants", "losing_state.efi")
+MUTANT = kernel.mutant("losing_state")
 PERIOD = 1000  # of PMIs: programs/situations/hibernate.c
 TSC = "tsc_hz 50000000\n"
 XSETBV_CASES = 17
@@ -449,12 +450,8 @@ def test_lockup(lab):
         tools=True,
         end="reboot",
     ):
-        for text in (
-            "Watchdog detected hard LOCKUP on cpu 1",
-            "RIP: 0010:stick",
-            "Kernel panic - not syncing: Hard LOCKUP",
-        ):
-            assert text in boot.console, f"{boot.name}: nothing says '{text}': {boot.last_line()}"
+        panic = "Kernel panic - not syncing: Hard LOCKUP"
+        expect_said(boot, "Watchdog detected hard LOCKUP on cpu 1", "RIP: 0010:stick", panic)
         assert boot.lines("lockup") == [{"watchdog": "1", "error": "Success"}], boot.lines("lockup")
 
 

@@ -4,9 +4,9 @@
 # them, host NMIs between them, and that the exit path shares nothing and costs the same on each.
 import pytest
 
-from testbed.machine import exit_count, path
+from testbed.machine import exit_count
 from tests.e2e import host, kernel
-from tests.e2e.kernel import Plan, expect_ok, notes, tap
+from tests.e2e.kernel import Plan, expect_ok, failed, notes
 
 CPUS = 4
 # An instruction is 20 ns, so a delay of 20 us is 10,000 instructions: see testbed/README.md.
@@ -48,54 +48,26 @@ HOST_ALONE = [
 ]
 SWEEP_SKIDS = 9
 # What the SDM says of a register after an INIT.
+INIT_ZERO = ["eax", "ebx", "ecx", "esp", "ebp", "esi", "edi", "ds", "es", "ss", "fs", "gs"]
+INIT_ZERO += ["cr2", "cr3", "cr4", "dr0", "dr1", "dr2", "dr3"]
+INIT_ZERO += ["msr_c0000080", "msr_c0000100", "msr_c0000101"]
+INIT_ZERO += ["apic_80", "apic_100", "apic_200", "apic_280", "apic_380", "apic_3e0"]
 INIT_STATE = {
-    "eax": 0,
-    "ecx": 0,
+    **dict.fromkeys(INIT_ZERO, 0),
+    **dict.fromkeys((f"apic_{number:x}" for number in range(0x320, 0x380, 0x10)), LVT_MASKED),
     "edx": SIGNATURE,
     "cr0": 0x10,
-    "cr2": 0,
-    "msr_c0000102": 0xFFFF800012345001,
-    "ebx": 0,
-    "esp": 0,
-    "ebp": 0,
-    "esi": 0,
-    "edi": 0,
-    "eflags": 2,
-    "ds": 0,
-    "es": 0,
-    "ss": 0,
-    "fs": 0,
-    "gs": 0,
-    "cr3": 0,
-    "cr4": 0,
-    "dr0": 0,
-    "dr1": 0,
-    "dr2": 0,
-    "dr3": 0,
     "dr6": 0xFFFF0FF0,
     "dr7": 0x400,
+    "eflags": 2,
     "fcw": 0x27F,
     "fsw": 0x3800,
-    "msr_c0000080": 0,
-    "msr_c0000100": 0,
-    "msr_c0000101": 0,
     "msr_176": 0xFFFF800012345002,
-    "msr_c0000103": 0x5AA5,
-    "msr_38f": 1,
     "msr_38d": 1,
-    "apic_80": 0,
+    "msr_38f": 1,
+    "msr_c0000102": 0xFFFF800012345001,
+    "msr_c0000103": 0x5AA5,
     "apic_f0": 0xFF,
-    "apic_100": 0,
-    "apic_200": 0,
-    "apic_280": 0,
-    "apic_320": 0x10000,
-    "apic_330": 0x10000,
-    "apic_340": 0x10000,
-    "apic_350": 0x10000,
-    "apic_360": 0x10000,
-    "apic_370": 0x10000,
-    "apic_380": 0,
-    "apic_3e0": 0,
 }
 
 
@@ -255,22 +227,17 @@ def test_init_without_cet(lab):
 def test_starts_fail(lab):
     """A hypervisor that is late with an INIT, or leaves the APIC alone, is found out."""
     boot = run(
-        lab,
-        "late-init",
-        ["smp-state", "smp-init:halted:1"],
-        cpus=2,
-        efi=path("build", "mutants", "late_init.efi"),
+        lab, "late-init", ["smp-state", "smp-init:halted:1"], cpus=2, efi=kernel.mutant("late_init")
     )
     state = states(boot)[0]
     assert (state["apic_80"], state["apic_350"]) == (0x20, LVT_MASKED | 0x21), state
-    bad = [test for test, good, _, _ in tap(boot) if not good]
-    assert bad == ["smp-init:halted:1"], f"failed {bad} ({notes(boot)})"
+    assert failed(boot) == ["smp-init:halted:1"], notes(boot)
 
 
 def test_stale_init(lab):
     """An INIT that has waited through the wait-for-SIPI state does not undo the SIPI after it."""
     words = ["smp-processors", "smp-init:running:2", "smp-init-loop:2"]
-    boot = run(lab, "stale-init", words, cpus=2, efi=path("build", "mutants", "stale_init.efi"))
+    boot = run(lab, "stale-init", words, cpus=2, efi=kernel.mutant("stale_init"))
     expect_ok(boot, words)
 
 
@@ -296,7 +263,7 @@ def test_asleep(lab):
 def test_asleep_fails(lab):
     """Without the exits of WBINVD and MWAIT it sleeps, and misses both SIPIs."""
     boot = sleep(lab, "asleep-deep", "hide_control wbinvd_exiting")
-    assert not dict((name, good) for name, good, _, _ in tap(boot))[SLEEPS]
+    assert failed(boot) == [SLEEPS]
     exits = boot.ledger["processors"][1]["exits"]
     assert exits[INIT]["count"] == 1 and exits[SIPI]["count"] == 1, exits  # its first start alone
 
@@ -414,10 +381,10 @@ def test_host_fails(lab):
     """Without the search for lost requests they stay unhandled; without sources, all of them."""
     for name, keywords in (
         ("no-lost", {"config": "console=none bookkeeping=skid,unblock,mask"}),
-        ("no-claim", {"efi": path("build", "test", "mutants", "no_claim.efi")}),
+        ("no-claim", {"efi": kernel.mutant("no_claim", "test")}),
     ):
         boot = host_run(lab, name, ["smp-host:12"], **keywords)
-        bad = [test for test, good, _, _ in tap(boot) if not good]
+        bad = failed(boot)
         found = rows(boot, "smp-host:12")
         assert bad == ["smp-host:12"] and sum(row["lost"] for row in found) > 0, found
 
@@ -425,7 +392,7 @@ def test_host_fails(lab):
 def expect_lost(lab, name, **keywords):
     words = [f"smp-pmi:20:{PERIOD}", "smp-nmi:3"]
     boot = run(lab, name, words, SKIDS, **keywords)
-    bad = [test for test, good, _, _ in tap(boot) if not good]
+    bad = failed(boot)
     assert bad == words, f"failed {bad}, wanted {words} ({notes(boot)})"
     return [sum(row["lost"] for row in rows(boot, word)) for word in words]
 
@@ -434,7 +401,7 @@ def expect_lost(lab, name, **keywords):
 def test_storm_fails(lab):
     """Without the step that gives the guest the NMIs of root mode, storms lose NMIs and PMIs."""
     lost = expect_lost(lab, "no-skid", config="bookkeeping=lost,unblock,mask")
-    lost += expect_lost(lab, "no-resend", efi=path("build", "mutants", "no_resend.efi"))
+    lost += expect_lost(lab, "no-resend", efi=kernel.mutant("no_resend"))
     assert all(lost), lost
     return f"lost {lost}"
 
@@ -457,11 +424,7 @@ def test_no_shared_line(lab):
 def test_shared_line_found(lab):
     """A hypervisor that counts in one place is found out."""
     boot = run(
-        lab,
-        "shared",
-        ["smp-cpuid:20"],
-        "exit_lines on",
-        efi=path("build", "mutants", "shared_counter.efi"),
+        lab, "shared", ["smp-cpuid:20"], "exit_lines on", efi=kernel.mutant("shared_counter")
     )
     lines = boot.ledger["exit_lines"][CPUID]
     assert lines["shared"] == 1, lines

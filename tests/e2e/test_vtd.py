@@ -122,52 +122,26 @@ def contained(levels, tables):
     return f"pmuvisor: DMA contained by 1 VT-d units, {levels} levels, {tables}"
 
 
-def test_contained(lab):
+# A unit's options, and the levels of the tables that contain it.
+UNITS = {
+    "contained": ("aw-bits=48", 4),
+    # It caches what is not present, and has tables of three levels only.
+    "caching": ("aw-bits=39,caching-mode=on", 3),
+    "scalable": ("aw-bits=48,x-scalable-mode=on,snoop-control=on,device-iotlb=on", 4),
+}
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_contained(lab, name):
     """The EPT's own tables, a unit that firmware left on, units without large pages or level 4."""
-    return expect(
-        lab,
-        "contained",
-        "aw-bits=48",
-        EVERYTHING,
-        [
-            contained(4, "the EPT's tables"),
-            contained(4, "the EPT's tables"),
-            contained(4, "own tables"),
-            contained(3, "the EPT's tables"),
-        ],
-    )
-
-
-def test_caching_mode_39_bits(lab):
-    """A unit that caches what is not present, and has tables of three levels only."""
-    return expect(
-        lab,
-        "caching",
-        "aw-bits=39,caching-mode=on",
-        EVERYTHING,
-        [
-            contained(3, "the EPT's tables"),
-            contained(3, "the EPT's tables"),
-            contained(3, "own tables"),
-            contained(3, "the EPT's tables"),
-        ],
-    )
-
-
-def test_scalable_unit(lab):
-    """A unit that has scalable mode, device TLBs and snoop control as well."""
-    return expect(
-        lab,
-        "scalable",
-        "aw-bits=48,x-scalable-mode=on,snoop-control=on,device-iotlb=on",
-        EVERYTHING,
-        [
-            contained(4, "the EPT's tables"),
-            contained(4, "the EPT's tables"),
-            contained(4, "own tables"),
-            contained(3, "the EPT's tables"),
-        ],
-    )
+    unit, levels = UNITS[name]
+    said = [
+        contained(levels, "the EPT's tables"),
+        contained(levels, "the EPT's tables"),
+        contained(levels, "own tables"),
+        contained(3, "the EPT's tables"),
+    ]
+    return expect(lab, name, unit, EVERYTHING, said)
 
 
 def test_no_unit(lab):
@@ -225,38 +199,26 @@ def test_hypervisor_hides_unit(lab):
     """A unit that does not obey: one line, and the guest sees neither DMAR nor the registers."""
     base = firmware_page()
     boot = with_dmar(lab, "dmar-rom", base)
-    for said in (
-        f"pmuvisor: DMA is not contained: the VT-d unit at {base:#x} does not ",
-        "ACPI: APIC",
-        f"read of {base:#x}",
-        f"write of {base:#x}",
-    ):
-        assert said in boot.console, f"nothing says '{said}'; last line: {boot.last_line()}"
+    said = f"pmuvisor: DMA is not contained: the VT-d unit at {base:#x} does not "
+    guest.expect_said(boot, said, "ACPI: APIC", f"read of {base:#x}", f"write of {base:#x}")
     assert "ACPI: DMAR" not in boot.console, "the guest sees DMAR"
+
+
+def expect_left(lab, name, said, config=""):
+    """The guest keeps the unit and the DMAR, and a line says why."""
+    base = 0xFED90000
+    boot = with_dmar(lab, name, base, config)
+    guest.expect_said(boot, said, "ACPI: DMAR", f"touch: page={base:#x}")
+    assert f"of {base:#x} " not in boot.console, "the unit is hidden"
 
 
 @pytest.mark.full
 def test_off(lab):
-    """vtd=off: no unit is looked at, and the guest has it and the DMAR."""
-    base = 0xFED90000
-    boot = with_dmar(lab, "dmar-off", base, config="vtd=off")
-    for said in (
-        "pmuvisor: DMA is not contained: vtd=off\n",
-        "ACPI: DMAR",
-        f"touch: page={base:#x}",
-    ):
-        assert said in boot.console, f"nothing says '{said}'; last line: {boot.last_line()}"
-    assert f"of {base:#x} " not in boot.console, "the unit is hidden"
+    """vtd=off: no unit is looked at."""
+    expect_left(lab, "dmar-off", "pmuvisor: DMA is not contained: vtd=off\n", "vtd=off")
 
 
 def test_hypervisor_leaves_unit(lab):
-    """A unit that cannot contain DMA, here because nothing is there: the guest keeps all of it."""
-    base = 0xFED90000
-    boot = with_dmar(lab, "dmar-empty", base)
-    for said in (
-        "pmuvisor: DMA is not contained: the VT-d units have in common capabilities",
-        "ACPI: DMAR",
-        f"touch: page={base:#x}",
-    ):
-        assert said in boot.console, f"nothing says '{said}'; last line: {boot.last_line()}"
-    assert f"of {base:#x} " not in boot.console, "the unit is hidden"
+    """A unit that cannot contain DMA, here because nothing is there."""
+    said = "pmuvisor: DMA is not contained: the VT-d units have in common capabilities"
+    expect_left(lab, "dmar-empty", said)
