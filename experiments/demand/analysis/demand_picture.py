@@ -49,6 +49,14 @@ def costs(axes, u):
     axes.set_ylabel("root-mode instructions a second, thousands")
 
 
+def plain(value, _):
+    """A tick's text, such as 500, 20 k or 1 M."""
+    for size, unit in ((1e6, " M"), (1e3, " k")):
+        if value >= size:
+            return f"{value / size:g}{unit}"
+    return f"{value:g}"
+
+
 def crossovers(axes, u):
     for what, line in LINES.items():
         high = [cost.beats_trap_below(u, s, FREQUENCY, SESSIONS, TICKS, what) for s in SHARES]
@@ -73,7 +81,7 @@ def crossovers(axes, u):
             )
     axes.set_yscale("log")
     axes.set_ylim(LEAST, MOST)
-    plots.plain_logarithmic(axes.yaxis, False)
+    axes.yaxis.set_major_formatter(plain)
     axes.minorticks_off()
     axes.set_title("Which costs least (emulator)", loc="left")
     axes.set_ylabel("switches between virtual machines a second")
