@@ -200,13 +200,17 @@ def fixture_fakes(tmp_path, monkeypatch):
 def test_server_is_shared(fakes):
     """Runs that share all but late knobs share a server; one that does not answer is replaced."""
     ask, (started, listeners) = fakes
-    first = ask("a", "tsc_hz 5\npmi_skid 3\n")
-    assert ask("a", "# nothing\ntsc_hz 5\npmi_skid 4\n") == first
-    assert started == [([], "tsc_hz 5\n")]
-    others = [ask("a", "tsc_hz 6\n"), ask("b", "tsc_hz 5\n"), ask("a", "tsc_hz 5\n", ("1+2", "c"))]
+    first = ask("a", "mwait_wake 5\npmi_skid 3\n")
+    assert ask("a", "# nothing\nmwait_wake 5\npmi_skid 4\n") == first
+    assert started == [([], "mwait_wake 5\n")]
+    others = [
+        ask("a", "mwait_wake 6\n"),
+        ask("b", "mwait_wake 5\n"),
+        ask("a", "mwait_wake 5\n", ("1+2", "c")),
+    ]
     assert len({first, *others}) == 4 and len(started) == 4
     listeners[first.removesuffix(".socket")].close()
-    assert ask("a", "tsc_hz 5\n") == first and len(started) == 5
+    assert ask("a", "mwait_wake 5\n") == first and len(started) == 5
 
 
 def test_servers_are_few(fakes, monkeypatch):
