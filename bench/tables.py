@@ -32,7 +32,7 @@ CHOICE = {"exact", "timed"}
 KEYS = {
     kind: set(keys.split())
     for kind, keys in {
-        "table": "title unit theirs their_unit more_heads heads over reading rows counts metal "
+        "table": "title unit theirs their_unit more_heads heads over reading rows more_rows counts metal "
         "fill needs like experiment item who figures",
         "row": "group label of text theirs under known kind each rows but",
         "section": "title short before parts sentences sources",
@@ -64,8 +64,9 @@ def check(entry, kind, where):
             raise ValueError(
                 f"{where}: found '{key}', wanted one of {', '.join(sorted(KEYS[kind]))}"
             )
-        if key == "rows" or key in CHOICE:
-            check(value, "row" if key == "rows" else kind, where)
+        of_rows = key in ("rows", "more_rows")
+        if of_rows or key in CHOICE:
+            check(value, "row" if of_rows else kind, where)
 
 
 def add(found, path):
@@ -320,7 +321,9 @@ def entry_of(key):
     """The entry of a table, with what it has of another."""
     own = ENTRIES["table"][key]
     base = ENTRIES["table"][own["like"]] if "like" in own else {}
-    lists = {name: base.get(name, []) + own.get(name, []) for name in ("reading", "rows")}
+    lists = {
+        name: base.get(name, []) + own.get(name, []) for name in ("reading", "rows", "more_rows")
+    }
     return {**base, **own, **lists}
 
 
@@ -358,7 +361,7 @@ def make(machine, key):
         if not what["rows"]:
             table.reading += formulas.levels(machine)
         rows = what["rows"] or operations(machine, key, what.get("counts"))
-        add_rows(table, machine, rows, words, theirs)
+        add_rows(table, machine, rows + what["more_rows"], words, theirs)
     for text in what["reading"]:
         if isinstance(text, dict):
             table.reading.append(text["text"].format_map(called(text["of"])[0](machine)))

@@ -29,6 +29,7 @@ def rows_of(row, machine, **more):
         ('[table.x]\nrows = [{labl = "X", of = "exit cpuid exits"}]\n', "labl"),
         ('[table.x]\nrows = [{exact = {labl = "X"}}]\n', "labl"),
         ('[table.x]\nrows = [{each = "t41", rows = [{off = "exit cpuid exits"}]}]\n', "off"),
+        ('[[table.x.more_rows]]\nlabl = "X"\n', "labl"),
         ('[section.x]\npart = ["t41"]\n', "part"),
         ('[sections.x]\ntitle = "X"\n', "sections"),
         ('[table.t41]\ntitle = "X"\n', "t41"),
@@ -42,6 +43,13 @@ def test_what_is_not_understood_is_refused(tmp_path, text, words):
     with pytest.raises(ValueError, match=words) as caught:
         tables.add(copy.deepcopy(tables.ENTRIES), str(file))
     assert str(file) in str(caught.value)
+
+
+def test_more_rows_come_below_the_others():
+    found = rows_of(
+        {"label": "first", "of": "exit cpuid exits"}, emulator().machine(), more_rows=[ROW]
+    )
+    assert list(found) == ["first", "a row"]
 
 
 def test_all_tables_are_on_the_page():
