@@ -171,10 +171,12 @@ def test_minutes():
     assert list(total.lines())[1].split() == ["1.0", "3", "inner"] and not minutes.seconds
 
 
-@pytest.mark.parametrize("workers", [0, 1])
-def test_sigterm(tmp_path, workers):
-    """A run of tests that is ended by SIGTERM, as make passes it on, leaves none of its boots
-    running."""
+@pytest.mark.parametrize(
+    "workers, end", [(0, os.kill), (1, os.kill), (1, os.killpg)], ids=["alone", "worker", "group"]
+)
+def test_sigterm(tmp_path, workers, end):
+    """A run of tests that is ended by SIGTERM, as make passes it on or as timeout sends it to the
+    whole group, leaves none of its boots running."""
     pid = tmp_path / "pid"
     with tempfile.TemporaryDirectory(prefix="sigterm.", dir=path("build")) as folder:
         test = os.path.join(folder, "test_sleeps.py")
@@ -188,12 +190,13 @@ def test_sigterm(tmp_path, workers):
             [sys.executable, "-m", "pytest", f"-n{workers}", "--keep", tmp_path / "keep", test],
             cwd=path(),
             stdout=subprocess.DEVNULL,
+            start_new_session=True,
         )
         while not pid.exists():
             assert run.poll() is None, "the tests ended"
             time.sleep(0.1)
         time.sleep(1)  # the worker, too, has the command's number by then
-        run.terminate()
+        end(run.pid, signal.SIGTERM)
         run.wait()
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid.read_text()), signal.SIGKILL)
