@@ -2,6 +2,8 @@
 # test_outcomes.py: which of the project's tests run, in which order, and what is shown of them.
 import os
 import re
+import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -116,6 +118,19 @@ def test_minutes(folder, in_setup):
     said = run(os.path.join(folder, "test_b.py"))[1]
     spent = re.search(r"^ +(-?[\d.]+) +\d+ test functions", said, re.MULTILINE)
     assert spent and spent[1] == "0.0", said
+
+
+@pytest.mark.parametrize("build, cache", [("build", "/a tree/build"), ("/out", "/out")])
+def test_blank_in_path(tmp_path, build, cache):
+    """make calls Python in a tree whose path has a blank."""
+    tree = tmp_path / "a tree"
+    tree.mkdir()
+    shutil.copy(path("Makefile"), tree)
+    done = subprocess.run(
+        ["make", "-n", "unit", f"BUILD={build}"], cwd=tree, capture_output=True, text=True
+    )
+    words = shlex.split(done.stdout.splitlines()[-1])
+    assert words[0].endswith(f"{cache}/python") and words[1] == "/usr/bin/python3", words
 
 
 def test_nothing_passes(folder):
