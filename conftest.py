@@ -28,7 +28,7 @@ def pytest_configure(config):
     from testbed.lab import Lab
     from testbed.store import Store
 
-    # As after Ctrl-C, what runs is ended. make passes this signal on, and timeout sends it to workers.
+    # As after Ctrl-C, what runs is ended. make passes this signal on; timeout sends it to workers.
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     keep, worker = config.option.keep, hasattr(config, "workerinput")
