@@ -14,7 +14,7 @@ CC = gcc
 NASM = nasm
 LD = ld
 OBJCOPY = objcopy
-PYTHON = PYTHONPYCACHEPREFIX=$(abspath $(BUILD))/python /usr/bin/python3
+PYTHON = PYTHONPYCACHEPREFIX=$(if $(filter /%,$(BUILD)),,'$(CURDIR)'/)$(BUILD)/python /usr/bin/python3
 # As many workers as there are processors that may be used.
 PYTEST = $(PYTHON) -m pytest -n $$(nproc)
 BUILD = build

@@ -4,6 +4,7 @@
 # testbed/outcomes.py.
 import os
 import signal
+import threading
 
 import pytest
 
@@ -27,13 +28,14 @@ def pytest_configure(config):
     from testbed.lab import Lab
     from testbed.store import Store
 
+    # As after Ctrl-C, what runs is ended. make passes this signal on; timeout sends it to workers.
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     keep, worker = config.option.keep, hasattr(config, "workerinput")
     if worker:
         known = config.workerinput["known"]
         lab = Lab(keep, Store(known["boots"]))
     else:
-        # As after Ctrl-C, what runs is ended. make passes this signal on.
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
         lab = Lab(keep)
         # Whoever wants consoles in another folder wants all of them there.
         first = outcomes.Outcomes(lab.store, outcomes.tree() if keep == KEEP else [])

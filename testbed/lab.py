@@ -6,7 +6,7 @@ import functools
 import os
 import time
 
-from testbed import boots, emulated, machine
+from testbed import boots, emulated, machine, servers
 from testbed.boots import Boot
 from testbed.machine import path
 from testbed.minutes import BUILDS, LOCKS, Minutes
@@ -14,6 +14,8 @@ from testbed.store import Store, digest, digest_any, key_of
 
 FORMAT = 2  # of what is kept
 REFUSAL = b"PMUvisor refuses to start"
+ENDS = (machine.STATUS_POWEROFF, machine.STATUS_RESET, machine.STATUS_LIMIT, machine.STATUS_TEXT)
+CHANGED = "{}: its inputs changed while it was made, so it is not kept; run the test again"
 
 
 class Lab:
@@ -39,14 +41,16 @@ class Lab:
         def make(folder):
             began = time.monotonic()
             about = what.make(folder)
-            check_ended(what.name, about["status"])
+            check_ended(what.name, about["status"], folder)
             return {**about, "seconds": round(time.monotonic() - began, 1)}
 
         def value(folder, about):
             boots.show(self.keep, what.name, folder)
             return see(Boot(what.name, folder, about))
 
-        return self.value(what.name, what.inputs, make, value, what.targets(), kind_of(what))
+        return self.value(
+            what.name, what.inputs, make, value, what.targets(), kind_of(what), shared=True
+        )
 
     def watch(self, name, run, seconds=machine.BACKSTOP_SECONDS):
         """What a command boots that does not repeat, QEMU's machine, as a Boot."""
@@ -70,13 +74,20 @@ class Lab:
             raise trouble
         return value
 
-    def value(self, name, inputs, make, value=lambda _, about: about, targets=(), kind=None):
+    def value(
+        self, name, inputs, make, value=lambda _, about: about, targets=(), kind=None, shared=False
+    ):
         """What make(folder) makes in that folder and returns, which JSON can say: kept as long as
         what inputs() returns stays the same. value(folder, that) is what the caller gets.
         `targets`: files that make makes first. `kind`: of the time that this takes; or a function
-        of the folder that says so afterwards."""
+        of the folder that says so afterwards. `shared`: values of other names with the same inputs
+        are this value, too."""
+
+        def key_now():
+            return key_of([FORMAT, *([] if shared else [name]), inputs()])
+
         self.make_targets(targets)
-        key = key_of([FORMAT, inputs()])
+        key = key_now()
 
         def get():
             found = self.store.find(key)
@@ -89,6 +100,11 @@ class Lab:
                         what = functools.partial(kind, folder) if callable(kind) else kind
                         with self.minutes.counted(what or "other values"):
                             about = make(folder)
+                        for known in (boots.bed, boots.menu, boots.grub_modules):
+                            known.cache_clear()
+                        if key_now() != key:
+                            servers.remove_all()  # one may have started from the new files
+                            raise AssertionError(CHANGED.format(name))
                         found = about, self.store.keep(key, folder, about)
             about, folder = found
             return value(folder, about)
@@ -128,12 +144,19 @@ def kind_of(what):
     return look
 
 
-def check_ended(name, status):
-    """A boot that the clock or a signal has ended would end elsewhere the next time: it is not
-    kept."""
-    if status == machine.STATUS_TIMEOUT or status < 0:
-        how = "the clock" if status == machine.STATUS_TIMEOUT else f"signal {-status}"
-        raise AssertionError(
-            f"boot {name}: ended by {how}, wanted its own end or its limit of instructions; it is "
-            "not kept"
-        )
+def check_ended(name, status, folder):
+    """A boot that the clock, a signal, a full disk or the end of its server has ended would end
+    elsewhere the next time: it is not kept."""
+    if status in ENDS:
+        return
+    if status == machine.STATUS_TIMEOUT:
+        how = "the clock"
+    elif status < 0:
+        how = f"signal {-status}"
+    else:
+        with open(f"{folder}/errors", encoding="utf-8", errors="replace") as errors:
+            how = f"a failure of the test bed: {(errors.read().splitlines() or ['none said'])[-1]}"
+    raise AssertionError(
+        f"boot {name}: ended by {how}, wanted its own end or its limit of instructions; it is "
+        "not kept"
+    )

@@ -156,10 +156,16 @@ def run_make(words, variables):
         text=True,
     )
     said = []
-    for line in process.stdout:
-        said.append(line)
-        print(line, end="", file=sys.__stderr__, flush=True)
-    return process.wait(), said
+    try:
+        for line in process.stdout:
+            said.append(line)
+            print(line, end="", file=sys.__stderr__, flush=True)
+        return process.wait(), said
+    finally:
+        # An interrupted one would go on without the lock that made() has.
+        if process.poll() is None:
+            process.terminate()
+            process.wait()
 
 
 @functools.lru_cache(None)

@@ -43,13 +43,22 @@ def tree():
     return tree_files("--others", "--exclude-standard")
 
 
+def host():
+    """Who runs the tests, and what the processor and KVM can do for them."""
+    with open("/proc/cpuinfo", encoding="utf-8") as source:
+        lines = {line for line in source if line.startswith(("model name", "flags"))}
+    return [os.geteuid(), os.access("/dev/kvm", os.R_OK | os.W_OK), *sorted(lines)]
+
+
 def tree_key(names):
     """Of these files and all else that tests depend on."""
+    files = {name: os.path.join(TOP, name) for name in names}
     return key_of(
         [
-            {name: digest(os.path.join(TOP, name)) for name in names},
+            {name: [digest(file), os.lstat(file).st_mode] for name, file in files.items()},
             digest(PACKAGES),
             platform.release(),
+            host(),
             TOP,
             {
                 name: value
@@ -83,8 +92,11 @@ class Tests:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_pyfunc_call(self, pyfuncitem):
-        """Calls a test, unless it has passed with the same files; what it returns is shown."""
+        """Calls a test, unless it has passed with the same files, or is marked to be called each
+        time; what it returns is shown."""
         said = self.known["passed"].get(pyfuncitem.nodeid)
+        if pyfuncitem.get_closest_marker("always"):
+            said = None
         if said is None:
             given = pyfuncitem.funcargs
             names = [name for name in inspect.signature(pyfuncitem.obj).parameters if name in given]
@@ -135,6 +147,8 @@ class Outcomes:
         if report.failed:
             passed.pop(name, None)
         if report.when != "call":
+            # The lab's share of it comes with the call.
+            self.minutes.add({FUNCTIONS: [report.duration, 0]})
             return
         properties = dict(report.user_properties)
         taken = properties.get("minutes", {})

@@ -9,6 +9,7 @@ import os
 import re
 import socket
 import subprocess
+import tempfile
 
 from testbed.machine import TOP, environment, path
 from testbed.store import key_of
@@ -23,10 +24,23 @@ for _pattern, *_place in (
         with open(_rows, encoding="utf-8") as _file:
             ACTS.update(re.findall(_pattern, _file.read(), re.MULTILINE))
 LATE_KNOBS = {name for name, acts in ACTS.items() if acts != "EARLY"}
-FOLDER = path("build", "servers")
+PATH_MAX = 107  # of a socket
+NAME_LENGTH = 12  # of the key
+
+
+def folder_of(top):
+    """Where the servers of that tree have their files: below it, or where its path is too long for
+    a socket's, in the user's folder of temporary files."""
+    folder = os.path.join(top, "build", "servers")
+    if len(os.fsencode(folder)) + len("/.socket") + NAME_LENGTH <= PATH_MAX:
+        return folder
+    temporary = tempfile.gettempdir()
+    return os.path.join(temporary, f"pmuvisor-{os.geteuid()}-{key_of(top)[:NAME_LENGTH]}")
+
+
+FOLDER = folder_of(TOP)
 SERVERS_MAX = 10 + (os.cpu_count() or 1)  # each has some 100 MiB
 IDLE_SECONDS = 600
-NAME_LENGTH = 12  # of the key: a socket's path has at most 107 characters
 
 
 def early_knobs(knobs):
@@ -45,7 +59,8 @@ def socket_of(inputs, disk, machine, knobs, own=()):
     of this program."""
     early = "".join(own[2:]) + early_knobs(knobs)
     key = key_of([inputs, os.path.getsize(disk), machine, own, early])
-    os.makedirs(FOLDER, exist_ok=True)
+    os.makedirs(FOLDER, mode=0o700, exist_ok=True)
+    assert os.stat(FOLDER).st_uid == os.geteuid(), f"{FOLDER}: it is another user's; remove it"
     name = os.path.join(FOLDER, key[:NAME_LENGTH])
     with open(f"{name}.lock", "wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -59,8 +74,16 @@ def socket_of(inputs, disk, machine, knobs, own=()):
     return f"{name}.socket"
 
 
+def remove_all():
+    for name in glob.glob(os.path.join(FOLDER, "*.socket")):
+        remove(name)
+
+
 def last_asked(name):
-    return os.path.getmtime(name) if os.path.exists(name) else 0
+    """0 if another program has removed it meanwhile."""
+    with contextlib.suppress(FileNotFoundError):
+        return os.path.getmtime(name)
+    return 0
 
 
 def remove(name):

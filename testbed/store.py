@@ -18,6 +18,8 @@ ENTRY = "entry.json"
 PART = ".part."
 BYTES_MAX = 16 << 30  # of all entries; the ones not used for longest go first
 DIGEST_BYTES = 20
+REMOVALS = 10  # tries: a run that is orphaned may still write
+NO_INPUTS = "__pycache__"  # Python writes it while something is made
 
 
 def digest_of(data):
@@ -48,6 +50,7 @@ def digest_below(folder):
             os.path.relpath(os.path.join(where, name), folder): digest(os.path.join(where, name))
             for where, _, names in os.walk(folder)
             for name in names
+            if os.path.basename(where) != NO_INPUTS
         }
     )
 
@@ -80,6 +83,7 @@ def is_open_as(file, name):
 def locked(folder):
     """Makes the folder, which is empty, and locks it; the lock goes when what this returns is
     closed."""
+    tries = REMOVALS
     while True:
         os.makedirs(folder, exist_ok=True)
         with contextlib.suppress(FileNotFoundError):
@@ -90,7 +94,11 @@ def locked(folder):
                 if not os.listdir(folder):
                     return lock
                 shutil.rmtree(folder, ignore_errors=True)
+                if is_open_as(lock, folder):
+                    tries -= 1
             os.close(lock)
+        if not tries:
+            raise PermissionError(f"{folder}: cannot be removed; remove it by hand")
 
 
 class Store:

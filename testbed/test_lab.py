@@ -2,12 +2,14 @@
 # test_lab.py: the lab makes each value once, however many processes ask for it; what is interrupted
 # leaves nothing running; servers of boots are shared and end.
 import concurrent.futures
+import contextlib
 import dataclasses
 import os
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 import pytest
@@ -68,21 +70,47 @@ def test_once(lab, tmp_path):
 
 def test_at_the_same_time(tmp_path):
     """Four that want the same value: one makes it, the others wait for that."""
-    log = []
+    log, all_want_it = [], threading.Barrier(4)
 
     def make(folder):
         log.append(folder)
         time.sleep(0.5)
         return "made"
 
+    def inputs():
+        with contextlib.suppress(threading.BrokenBarrierError):
+            all_want_it.wait(0 if log else 60)
+        return ["same"]
+
     def ask(number):
         lab = Lab(str(tmp_path / f"keep{number}"), Store(str(tmp_path / "boots")))
-        return lab.value("name", lambda: ["same"], make), lab.minutes.seconds[LOCKS]
+        return lab.value("name", inputs, make), lab.minutes.seconds[LOCKS]
 
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         found = list(pool.map(ask, range(4)))
     assert [value for value, _ in found] == ["made"] * 4 and len(log) == 1
     assert sum(waited > 0.2 for _, waited in found) == 3
+
+
+def test_name(lab):
+    """Values of two names are two, even if the same goes in."""
+    assert [lab.value(name, lambda: ["same"], lambda _, name=name: name) for name in "ab"] == [
+        "a",
+        "b",
+    ]
+
+
+def test_changed_meanwhile(lab, monkeypatch, tmp_path):
+    """What was made while its inputs changed belongs to neither state, nor do servers that have
+    started meanwhile."""
+    monkeypatch.setattr(servers, "FOLDER", str(tmp_path))
+    (tmp_path / "a.socket").touch()
+    boot = Fake("one", "old", [])
+    make = boot.make
+    boot.make = lambda folder: (setattr(boot, "same", "new"), make(folder))[1]
+    with pytest.raises(AssertionError, match="one: its inputs changed while it was made"):
+        lab.boot(boot)
+    assert os.listdir(lab.store.folder) == [] and not (tmp_path / "a.socket").exists()
 
 
 def test_failure(lab):
@@ -94,14 +122,40 @@ def test_failure(lab):
     assert log == ["bad"] and os.listdir(lab.store.folder) == []
 
 
-@pytest.mark.parametrize("status, how", [(124, "the clock"), (-9, "signal 9")])
+@pytest.mark.parametrize(
+    "status, how",
+    [(124, "the clock"), (-9, "signal 9"), (2, "a failure of the test bed: none said")],
+    ids=["clock", "signal", "bed"],
+)
 def test_ended_from_outside(lab, status, how):
-    """A boot that the clock or a signal has ended is no result, and is made again."""
+    """A boot that the clock, a signal or the test bed has ended is no result, and is made again."""
     log = []
     for name in ("one", "two"):
         with pytest.raises(AssertionError, match=f"ended by {how}"):
             lab.boot(Fake(name, "same", log, status=status))
     assert len(log) == 2
+
+
+MAKE = """
+from unittest import mock
+import os, signal, subprocess, threading
+from testbed import machine
+threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()
+start = subprocess.Popen
+with mock.patch("subprocess.Popen", lambda run, **how: start(["sleep", "1000"], **how)):
+    try:
+        machine.run_make([], None)
+    except KeyboardInterrupt:
+        print("interrupted")
+"""
+
+
+def test_make_is_ended():
+    """An interrupt ends make, which would build on without the lock."""
+    done = subprocess.run(
+        [sys.executable, "-c", MAKE], cwd=path(), capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout == "interrupted\n", done.stderr
 
 
 def test_minutes():
@@ -117,10 +171,12 @@ def test_minutes():
     assert list(total.lines())[1].split() == ["1.0", "3", "inner"] and not minutes.seconds
 
 
-@pytest.mark.parametrize("workers", [0, 1])
-def test_sigterm(tmp_path, workers):
-    """A run of tests that is ended by SIGTERM, as make passes it on, leaves none of its boots
-    running."""
+@pytest.mark.parametrize(
+    "workers, end", [(0, os.kill), (1, os.kill), (1, os.killpg)], ids=["alone", "worker", "group"]
+)
+def test_sigterm(tmp_path, workers, end):
+    """A run of tests that is ended by SIGTERM, as make passes it on or as timeout sends it to the
+    whole group, leaves none of its boots running."""
     pid = tmp_path / "pid"
     with tempfile.TemporaryDirectory(prefix="sigterm.", dir=path("build")) as folder:
         test = os.path.join(folder, "test_sleeps.py")
@@ -134,12 +190,13 @@ def test_sigterm(tmp_path, workers):
             [sys.executable, "-m", "pytest", f"-n{workers}", "--keep", tmp_path / "keep", test],
             cwd=path(),
             stdout=subprocess.DEVNULL,
+            start_new_session=True,
         )
         while not pid.exists():
             assert run.poll() is None, "the tests ended"
             time.sleep(0.1)
         time.sleep(1)  # the worker, too, has the command's number by then
-        run.terminate()
+        end(run.pid, signal.SIGTERM)
         run.wait()
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid.read_text()), signal.SIGKILL)
@@ -211,6 +268,15 @@ def test_server_is_shared(fakes):
     assert len({first, *others}) == 4 and len(started) == 4
     listeners[first.removesuffix(".socket")].close()
     assert ask("a", "mwait_wake 5\n") == first and len(started) == 5
+
+
+@pytest.mark.parametrize("length", [10, 73, 74, 200])
+def test_long_path(length):
+    """However long a tree's path is, a socket has room."""
+    top = "/" + "x" * (length - 1)
+    folder = servers.folder_of(top)
+    assert folder.startswith(top) == (length <= 73)
+    assert len(f"{folder}/{'0' * servers.NAME_LENGTH}.socket") <= 107
 
 
 def test_servers_are_few(fakes, monkeypatch):

@@ -2,6 +2,8 @@
 # test_outcomes.py: which of the project's tests run, in which order, and what is shown of them.
 import os
 import re
+import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -45,7 +47,7 @@ def run(folder, workers=0, **variables):
         stderr=subprocess.STDOUT,
         text=True,
         check=False,
-        env={**os.environ, "FULL": "0", "SEED": "test_outcomes.py", **variables},
+        env={**os.environ, "FULL": "0", "MORE": "0", "SEED": "test_outcomes.py", **variables},
     )
     ended = {}
     for line in done.stdout.splitlines():
@@ -84,6 +86,51 @@ def test_passes_once(folder, workers):
 def test_markers(folder, variable, runs):
     ended, said, _ = run(folder, **{variable: "1"})
     assert set(ended) & {"test_more", "test_full"} == {*["test_more", "test_full"][:runs]}, said
+
+
+def test_always(folder):
+    """A test that depends on more than files runs each time."""
+    log = os.path.join(folder, "log")
+    with open(os.path.join(folder, "test_b.py"), "w", encoding="ascii") as out:
+        out.write(
+            "import pytest\n"
+            "@pytest.mark.always\n"
+            f"def test_logs(): print('again', file=open({log!r}, 'a'))\n"
+        )
+    for times in (1, 2):
+        assert run(folder)[0]["test_logs"] == "PASSED"
+        with open(log, encoding="ascii") as lines:
+            assert len(list(lines)) == times
+
+
+@pytest.mark.parametrize("in_setup", [False, True], ids=["call", "setup"])
+def test_minutes(folder, in_setup):
+    """A boot in a fixture is not taken off the time of test functions."""
+    where = "@pytest.fixture\n" if in_setup else ""
+    use = "made" if in_setup else "lab"
+    with open(os.path.join(folder, "test_b.py"), "w", encoding="ascii") as out:
+        out.write(
+            f"import pytest, time\n{where}"
+            "def made(lab): return lab.value(" + repr(folder + str(in_setup)) + ", lambda: [], "
+            "lambda _: time.sleep(2))\n"
+            f"def test_made({use}): {'pass' if in_setup else 'made(lab)'}\n"
+        )
+    said = run(os.path.join(folder, "test_b.py"))[1]
+    spent = re.search(r"^ +(-?[\d.]+) +\d+ test functions", said, re.MULTILINE)
+    assert spent and spent[1] == "0.0", said
+
+
+@pytest.mark.parametrize("build, cache", [("build", "/a tree/build"), ("/out", "/out")])
+def test_blank_in_path(tmp_path, build, cache):
+    """make calls Python in a tree whose path has a blank."""
+    tree = tmp_path / "a tree"
+    tree.mkdir()
+    shutil.copy(path("Makefile"), tree)
+    done = subprocess.run(
+        ["make", "-n", "unit", f"BUILD={build}"], cwd=tree, capture_output=True, text=True
+    )
+    words = shlex.split(done.stdout.splitlines()[-1])
+    assert words[0].endswith(f"{cache}/python") and words[1] == "/usr/bin/python3", words
 
 
 def test_nothing_passes(folder):

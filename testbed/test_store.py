@@ -13,7 +13,7 @@ from testbed import boots
 from testbed.boots import Emulated, Machine, Volume
 from testbed.machine import path
 from testbed.outcomes import Outcomes
-from testbed.store import ENTRY, PART, Store, key_of
+from testbed.store import ENTRY, PART, Store, digest_below, key_of
 
 KEY = "0" * 40
 TEST = "conftest.py::test"
@@ -222,6 +222,25 @@ def test_killed_meanwhile(tmp_path):
             assert killed.is_set() and os.listdir(part) == []
 
 
+def test_cannot_be_removed(tmp_path, monkeypatch):
+    """Who cannot remove what a killed run has left says so, and does not try for ever."""
+    store = Store(str(tmp_path / "boots"))
+    left = tmp_path / "boots" / (PART + KEY)
+    left.mkdir()
+    (left / "console").touch()
+    monkeypatch.setattr("testbed.store.shutil.rmtree", lambda *_, **__: None)
+    with pytest.raises(PermissionError, match="remove it by hand"), store.making(KEY):
+        pass
+
+
+def test_python_cache(tmp_path):
+    """What Python writes beside its sources is no input."""
+    before = digest_below(str(tmp_path))
+    (tmp_path / "__pycache__").mkdir()
+    (tmp_path / "__pycache__" / "a.pyc").touch()
+    assert digest_below(str(tmp_path)) == before
+
+
 def test_full_disk(tmp_path):
     """A write that fails leaves nothing, and the run says so."""
     folder = str(tmp_path / "boots")
@@ -277,6 +296,8 @@ def test_outcomes(tmp_path, monkeypatch):
     for change in (
         lambda: file.write_bytes(b"b"),
         lambda: packages.write_bytes(b"q"),
+        lambda: file.chmod(0o755),
+        lambda: monkeypatch.setattr("testbed.outcomes.host", lambda: ["another"]),
         lambda: monkeypatch.setenv("FIRMWARE", "another"),
         lambda: monkeypatch.setenv("FULL", "2"),
     ):

@@ -12,7 +12,7 @@ import subprocess
 import pytest
 
 from metal.tests import made_up
-from testbed.machine import path
+from testbed.machine import made, path
 from tests.e2e import scripts
 
 BOOTS, BOOTS_WITHOUT, REFUSES, NOT_KNOWN, NOT_ASKED = range(5)
@@ -49,8 +49,7 @@ MACHINES = {
 
 def run(*arguments):
     """(status, stdout, stderr); a signal is a failure."""
-    program = path("build", "pmuvisor-check")
-    assert os.path.exists(program), "build/pmuvisor-check is missing; run: make pmuvisor-check"
+    program = made("build/pmuvisor-check")
     done = scripts.run(program, *arguments)
     assert done.returncode in range(NOT_ASKED + 1), f"status {done.returncode}: {done.stderr}"
     return done.returncode, done.stdout, done.stderr
@@ -442,7 +441,7 @@ def test_dump_of_a_dump():
 
 def test_needs_root():
     """Without root one line, which also says what CPUID tells of VMX."""
-    program = path("build", "pmuvisor-check")
+    program = made("build/pmuvisor-check")
     drop = ["setpriv", "--reuid", "65534", "--clear-groups"] if os.geteuid() == 0 else []
     done = subprocess.run(
         [*drop, program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False
@@ -471,7 +470,7 @@ def test_usage():
 
 def test_asks_no_real_processor():
     """No function of the image asks the processor that this runs on: all is the dump's."""
-    archive = path("build", "check", "image.a")
+    archive = made("build/check/image.a")
     code = subprocess.run(
         ["objdump", "-d", "--no-show-raw-insn", archive], capture_output=True, text=True, check=True
     ).stdout

@@ -27,7 +27,8 @@ def explore():
 def test_bookkeeping_model(lab):
     """Every state of the model: whole it holds, without a mechanism it gives a counterexample."""
     name = "model-full" if os.environ.get("FULL") == "1" else "model"
-    inputs = [path("tests", "model"), *map(path, rooms()), "spin", "gcc"]
+    folders = ["tests/model", "tests/host", "include", *rooms()]
+    inputs = [*map(path, folders), "spin", "gcc"]
     return lab.kept(name, explore, *inputs, kind="models")
 
 

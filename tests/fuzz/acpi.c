@@ -141,6 +141,11 @@ static bool enabled_processor(const struct acpi_madt_entry *e, uint32_t *id)
         *id = ((const struct acpi_madt_local_apic *)e)->apic_id;
         return ((const struct acpi_madt_local_apic *)e)->flags & usable;
     }
+    if (e->type == ACPI_MADT_LOCAL_SAPIC && e->length >= sizeof(struct acpi_madt_local_sapic)) {
+        const struct acpi_madt_local_sapic *sapic = (const struct acpi_madt_local_sapic *)e;
+        *id = (uint32_t)sapic->id << 8 | sapic->eid;
+        return sapic->flags & usable;
+    }
     if (e->type == ACPI_MADT_LOCAL_X2APIC && e->length >= sizeof(struct acpi_madt_local_x2apic)) {
         *id = ((const struct acpi_madt_local_x2apic *)e)->x2apic_id;
         return ((const struct acpi_madt_local_x2apic *)e)->flags & usable;

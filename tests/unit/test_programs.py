@@ -64,9 +64,11 @@ def run(lab, command):
             path("testbed"),
             path("tests", "unit", "testbed"),
             path("include"),
-            *glob.glob(path("experiments", "*", "emulator")),
-            *glob.glob(path("experiments", "*", "tests", "emulator")),
-            *glob.glob(path("experiments", "*", "hypervisor")),
+            *sorted(
+                folder
+                for part in ("emulator", "hypervisor", "tests/emulator")
+                for folder in glob.glob(path("experiments", "*", part))
+            ),
             "g++",
             "gcc",
         ]

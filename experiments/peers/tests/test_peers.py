@@ -79,6 +79,7 @@ def test_xen(lab):
     return expect_measured(fast(lab))
 
 
+@pytest.mark.always  # its files are not of this tree
 def test_bitvisor(lab):
     """BitVisor passes the PMU's registers through; NMIs and the local APIC exit."""
     folder = os.environ.get("BITVISOR")
