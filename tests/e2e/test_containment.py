@@ -189,26 +189,21 @@ HIDDEN = {
 }
 
 
+SHOWN = [
+    ("native", None, "", set()),
+    ("default", "", "", HIDDEN),
+    ("no_pmu", "pmu=off", "", HIDDEN | {"pmu", "pdcm", "emon", "bts", "pebs", "pt"}),
+    ("no_cet", "", "hide_control load_cet_state", HIDDEN | {"cet-ss", "cet-ibt", "cet-sss"}),
+    ("no_monitor", "tick=100", "", HIDDEN | {"monitor"}),
+    ("no_pt", "", "hide_control load_rtit_ctl", HIDDEN | {"pt"}),
+    ("no_lbr", "", "hide_control load_lbr_ctl", HIDDEN | {"arch-lbr"}),
+]
+
+
 @pytest.mark.parametrize(
     "name, config, knob, hidden",
-    [
-        ("native", None, "", set()),
-        ("default", "", "", HIDDEN),
-        ("no_pmu", "pmu=off", "", HIDDEN | {"pmu", "pdcm", "emon", "bts", "pebs", "pt"}),
-        ("no_cet", "", "hide_control load_cet_state", HIDDEN | {"cet-ss", "cet-ibt", "cet-sss"}),
-        ("no_monitor", "tick=100", "", HIDDEN | {"monitor"}),
-        ("no_pt", "", "hide_control load_rtit_ctl", HIDDEN | {"pt"}),
-        ("no_lbr", "", "hide_control load_lbr_ctl", HIDDEN | {"arch-lbr"}),
-    ],
-    ids=[
-        "enumerations_native",
-        "enumerations",
-        "enumerations_no_pmu",
-        "enumerations_no_cet",
-        "enumerations_no_monitor",
-        "enumerations_no_pt",
-        "enumerations_no_lbr",
-    ],
+    SHOWN,
+    ids=[f"enumerations_{row[0]}".removesuffix("_default") for row in SHOWN],
 )
 def test_shown(lab, name, config, knob, hidden):
     """CPUID and MSRs enumerate nothing that is absent, and all that is there."""

@@ -117,24 +117,24 @@ def test_returned_lazy(lab):
     return expect_host(boot, "host-returned")
 
 
-def expect_nothing(lab, name, word, config):
+@pytest.mark.parametrize(
+    "name, word, config",
+    [
+        pytest.param("lost", "host-lost", NO_LOST, id="lost_fails_without_it"),
+        pytest.param("unblock", "host-unblock", NO_UNBLOCK, id="unblocking_fails_without_it"),
+        pytest.param("mask", "host-mask:20000:200", NO_MASK, id="masking_fails_without_it"),
+    ],
+)
+def test_fails_without_it(lab, name, word, config):
     """With its step left out the test fails: the host finds nothing."""
-    boot = run(lab, name, Plan().add(word), config=config)
+    boot = run(lab, f"host-no-{name}", Plan().add(word), config=config)
     found = row(boot, "host", word.partition(":")[0])
     assert not results(boot)[word] and found["found"] == 0, found
-
-
-def test_lost_fails_without_it(lab):
-    expect_nothing(lab, "host-no-lost", "host-lost", NO_LOST)
 
 
 def test_unblocking(lab):
     """A.2: host work inside the guest's NMI handler gets all its PMIs, the guest its NMI once."""
     return expect_host(suite(lab), "host-unblock", 400)
-
-
-def test_unblocking_fails_without_it(lab):
-    expect_nothing(lab, "host-no-unblock", "host-unblock", NO_UNBLOCK)
 
 
 def test_masking(lab):
@@ -153,30 +153,20 @@ def test_masking_late_pmi(lab):
     return f"{LATE_SKID} distances"
 
 
-def test_masking_fails_without_it(lab):
-    expect_nothing(lab, "host-no-mask", "host-mask:20000:200", NO_MASK)
-
-
 def context(boot, word):
     return row(boot, "context", f"context:{word}")
 
 
-def test_context_work(lab):
-    """4.4.1: every register of the save set has the guest's value after host work."""
-    found = context(suite(lab), "work")
+@pytest.mark.parametrize("word", ["work", "guest"], ids=["context_work", "context_two_guests"])
+def test_context(lab, word):
+    """4.4.1: every register of the save set has the guest's value after host work, and after a
+    second guest."""
+    boot = suite(lab)
+    found = context(boot, word)
     assert (
         found["kept"] >= found["checked"] > 0 and found["ran"] == found["vmcs"] == 1
-    ), f"{found}; {kernel.notes(suite(lab))}"
-    assert results(suite(lab))["context:work"], found
-    return f"{found['checked']} registers"
-
-
-def test_context_two_guests(lab):
-    found = context(suite(lab), "guest")
-    assert (
-        found["kept"] >= found["checked"] > 0 and found["ran"] == found["vmcs"] == 1
-    ), f"{found}; {kernel.notes(suite(lab))}"
-    assert results(suite(lab))["context:guest"], found
+    ), f"{found}; {kernel.notes(boot)}"
+    assert results(boot)[f"context:{word}"], found
     return f"{found['checked']} registers"
 
 

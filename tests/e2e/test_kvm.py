@@ -232,25 +232,31 @@ def test_noise(lab):
     return f"at most {widest} instructions more than {OPERATIONS} times the shortest"
 
 
-def test_a1k_pmis(lab):
-    """A.1 in KVM's guest: N/M PMIs, each of which came to the guest through KVM."""
-    boot = measured(lab)
-    extra = {}
+def a1_regions(boot, experiment):
+    """A.1 in KVM's guest: N/M PMIs, each of which came to the guest through KVM; its regions."""
+    regions = {}
     for item, period in A1_PERIODS.items():
         wanted = A1_BRANCHES // period
         values = {
             line["metric"]: int(line["value"])
-            for line in items(boot, "a1k")[item]
+            for line in items(boot, experiment)[item]
             if "value" in line
         }
         assert values["pmis"] == wanted, f"{item}: {values['pmis']} PMIs, wanted {wanted}"
-        assert values["branches"] == A1_BRANCHES, f"{item}: {values['branches']} branches"
-        region, _ = region_of(boot, "a1k", item)
+        if experiment == "a1k":
+            assert values["branches"] == A1_BRANCHES, f"{item}: {values['branches']} branches"
+        region, _ = region_of(boot, experiment, item)
         assert region["pmi"]["raised"] == region["pmi"]["exits"] == wanted, region["pmi"]
         assert region["nmi"]["injected"] == wanted and region["nmi"]["nonroot"] == 0, region["nmi"]
-        extra[item] = region
+        regions[item] = region
+    return regions
+
+
+def test_a1k_pmis(lab):
+    """A.1 in the test kernel."""
+    regions = a1_regions(measured(lab), "a1k")
     # Set-up and tear-down are the same for each period.
-    base, most = extra["m200000"], extra["m100"]
+    base, most = regions["m200000"], regions["m100"]
     pmis = A1_BRANCHES // A1_PERIODS["m100"]
     for name, each in EXITS_PER_PMI.items():
         count = counts(most).get(name, 0) - counts(base).get(name, 0)
@@ -295,20 +301,7 @@ def test_linux_runs(lab):
 def test_linux_a1(lab):
     """A.1 of Linux under KVM: N/M PMIs, the test kernel's exits for each, all of root mode's.
     LVTPC is an MSR: Linux has gone to x2APIC mode."""
-    boot = linux(lab)
-    regions = {}
-    for item, period in A1_PERIODS.items():
-        wanted = A1_BRANCHES // period
-        values = {
-            line["metric"]: int(line["value"])
-            for line in items(boot, "a1")[item]
-            if "value" in line
-        }
-        assert values["pmis"] == wanted, f"{item}: {values['pmis']} PMIs, wanted {wanted}"
-        region, _ = region_of(boot, "a1", item)
-        assert region["pmi"]["raised"] == region["pmi"]["exits"] == wanted, region["pmi"]
-        assert region["nmi"]["injected"] == wanted and region["nmi"]["nonroot"] == 0, region["nmi"]
-        regions[item] = region
+    regions = a1_regions(linux(lab), "a1")
     base, most = regions["m200000"], regions["m100"]
     pmis = A1_BRANCHES // A1_PERIODS["m100"]
     # The others are the guest's own timer ticks: each starts and stops what perf counts.
@@ -445,32 +438,14 @@ def test_direct_refuses():
 def test_direct_path(lab):
     """--guest direct as far as it goes without KVM: QEMU loads the test kernel and Linux itself,
     and their power-off is seen. What TCG has no PMU for is not tried."""
-    bench = scripts.run_qemu(
-        "--guest",
-        "direct",
-        "--backend",
-        "tcg",
-        "--kernel",
-        made("build/kernel.bzImage"),
-        "--initrd",
-        made(initrd_file()),
-        "--append",
-        "tests=cpuid,self,blocked",
-    )
+    words = ["--guest", "direct", "--backend", "tcg", "--initrd", made(initrd_file())]
+    tests = "tests=cpuid,self,blocked"
+    image = made("build/kernel.bzImage")
+    bench = scripts.run_qemu(*words, "--kernel", image, "--append", tests)
     assert bench.returncode == 0, bench.stderr
     assert "results: tests=3 failed=0 skipped=0" in bench.stdout, bench.stdout[-300:]
-    linux = scripts.run_qemu(
-        "--guest",
-        "direct",
-        "--backend",
-        "tcg",
-        "--kernel",
-        kernel(),
-        "--initrd",
-        made(initrd_file()),
-        "--append",
-        f"{PAYLOAD_APPEND} pmv.run=cpuinfo",
-    )
+    append = f"{PAYLOAD_APPEND} pmv.run=cpuinfo"
+    linux = scripts.run_qemu(*words, "--kernel", kernel(), "--append", append)
     assert linux.returncode == 0, linux.stderr
     assert "job: name=cpuinfo status=0" in linux.stdout, linux.stdout[-300:]
 

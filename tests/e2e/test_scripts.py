@@ -133,10 +133,9 @@ def test_run_qemu_refuses():
     expect_line(run_qemu("--backend", "xen"), "xen", "wanted auto, kvm or emulator")
     expect_line(run_qemu("--backend", "tcg", "--ledger", "x.json"), "--ledger", "emulator")
     expect_line(run_qemu("--backend", "emulator", "--efi", "/absent"), "/absent", "make")
+    words = ["--backend", "emulator", "--efi", image]
     expect_line(
-        run_qemu("--backend", "emulator", "--efi", image, "--kernel", "/absent", "--initrd", image),
-        "/absent",
-        "cannot read",
+        run_qemu(*words, "--kernel", "/absent", "--initrd", image), "/absent", "cannot read"
     )
     expect_line(run_qemu("--backend", "tcg", "--disk", "/absent"), "--disk", "cannot read /absent")
     expect_line(run_qemu("--backend", "tcg", "--knob", "exit_paths on"), "--knob is the emulator's")
@@ -148,18 +147,7 @@ def test_run_qemu_refuses():
         ("/bin/ls", "-static"),
     ):
         expect_line(
-            run_qemu(
-                "--backend",
-                "emulator",
-                "--efi",
-                image,
-                "--kernel",
-                image,
-                "--initrd",
-                image,
-                "--program",
-                program,
-            ),
+            run_qemu(*words, "--kernel", image, "--initrd", image, "--program", program),
             "--program",
             word,
         )
@@ -237,12 +225,16 @@ def test_run_qemu_without_vmx():
     assert "no VMX" in said and "usermod" not in said and "modprobe" not in said, said
 
 
+def native_words(backend):
+    """run-qemu.sh's words for the kernel without PMUvisor."""
+    return ["--backend", backend, "--native", "--kernel", kernel(), "--initrd", made(initrd())]
+
+
 @pytest.mark.more
 def test_run_qemu_knob():
     """--knob adds a line to the knobs of the emulator, which refuses one that it does not know."""
-    words = ["--backend", "emulator", "--native", "--kernel", kernel(), "--initrd", made(initrd())]
     expect_line(
-        run_qemu(*words, "--knob", "pmi_skid 3", "--knob", "colour blue"),
+        run_qemu(*native_words("emulator"), "--knob", "pmi_skid 3", "--knob", "colour blue"),
         "knob in line 2",
         "'colour blue'",
     )
@@ -348,17 +340,7 @@ def test_server_that_died(tmp_path):
 @pytest.mark.more
 def test_run_qemu_timeout():
     """A run that is not over in time ends with status 124."""
-    done = run_qemu(
-        "--backend",
-        "emulator",
-        "--native",
-        "--timeout",
-        "2",
-        "--kernel",
-        kernel(),
-        "--initrd",
-        made(initrd()),
-    )
+    done = run_qemu(*native_words("emulator"), "--timeout", "2")
     assert done.returncode == STATUS_TIMEOUT, f"exit status {done.returncode}: {done.stderr}"
 
 
@@ -366,23 +348,8 @@ def test_run_qemu_timeout():
 @pytest.mark.parametrize("backend", ["emulator", "tcg"])
 def test_run_qemu_panic(lab, backend):
     """A panic of the guest's kernel ends the run at once, with a line that says so."""
-    boot = lab.watch(
-        f"run-qemu-panic-{backend}",
-        [
-            path("run-qemu.sh"),
-            "--backend",
-            backend,
-            "--native",
-            "--kernel",
-            kernel(),
-            "--initrd",
-            made(initrd()),
-            "--append",
-            "rdinit=/absent",
-            "--timeout",
-            "600",
-        ],
-    )
+    words = [*native_words(backend), "--append", "rdinit=/absent", "--timeout", "600"]
+    boot = lab.watch(f"run-qemu-panic-{backend}", [path("run-qemu.sh"), *words])
     assert boot.status == STATUS_TEXT, f"exit status {boot.status}: {boot.errors}"
     assert boot.errors.splitlines()[-1] == "run-qemu.sh: the guest's kernel panicked", boot.errors
     assert "---[ end Kernel panic" in boot.console, boot.last_line()
