@@ -32,8 +32,8 @@ CHOICE = {"exact", "timed"}
 KEYS = {
     kind: set(keys.split())
     for kind, keys in {
-        "table": "title unit theirs their_unit more_heads heads over reading rows more_rows counts metal "
-        "fill needs like experiment item who figures",
+        "table": "title unit theirs their_unit more_heads heads over reading rows more_rows counts "
+        "metal fill needs like experiment item who figures",
         "row": "group label of text theirs under known kind each rows but",
         "section": "title short before parts sentences sources",
         "fact": "",

@@ -111,11 +111,6 @@ def collect(folder, out):
 
 def main():
     esp, out = sys.argv[1:]
-    if not esp:
-        fail(
-            "no ESP given; say where the EFI system partition is mounted: "
-            "make collect ESP=/boot/efi"
-        )
     if os.path.isdir(esp) and not os.access(esp, os.X_OK):
         fail(f"ESP: '{esp}' cannot be entered; be root")
     folder = os.path.join(esp, "EFI", "pmuvisor", "bench")

@@ -90,5 +90,7 @@ usb-parts: $(EFI) $(LAB) $(INSTALL_PARTS)/build.txt $(CHECK_PROGRAM)
 	    $(INSTALL_IMAGE) $(KERNEL) $(INITRD)
 
 collect:
+	@[ -d "$(ESP)" ] || { echo "collect: $(if $(ESP),ESP: '$(ESP)' is not there,no ESP given);" \
+	    "say where the EFI system partition is mounted: make collect ESP=/boot/efi" >&2; exit 1; }
 	@testbed/deps.sh bench
 	@$(PYTHON) -m metal.collect "$(ESP)" "$(COLLECT_OUT)"
