@@ -359,7 +359,11 @@ class Machine:
 
     def inputs(self):
         firmware = self.firmware or os.environ.get("FIRMWARE") or FIRMWARE
-        return {**dataclasses.asdict(self), "firmware": digest(firmware), "fork": self.is_forked()}
+        return {
+            **dataclasses.asdict(self),
+            "firmware": digest(firmware),
+            "fork": self.is_forked() and servers.early_knobs(self.knobs),
+        }
 
     def is_forked(self):
         return self.fork and os.environ.get("FORK", "1") != "0"

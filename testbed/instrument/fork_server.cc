@@ -345,6 +345,8 @@ void take_disk(const char *old, const char *path)
     uint64_t size = static_cast<uint64_t>(mine.st_size);
     Sectors own = own_sectors().all;
     int from = open(old, O_RDONLY), to = open(path, O_WRONLY);
+    if (from < 0 || to < 0)
+        fail("%s: %s", from < 0 ? old : path, strerror(errno));
     copy_bytes(from, to, 0, std::min(size, own.first * SECTOR));
     copy_bytes(from, to, std::min(size, (own.first + own.count) * SECTOR), size);
     close(from);
