@@ -140,6 +140,7 @@ MAKE = """
 from unittest import mock
 import os, signal, subprocess, threading
 from testbed import machine
+signal.signal(signal.SIGINT, signal.default_int_handler)
 threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()
 start = subprocess.Popen
 with mock.patch("subprocess.Popen", lambda run, **how: start(["sleep", "1000"], **how)):
@@ -205,6 +206,8 @@ def test_sigterm(tmp_path, workers, end):
 INTERRUPTED = """
 import os, signal
 from testbed import machine
+# Whoever runs this in the background ignores the signal, and so would this program.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 def run():
     os.kill(os.getpid(), signal.SIGINT)
     machine.run_into({folder!r}, ["sleep", "1000"])
