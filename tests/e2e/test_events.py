@@ -21,7 +21,7 @@ ARRIVE = {
 
 @pytest.mark.parametrize("variant", ARRIVE)
 def test_arrive(lab, variant):
-    boot = bench_plan.events_boot(variant)
+    boot = bench_plan.events_boot(bench_plan.VARIANTS[variant])
     done = run(lab, boot.name, Plan(*boot.knobs).add(*boot.words), config=boot.config)
     assert all(results(done).values()), results(done)
     rows = {row["item"]: row for row in done.lines("bench")}
@@ -45,7 +45,7 @@ def test_nothing_to_do(lab):
     """What the table subtracts is the ablation's VMCALL and CPUID on the plain build: with nothing
     to do the test build's exits count the same. A host NMI that nobody answers leaves its note,
     which each exit then looks at: that is all that is left of it without its step."""
-    boot = bench_plan.events_boot("none")
+    boot = bench_plan.events_boot(bench_plan.VARIANTS["none"])
     plan = Plan().add(*boot.words)
     plain = kernel.run(lab, "events-nothing-plain", plan, config=boot.config)
     hooks = run(lab, "events-nothing-hooks", plan, config=boot.config)
@@ -53,7 +53,7 @@ def test_nothing_to_do(lab):
     exits = kernel.run(
         lab,
         "events-exits",
-        Plan().add(*bench_plan.ablation_boot("none", "emulator").words),
+        Plan().add(*bench_plan.ablation_boot(bench_plan.VARIANTS["none"], "emulator").words),
         config=boot.config,
     )
     both = [pair(exits, item) for item in ("vmcall", "cpuid")]
