@@ -158,14 +158,14 @@ def test_server_refuses():
                 disk.truncate(size * 63 * 16 * 512)
         knobs = os.path.join(work, "knobs")
         with open(knobs, "w", encoding="ascii") as out:
-            out.write("pmi_skid 1\ntsc_hz 50000000\n")
+            out.write("pmi_skid 1\nmwait_wake 1000\n")
         socket = server_of(disks[64], Machine())
         for arguments, word in (
             (["--disk", disks[128]], "another size"),
             (["--disk", disks[64], "--knobs", knobs], "another machine"),
             (["--disk", disks[64], "--cpus", "2"], "--cpus is the server's"),
         ):
-            done = run(path("testbed", "run.sh"), "--from", socket, *arguments)
+            done = run(path("testbed", "run.sh"), "--limit", "1000", "--from", socket, *arguments)
             assert done.returncode == 2, f"{arguments}: exit status {done.returncode}"
             expect_line(done, word)
 
