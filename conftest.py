@@ -28,9 +28,11 @@ def pytest_configure(config):
     from testbed.lab import Lab
     from testbed.store import Store
 
-    # As after Ctrl-C, what runs is ended. make passes this signal on; timeout sends it to workers.
+    # As after Ctrl-C, what runs is ended. make passes SIGTERM on, timeout sends it to workers, and
+    # pytest-xdist ends workers by SIGINT, which a shell's background jobs ignore.
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.default_int_handler)
     keep, worker = config.option.keep, hasattr(config, "workerinput")
     if worker:
         known = config.workerinput["known"]
