@@ -36,6 +36,12 @@ def command(*options, firmware=None):
     ]
 
 
+def timed(shift, *options):
+    """command() for a small Q35 whose time is instructions, each of 2^shift ns."""
+    q35 = ["-M", "q35", "-cpu", "max", "-m", "256", "-vga", "none"]
+    return command(*q35, "-icount", f"shift={shift},sleep=off", *options)
+
+
 def secure_firmware(variables):
     """Of a Q35 with firmware that has Secure Boot: command()'s. The variables are in that file,
     which firmware alone can write, in SMM: OvmfPkg/README, "SMM support"."""

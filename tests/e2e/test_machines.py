@@ -271,17 +271,8 @@ def qemu(lab, name, table, commands):
         machines.write(work, "spcr", table)
         boot = lab.watch(
             name,
-            emulated_pc.command(
-                "-M",
-                "q35",
-                "-cpu",
-                "max",
-                "-m",
-                "256",
-                "-vga",
-                "none",
-                "-icount",
-                "shift=5,sleep=off",
+            emulated_pc.timed(
+                5,
                 "-chardev",
                 f"file,id=third,path={third}",
                 "-device",

@@ -4,14 +4,12 @@
 import os
 import re
 import shutil
-import signal
 import struct
-import subprocess
 import tempfile
 
 import pytest
 
-from testbed.machine import BACKSTOP_SECONDS, Skip, path
+from testbed.machine import Skip, path
 from tests.e2e import emulated_pc, guest
 
 pytestmark = pytest.mark.more
@@ -65,21 +63,11 @@ EVERYTHING = (
 def run_now(lab, name, unit):
     """One machine with this unit (None: without); the lines that the program said."""
     with tempfile.TemporaryDirectory(prefix="pmuvisor-vtd.") as work:
-        boot = os.path.join(work, "EFI", "BOOT")
-        os.makedirs(boot)
-        shutil.copy(path("build", "vtd", "vtd.efi"), os.path.join(boot, "BOOTX64.EFI"))
-        command = emulated_pc.command(
-            "-M",
-            "q35",
-            "-cpu",
-            "max",
-            "-m",
-            "256",
-            "-vga",
-            "none",
-            # Time is instructions: the device's delay of 100 ms is soon over.
-            "-icount",
-            "shift=7,sleep=off",
+        folder = os.path.join(work, "EFI", "BOOT")
+        os.makedirs(folder)
+        shutil.copy(path("build", "vtd", "vtd.efi"), os.path.join(folder, "BOOTX64.EFI"))
+        command = emulated_pc.timed(
+            7,  # the device's delay of 100 ms is soon over
             "-device",
             "edu,dma_mask=0xffffffffffffffff",
             "-device",
@@ -89,21 +77,8 @@ def run_now(lab, name, unit):
         )
         if unit is not None:
             command += ["-device", f"intel-iommu,{unit}"]
-        with subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        ) as process:
-            try:
-                output = process.communicate(timeout=BACKSTOP_SECONDS)[0].decode(errors="replace")
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                raise AssertionError(f"{name}: still running after {BACKSTOP_SECONDS} s") from None
-    with open(os.path.join(lab.keep, f"vtd-{name}.console"), "w", encoding="utf-8") as kept:
-        kept.write(output)
-    return process.returncode, output.replace("\r", "")
+        boot = lab.watch(f"vtd-{name}", command)
+    return boot.status, boot.console
 
 
 def expect(lab, name, unit, wanted, said):
