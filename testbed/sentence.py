@@ -90,7 +90,7 @@ def of_pmis(console, ledger):
         return [f"{came} PMIs came where {wanted} were wanted"]
     return [
         f"program A.1 got its {came} PMIs"
-        + (exits_of(ledger) if ledger else "; only the emulator counts exits")
+        + (exits_of(ledger) if ledger else "; only the emulator counts the exits of one PMI")
     ]
 
 

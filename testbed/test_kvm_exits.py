@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_kvm_exits.py: KVM's counts of its exits, with a double of tracefs.
-# tests/e2e/test_nested.py:test_exits uses a real KVM.
+# test_kvm_exits.py: KVM's counts of its exits, and `make run` and `make nested` if KVM has nested
+# VMX, with doubles of tracefs and of run-qemu.sh. tests/e2e/test_nested.py:test_exits uses a real
+# KVM.
 import os
 import shutil
 
 import pytest
 
 from testbed import ledger
-from testbed.machine import path
+from testbed.machine import TOP, path
 from tests.commands import run
 
 COUNTS = {
@@ -20,6 +21,11 @@ DOUBLES = {
     "mkdir": 'case $1 in */instances/*) cp -r "$TRACEFS/new" "$1" ;; *) /bin/mkdir "$@" ;; esac',
     "rmdir": 'mv "$1" "$TRACEFS/gone"',
 }
+# run-qemu.sh where KVM has nested VMX.
+RUN_QEMU = """case "$*" in
+    --probe) echo "${DOUBLE:-kvm}"; echo "run-qemu.sh: backend kvm: it is a double" >&2 ;;
+    *) echo "arguments: $*"; exit "${STATUS:-0}" ;;
+esac"""
 
 
 def program(file, text):
@@ -96,3 +102,57 @@ def test_incomplete_counts():
     ):
         with pytest.raises(ValueError, match="count"):
             ledger.kvm_counts(bad)
+
+
+@pytest.fixture(name="make")
+def fixture_make(tmp_path):
+    """make in a copy of the tree's top, where run-qemu.sh is the double."""
+    top = tmp_path / "top"
+    top.mkdir()
+    for name in os.listdir(TOP):
+        (top / name).symlink_to(path(name))
+    (top / "run-qemu.sh").unlink()
+    program(top / "run-qemu.sh", RUN_QEMU)
+    environment = {
+        key: os.environ[key] for key in os.environ if not key.startswith(("MAKE", "MFL"))
+    }
+
+    def make(*words, **more):
+        return run("make", "--no-print-directory", *words, cwd=top, env={**environment, **more})
+
+    return make
+
+
+@pytest.mark.parametrize("machines, said", [([], "exits to KVM: 4454;"), (["1-2"], "not counted")])
+def test_make_run(kernel, make, machines, said):
+    """make run counts KVM's exits; where that cannot be, it says why, and runs all the same."""
+    for name in machines:
+        (kernel / "machines" / name).mkdir()
+    folder = kernel / "run"
+    more = {"TRACEFS": str(kernel), "PATH": os.environ["PATH"]}
+    status, text = make("run-guest", f"RUN={folder}", "CONFIG=tick=0", **more)
+    assert f"arguments: --config tick=0 --serial {folder}/console.txt" in text, text
+    assert status == 0 and said in text, text
+
+
+@pytest.mark.parametrize(
+    "sources, commands",
+    [
+        (["cpu_core"], ["run", "bench QUICK=1"]),
+        ([], ["run CONFIG=pmu=off APPEND=pmv.run=report"]),
+    ],
+)
+def test_make_nested(make, tmp_path, sources, commands):
+    """make nested measures on a machine with a PMU. On another it starts PMUvisor alone."""
+    for name in ("software", *sources):
+        (tmp_path / "sources" / name).mkdir(parents=True)
+    status, text = make("nested", f"EVENT_SOURCES={tmp_path / 'sources'}", "MAKE=echo make")
+    found = [line for line in text.splitlines() if line.startswith("make --")]
+    assert (status, found) == (0, [f"make --no-print-directory {one}" for one in commands]), text
+    assert ("no PMU" in text) == (not sources), text
+
+
+def test_make_nested_without_vmx(make):
+    """It says that nothing was run, and ends well."""
+    status, text = make("nested", "MAKE=echo make", DOUBLE="emulator")
+    assert status == 0 and "nothing was run" in text and "make --" not in text, text
