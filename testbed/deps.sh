@@ -19,12 +19,13 @@ lz4 zstd python3 patch"
     [kvm]="qemu-system-x86 ovmf"
     # The tests' frame, unit tests, the QEMU tests and their disks, the model checker, the fuzz
     # targets, static analysis, traces in CTF, operands of traced instructions, pictures of a trace,
-    # the browser that opens the traces' pages and its driver, signatures, the decoder of Intel PT.
+    # the browser that opens the traces' pages and its driver, signatures, the decoder of Intel PT,
+    # the check of the workflows.
     [check]="libcmocka-dev python3-pytest python3-pytest-xdist babeltrace2 python3-bt2
         python3-capstone python3-jinja2 python3-matplotlib qemu-system-x86 e2fsprogs sbsigntool
         openssl spin clang libipt-dev libclang-rt-dev
         clang-tidy clang-format-19 cppcheck black shfmt
-        chromium-driver python3-selenium"
+        chromium-driver python3-selenium python3-jsonschema python3-yaml"
     # Signatures for Secure Boot: make install and make usb with SIGN_KEY.
     [sign]="sbsigntool"
     # The measurements' plots. What the guest runs is fetched into the cache and not installed.

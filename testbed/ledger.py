@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Prints a ledger (the JSON file of a run in the emulator) as a readable table.
+"""Prints a ledger (the JSON file of a run in the emulator) as a readable table; with --kvm, the
+exits that kvm_exits.sh has counted.
 
 Reads the file named on the command line, else standard input; writes to standard output only. The
 schema is in README.md, "Ledger".
 """
 
 import argparse
+import collections
 import functools
 import json
 import os
@@ -14,9 +16,12 @@ import re
 import sys
 
 SCHEMA = 1
-MSR_HEADER = os.path.join(
-    os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "include", "msr.h"
-)
+INCLUDE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "include")
+MSR_HEADER = os.path.join(INCLUDE, "msr.h")
+VMX_HEADER = os.path.join(INCLUDE, "vmx.h")
+# KVM's trace events: of all exits, of those from a guest of its guest, and of those passed on.
+KVM_EVENTS = ("kvm_exit", "kvm_nested_vmexit", "kvm_nested_vmexit_inject")
+BASIC_REASON = 0xFFFF
 # Each counter's is the next one (pmu/pmu_registers.c); of so many the names are said.
 NUMBERED = ("IA32_PMC0", "IA32_PERFEVTSEL0", "IA32_FIXED_CTR0")
 NUMBERED_COUNT = 4
@@ -143,12 +148,58 @@ def ledger_lines(ledger):
         yield from tally_lines(region, "  ", f"region {name}", printed)
 
 
+def kvm_counts(text):
+    """[{basic exit reason: count}] for each of KVM_EVENTS, from histograms of the kernel."""
+    found = {}
+    for event, histogram in re.findall(r"^event (\w+)\n(.*?)(?=^event |\Z)", text, re.M | re.S):
+        if not re.search(r"^ *Dropped: 0$", histogram, re.M):
+            raise ValueError(f"the kernel did not count every {event}")
+        found[event] = collections.Counter()
+        for reason, count in re.findall(r"^{ \w+: +(\d+) } hitcount: +(\d+)$", histogram, re.M):
+            found[event][int(reason) & BASIC_REASON] += int(count)
+    if set(found) != set(KVM_EVENTS) or not found[KVM_EVENTS[0]]:
+        raise ValueError("no exits that kvm_exits.sh has counted")
+    return [found[event] for event in KVM_EVENTS]
+
+
+def kvm_lines(text):
+    """All lines of KVM's exits."""
+    with open(VMX_HEADER, encoding="utf-8") as header:
+        names = re.findall(r"\bX\(([A-Z_]+), (\d+)\)", header.read())
+    names = {int(number): name for name, number in names}
+    counts = kvm_counts(text)
+    rows = [["exit", "reason", "to KVM", "from PMUvisor's guest", "passed on to PMUvisor"]]
+    for reason in sorted(set().union(*counts), key=lambda one: (-counts[0][one], one)):
+        rows.append([str(reason), names.get(reason, ""), *(str(one[reason]) for one in counts)])
+    yield from table(rows, "")
+    every, nested, passed = (one.total() for one in counts)
+    yield (
+        f"exits to KVM: {every}; {nested} came from PMUvisor's guest, the others from firmware, "
+        f"GRUB and PMUvisor; KVM passed {passed} exits on to PMUvisor"
+    )
+
+
+def print_lines(lines):
+    try:
+        print("\n".join(lines))
+    except BrokenPipeError:
+        pass
+
+
 def main():
     """Reads one ledger and prints it."""
     parser = argparse.ArgumentParser(description="print a ledger as a readable table")
+    parser.add_argument("--kvm", action="store_true", help="the file is from kvm_exits.sh")
     parser.add_argument("file", nargs="?", help="the ledger; standard input without it")
     arguments = parser.parse_args()
     name = arguments.file or "standard input"
+    if arguments.kvm:
+        try:
+            with open(arguments.file or 0, encoding="utf-8") as file:
+                print_lines(kvm_lines(file.read()))
+        except (OSError, ValueError) as error:
+            sys.exit(f"ledger.py: {name}: {error}")
+        return
     try:
         if arguments.file:
             with open(arguments.file, encoding="utf-8") as file:
@@ -163,10 +214,7 @@ def main():
         lines = list(ledger_lines(ledger))
     except (KeyError, TypeError, AttributeError) as error:
         sys.exit(f"ledger.py: {name}: a ledger of schema {SCHEMA} lacks {error}")
-    try:
-        print("\n".join(lines))
-    except BrokenPipeError:
-        pass
+    print_lines(lines)
 
 
 if __name__ == "__main__":

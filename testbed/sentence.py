@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # sentence.py: says in one sentence what happened in a run of run-qemu.sh, from its exit status, the
 # guest's console and, where the emulator has written one, the ledger. `make run` calls it. Its own
-# exit status is 1 where a job of the guest's has failed.
+# exit status is 1 if a job of the guest's has failed, or if the guest did not come to its end.
 # Usage:
 #   python3 -m testbed.sentence STATUS CONSOLE [--ledger FILE] [--files FOLDER] [--backend LINE]
 #        sentence.py --refusal CONSOLE   PMUvisor's refusal alone, nothing where it has started
@@ -23,6 +23,7 @@ REFUSAL = "PMUvisor refuses to start:"
 REGIONS_WITHOUT, REGIONS_WITH = ("1",), ("2", "3", "4")  # of A.1 (programs/payload/payload.h)
 REGION_INIT = "100"
 PANIC_LINES = 12
+END = re.compile(r"^init: done failed=(\d+) end=(\w+)", re.MULTILINE)
 WHERE = {"emulator": "in the emulator", "kvm": "under KVM"}
 
 
@@ -90,7 +91,7 @@ def of_pmis(console, ledger):
         return [f"{came} PMIs came where {wanted} were wanted"]
     return [
         f"program A.1 got its {came} PMIs"
-        + (exits_of(ledger) if ledger else "; only the emulator counts exits")
+        + (exits_of(ledger) if ledger else "; only the emulator counts the exits of one PMI")
     ]
 
 
@@ -155,7 +156,7 @@ def sentence(status, console, ledger=None, files=(), backend="", kept=""):
         return f"PMUvisor refused to start, and the guest did not run: {refusal}"
     if status not in (STATUS_POWEROFF, STATUS_RESET, STATUS_TIMEOUT) and not console.strip():
         return f"The run did not begin, exit status {status}: a line above says why."
-    end = re.search(r"^init: done failed=(\d+) end=(\w+)", console, re.MULTILINE)
+    end = END.search(console)
     if not end and panic_of(console):
         return panic_of(console)
     if status == STATUS_TIMEOUT:
@@ -218,7 +219,8 @@ def main():
     if given.files and os.path.isdir(given.files):
         files = [os.path.join(given.files, name) for name in sorted(os.listdir(given.files))]
     print(f"\n{sentence(given.status, console, ledger, files, given.backend, given.console)}\n")
-    sys.exit(1 if failed_jobs(plain(console)) else 0)
+    console = plain(console)
+    sys.exit(1 if failed_jobs(console) or not END.search(console) else 0)
 
 
 if __name__ == "__main__":

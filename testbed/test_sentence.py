@@ -49,7 +49,7 @@ def test_policy(lab, policy, each):
     assert (
         sentence(boot.status, boot.console)
         == "The guest ran to its end: program A.1 got its 1110 PMIs; only the emulator counts "
-        "exits."
+        "the exits of one PMI."
     )
     return said(boot)
 

@@ -5,6 +5,8 @@
 #   make run         installs what is missing, builds, boots the guest, prints its report, the ledger,
 #                    and what happened in one sentence. CONFIG="k=v ...": options of PMUvisor.
 #                    PROGRAM="FILE WORDS" [PERF="record ..."]: your own program (docs/program.md)
+#   make nested      where KVM offers nested VMX: make run, and make bench QUICK=1 if there is a PMU; elsewhere
+#                    a line that says why not. .github/workflows has it as a job
 #   make exit-lines [REASON=CPUID] [CONFIG="k=v ..."]   the root instructions of one exit, by function
 #                    and line, in the emulator
 #   make check [MORE=1|FULL=1]   installs what is missing (at a terminal it asks first), builds, runs
@@ -34,12 +36,13 @@ T ?=
 CONFIG ?=
 PROGRAM ?=
 PERF ?=
+APPEND ?=
 REASON ?= CPUID
 # What a run leaves.
 RUN = $(BUILD)/run
 RUN_LEDGER = $(RUN)/ledger.json
 
-.PHONY: run exit-lines exit-lines-run check built short short-tests e2e same run-guest check-all test-machine lines analyse format
+.PHONY: run nested exit-lines exit-lines-run check built short short-tests e2e same run-guest check-all test-machine lines analyse format
 
 # What only the tests of FULL=1 need.
 FULL_GROUP = $(if $(filter 1,$(FULL)),full)
@@ -54,14 +57,29 @@ run:
 run-guest: $(EFI) $(LAB)
 	@rm -rf $(RUN) && mkdir -p $(RUN)
 	@backend=$$(./run-qemu.sh --probe 2>&1 > /dev/null); \
-	set -- --config "$$CONFIG" --serial $(RUN)/console.txt; \
-	case "$$backend" in *" kvm: "*) ;; \
-	    *) set -- "$$@" --ledger $(RUN_LEDGER) --files $(RUN)/files ;; esac; \
+	set -- ./run-qemu.sh --config "$$CONFIG" --serial $(RUN)/console.txt; \
 	[ -z "$$PROGRAM" ] || set -- "$$@" --program "$$PROGRAM" --perf "$$PERF"; \
-	status=0; ./run-qemu.sh "$$@" || status=$$?; \
+	[ -z "$$APPEND" ] || set -- "$$@" --append "$$APPEND"; \
+	case "$$backend" in *" kvm: "*) why=$$(testbed/kvm_exits.sh --check); \
+	        if [ -n "$$why" ]; then echo "make run: KVM's exits are not counted: $$why" >&2; \
+	        else set -- testbed/kvm_exits.sh $(RUN)/exits.txt "$$@"; fi ;; \
+	    *) set -- "$$@" --ledger $(RUN_LEDGER) --files $(RUN)/files ;; esac; \
+	status=0; "$$@" || status=$$?; \
 	[ $$status -eq 4 ] || [ ! -s $(RUN_LEDGER) ] || testbed/ledger.py $(RUN_LEDGER); \
+	[ ! -s $(RUN)/exits.txt ] || testbed/ledger.py --kvm $(RUN)/exits.txt; \
 	$(PYTHON) -m testbed.sentence $$status $(RUN)/console.txt --ledger $(RUN_LEDGER) \
 	    --files $(RUN)/files --backend "$$backend" || [ $$status -ne 0 ] || status=1; exit $$status
+
+# A machine without VMX or PMU is no failure: a runner may be of any kind. Without a PMU program A.1 cannot run.
+EVENT_SOURCES = /sys/bus/event_source/devices
+nested:
+	@if [ "$$(./run-qemu.sh --probe)" != kvm ]; then \
+	    echo "make nested: nothing was run, because KVM offers no nested VMX here; the line above says why"; \
+	elif ls -d $(EVENT_SOURCES)/cpu* > /dev/null 2>&1; then \
+	    $(MAKE) --no-print-directory run && $(MAKE) --no-print-directory bench QUICK=1; \
+	else \
+	    echo "make nested: this machine has no PMU: PMUvisor starts with pmu=off, and nothing is measured"; \
+	    $(MAKE) --no-print-directory run CONFIG=pmu=off APPEND=pmv.run=report; fi
 
 exit-lines:
 	@testbed/deps.sh build run

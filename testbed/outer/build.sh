@@ -72,7 +72,7 @@ fill_root() {
         add_module "$root" "${kernel[1]}" "$file"
     done
     cp "$here/outer.sh" "$root/outer.sh"
-    cp "$top/run-qemu.sh" "$root/pmuvisor/"
+    cp "$top/run-qemu.sh" "$top/testbed/kvm_exits.sh" "$root/pmuvisor/"
     # GRUB alone, which looks for the menu on the other disk.
     mkdir -p "$work/grub/EFI/pmuvisor"
     echo "The menu is on another disk." > "$work/grub/EFI/pmuvisor/README"

@@ -4,7 +4,8 @@
 # says how it ended and what the kernel complained of meanwhile, and turns the machine off. Words of
 # the command line: pmv.cpus, the processors of QEMU's machine; pmv.ktrace=1, this kernel's trace of
 # its KVM from the guest's first VMXON on, and between the CPUID leaves of the job `pair`;
-# pmv.ktrace_probe, a kprobe event with a comma for each blank.
+# pmv.ktrace_probe, a kprobe event with a comma for each blank; pmv.exits=1, this kernel's counts of
+# its KVM's exits.
 # Linux, Documentation/trace/ftrace.rst, "Instances"; events.rst, "Event triggers".
 export PATH=/usr/bin:/bin TMPDIR=/tmp
 
@@ -81,9 +82,16 @@ echo 0 > /proc/sys/kernel/nmi_watchdog
 echo "outer: release=$(uname -r) nested=$(cat /sys/module/kvm_intel/parameters/nested)"
 cp /pmuvisor/grub.img /tmp/grub.img
 [ "$(word ktrace)" != 1 ] || ktrace_start
-/pmuvisor/run-qemu.sh --backend kvm --disk /tmp/grub.img --cpus "$(word cpus)" --memory 512 \
+run=(/pmuvisor/run-qemu.sh)
+if [ "$(word exits)" = 1 ]; then
+    mount -t tracefs none $tracefs
+    mount -t debugfs none /sys/kernel/debug
+    run=(/pmuvisor/kvm_exits.sh /tmp/exits "${run[@]}")
+fi
+"${run[@]}" --backend kvm --disk /tmp/grub.img --cpus "$(word cpus)" --memory 512 \
     --timeout 100000 --qemu "-drive file=/dev/sda3,format=raw,if=ide,cache.direct=on"
 echo "outer: status=$?"
+[ ! -e /tmp/exits ] || sed 's/^/exits: /' /tmp/exits
 [ "$(word ktrace)" != 1 ] || ktrace_print
 # What is worse than a notice.
 dmesg -r | grep '^<[0-4]>' | sed 's/^/outer: log /'

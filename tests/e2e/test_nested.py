@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from testbed import ledger
 from testbed.machine import STATUS_POWEROFF, STATUS_RESET
 from tests.e2e.inner import expect_quiet, linux
 from tests.e2e.native import expect_a1_pmis
@@ -13,6 +14,7 @@ from tests.e2e.native import expect_a1_pmis
 pytestmark = pytest.mark.more
 
 TSC_KHZ = 200000  # testbed/nested.py: KNOBS
+CPUID, VMLAUNCH, VMRESUME = 10, 20, 24  # basic exit reasons
 SAMPLES = 490  # 40 cycles for each of 625,000 iterations, one for 50,021 cycles
 
 
@@ -60,6 +62,24 @@ def expect_a1(boot, status):
 def test_a1_msr_nmi(lab):
     """The default policy, local APIC passed through, power-off."""
     return expect_a1(msr_nmi(lab), STATUS_POWEROFF)
+
+
+def test_exits(lab):
+    """KVM's own counts of its exits: it passed on to PMUvisor what PMUvisor says that it took. No
+    interrupt, NMI or access of the PMU is among that."""
+    boot = linux(lab, "exits", jobs="a1,report", config="apic=pass", outer="pmv.exits=1")
+    expect_a1_pmis(boot)
+    expect_quiet(boot)
+    text = "".join(f"{line}\n" for line in re.findall(r"^exits: (.*)$", boot.console, re.M))
+    every, nested, passed = ledger.kvm_counts(text)
+    own = boot.console.partition("pmuvisor: exits of processor 0")[2].partition(" total ")[0]
+    said = re.findall(r"^ +(\d+)  \w+ +(\d+)$", own, re.M)
+    said = {int(reason): int(count) for reason, count in said}
+    assert passed == said and passed[CPUID] > 0, (passed, said)
+    assert all(nested[reason] <= every[reason] for reason in nested), (nested, every)
+    # Before each of them PMUvisor has entered its guest.
+    assert every[VMLAUNCH] + every[VMRESUME] == passed.total(), (every, passed)
+    return f"{every.total()} exits to KVM, {passed.total()} passed on"
 
 
 @pytest.mark.full
