@@ -142,3 +142,5 @@ METRICS = {unit: tuple(names.split()) for unit, names in ALL.sections["metrics"]
 # As in every measurement: PMUvisor's options, and words of every Linux.
 OPTIONS = dict(word.split("=", 1) for word in ALL.sections["measured"]["pmuvisor"].split())
 LINUX = ALL.sections["measured"]["linux"]
+# And of every Linux that runs KVM.
+KVM = ALL.sections["measured"]["kvm"]
