@@ -12,6 +12,7 @@ INSTALLED = "columns.cfg grub.cfg initrd.img local.cfg pmuvisor.cfg pmuvisor.efi
 # metal/collect.py
 COLLECT = (sys.executable, "-B", "-m", "metal.collect")
 PARTS = ("vmlinuz", "initrd.img", "kernel.bzImage", "build.txt")
+PARTS += ("vmlinuz-new", "initrd-new.img", "no_bookkeeping.efi")
 
 
 def put(folder, name, data=b"", mode=0o644):
