@@ -2,14 +2,16 @@
 # collect.py: makes results.json and report.html of what bare machines measured and left on an EFI
 # system partition, and copies the log that a start which failed left there. Reads ESP/EFI/pmuvisor,
 # writes OUT. A column that is not whole yet counts with the jobs that are whole; a torn file counts
-# as not there. Usage: python3 -m metal.collect ESP OUT
+# as not there. Last it makes OUT/machine.json, the file to send (bench/machine_file.py). Usage:
+# python3 -m metal.collect ESP OUT
+import contextlib
 import hashlib
 import os
 import re
 import shutil
 import sys
 
-from bench import columns, importer, report, results
+from bench import columns, importer, machine_file, report, results
 from bench.measurements import ALL
 
 JOBS = [name for name, one in ALL.experiments.items() if one.get("metal")]
@@ -129,9 +131,21 @@ def collect(folder, out):
         for column, state in found["columns"].items()
         if state["status"] != "ok"
     ]
-    for note in (*notes, f"{out}/results.json", f"{out}/report.html"):
-        print(f"collect: {note}")
+    notes += [f"{out}/results.json", f"{out}/report.html", *to_send(found, out)]
+    for note in notes:
+        print(f"collect: {note}".rstrip())
     return status
+
+
+def to_send(found, out):
+    """Makes the one file to send; the lines that say what is in it, or why there is none."""
+    file = os.path.join(out, "machine.json")
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(file)
+    try:
+        return machine_file.make(found, file)
+    except results.Trouble as trouble:
+        return [f"no file to send: {trouble}"]
 
 
 def main():

@@ -12,8 +12,8 @@
 #     BENCH=none      without the measurements (install)
 #     SIGN_KEY=FILE SIGN_CERT=FILE   the image, and the stick's GRUB and shim, are signed for Secure Boot
 #     GUEST=stock|cloud   the kernel that measures (default: stock, which has real disks' drivers)
-#   make collect ESP=DIR   results.json and report.html of the results that are there, in
-#                     bench/out/metal (COLLECT_OUT=)
+#   make collect ESP=DIR   results.json and report.html of the results that are there, and
+#                     machine.json, the file to send, in bench/out/metal (COLLECT_OUT=)
 #   make pmuvisor-check   a program for Linux that says what the image would: metal/check/check.mk
 
 include metal/check/check.mk
