@@ -50,15 +50,20 @@ def by_machine(parts, names=results.COLUMNS):
             )
         groups.append((what, [part]))
     machines = []
-    for at, (what, group) in enumerate(groups):
+    for _, group in groups:
         merged, said = results.merge(group) if len(group) > 1 else (group[0], [])
         results.check_alike(merged)
-        machine = Machine(merged)
-        if [known for known, _ in groups].count(what) > 1:
-            machine.number = sum(known == what for known, _ in groups[: at + 1])
-        machines.append(machine)
+        machines.append(Machine(merged))
         notes += said
-    return machines, notes
+    return numbered(machines), notes
+
+
+def numbered(machines):
+    """The same machines; those of the same kind and processor have the numbers of their sets."""
+    whats = [(one.environment["kind"], one.environment["cpu"]) for one in machines]
+    for at, what in enumerate(whats):
+        machines[at].number = whats[: at + 1].count(what) if whats.count(what) > 1 else 0
+    return machines
 
 
 def name_of(machine):
@@ -109,12 +114,19 @@ def words_of(machine, prefix):
     }
 
 
+def beside(machines):
+    """The machines side by side, where there are several."""
+    named = [(name_of(machine), machine) for machine in machines]
+    return [leads.side_by_side(named)] if len(named) > 1 else []
+
+
 def html_of(machines, notes=()):
     quoted = [source for section in added.sections() for source in section.sources]
     return page.render(
         "report.html",
         title=TITLE,
         notes=notes,
+        beside=beside(machines),
         summed=SUMMED,
         machines=[words_of(machine, f"m{at}-") for at, machine in enumerate(machines, 1)],
         sources=[
@@ -125,7 +137,7 @@ def html_of(machines, notes=()):
 
 
 def text_of(machines):
-    out = []
+    out = [line for table in beside(machines) for line in (*textpage.lines_of(table), "")]
     for machine in machines:
         out += [name_of(machine), "#" * len(name_of(machine))]
         for text in [*summary.unlike(machine), summary.where(machine)]:

@@ -136,16 +136,17 @@ def machine_lines(name, machine):
 
 def load():
     """{name: Machine}, in the order of the names."""
-    return {
-        os.path.basename(file).removesuffix(".json"): report.by_machine([results.load(file)])[0][0]
-        for file in sorted(glob.glob(FILES))
-    }
+    files = sorted(glob.glob(FILES))
+    machines = [report.by_machine([results.load(file)])[0][0] for file in files]
+    names = [os.path.basename(file).removesuffix(".json") for file in files]
+    return dict(zip(names, report.numbered(machines)))
 
 
 def text_of(machines):
-    return HEAD + "\n".join(
-        line for name, machine in machines.items() for line in machine_lines(name, machine)
-    )
+    beside = [leads.side_by_side(list(machines.items()))] if len(machines) > 1 else []
+    lines = [line for table in beside for line in table_lines(table)]
+    lines += [line for name, machine in machines.items() for line in machine_lines(name, machine)]
+    return HEAD + "\n".join(lines)
 
 
 def pages_of(machines):

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_machine_file.py: the file of one machine: what is in it, and what results/ takes and refuses.
-# All figures are made up. metal/tests/test_collect.py has the file's way from a partition.
+# test_machine_file.py: the file of one machine: what is in it, what results/ takes and refuses, and
+# the pages with a second machine. All figures are made up. metal/tests/test_collect.py has the
+# file's way from a partition.
+import copy
 import os
 
 import pytest
 
-from bench import machine_file, results, rowfile
+from bench import leads, machine_file, report, results, results_page, rowfile, textpage
+from bench.cells import Machine
 from bench.test_report import Maker, emulator
 
 CPU = "Intel(R) Xeon(R) Gold 5520+ @ 2.20GHz"
@@ -201,3 +204,53 @@ def test_the_emulators_results_are_not_sent(tmp_path):
     with pytest.raises(results.Trouble, match='environment.kind: found "emulator"'):
         machine_file.make(emulated(), str(tmp_path / "machine.json"))
     assert not os.listdir(tmp_path)
+
+
+def rows_of(table):
+    return {row.label: [cell.text for cell in row.cells] for row in table.rows}
+
+
+def test_side_by_side():
+    """Each figure in its machine's column, and units never in one row."""
+    both = [("first", Machine(emulated())), ("second", Machine(second_machine()))]
+    table = leads.side_by_side(both)
+    assert table.groups == [("first", len(results.COLUMNS)), ("second", len(RAN))]
+    rows, blank = rows_of(table), [""] * len(results.COLUMNS)
+    assert rows["RDMSR of EVTSEL, cycles (median)"] == [*blank, "100", "101", "102"]
+    assert rows["CPUID, cycles (median)"] == [*blank, "1,200", "1,201", "1,202"]
+    assert rows["nginx, requests per second"] == [*blank, "30,000", "30,001", "30,002"]
+    assert rows["RDMSR of EVTSEL, instructions"][0] == "1"
+    assert rows["RDMSR of EVTSEL, instructions"][-len(RAN) :] == [""] * len(RAN)
+    # Of two figures of one cost the first that a machine has.
+    assert rows["CPUID, instructions in root mode"][1] == "1,200"
+    assert "CPUID, instructions" not in rows
+    groups = [row.label for row in table.rows if row.kind == "group"]
+    assert groups == sorted(groups) and groups[0].startswith("Table 4.1")
+    assert len([label for label in rows if label.startswith("Linux, 1000 PMIs add")]) == 1
+
+
+def test_report_of_several_machines():
+    """The table is in the report of several machines, and not in that of one."""
+    one, two = Machine(emulated()), Machine(second_machine())
+    for machines, count in (([one], 0), ([two], 0), ([one, two], 1)):
+        assert report.html_of(machines).count('<h3 id="side-by-side">') == count
+        assert report.text_of(machines).count("Machines side by side") == count
+    assert "30,002" in "\n".join(textpage.lines_of(report.beside([one, two])[0]))
+
+
+def test_pages_of_several_machines():
+    """docs/results.md gets the table, each machine gets its pages, and no page of the first machine
+    changes. Two sets of one processor have names of their own."""
+    first = results_page.load()
+    found = second_machine()
+    other = copy.deepcopy(found)
+    other["environment"]["microcode"] = "0x2b000600"
+    machines = {**first, NAME: Machine(found), "other": Machine(other)}
+    report.numbered(list(machines.values()))
+    alone, together = dict(results_page.pages_of(first)), dict(results_page.pages_of(machines))
+    page = together.pop(results_page.PAGE)
+    assert "Machines side by side" in page and "side by side" not in alone.pop(results_page.PAGE)
+    assert f"{NAME}: native" in page and "| RDMSR of EVTSEL, cycles (median) |" in page
+    assert page.count("\n## metal: Intel(R) Xeon(R) Gold 5520+ @ 2.20GHz, set ") == 2
+    assert alone.items() <= together.items()
+    assert f"{NAME}-tables.md" in map(os.path.basename, together)
