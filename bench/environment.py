@@ -65,7 +65,7 @@ def detect(flags=None, probed=None):
     if "vmx" in flags and "hypervisor" not in flags:
         notes.append(
             "bench: this is a bare machine with VMX, which is not rebooted from here: for "
-            "its cycles run `make install ESP=DIR BENCH=auto` and boot its menu"
+            "its cycles run `make install ESP=DIR BENCH=thesis` and boot its menu"
         )
     if backend == "kvm":
         notes.append(f"bench: environment nested: {reason}; the outer KVM is in every figure")

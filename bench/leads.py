@@ -1,12 +1,19 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# leads.py: the sentences of tables.toml, and the first screen of the report: three questions, each
-# with a picture, a sentence and the command that measures it. Every number is of the results or of
-# published.py.
+# leads.py: the sentences of tables.toml, their figures of several machines side by side, and the
+# first screen of the report: three questions, each with a picture, a sentence and the command that
+# measures it. Every number is of the results or of published.py.
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bench import plots, tables
-from bench.cells import points, ratio
+from bench import plots, results, tables
+from bench.cells import NONE, Cell, Table, points, ratio
+
+READING = (
+    "Each row has figures of one unit, which its label names. An emulator counts instructions. A "
+    "bare machine measures cycles and time. So compare figures in one row only. A cell is empty if "
+    f"the machine has no figure in this unit, and has '{NONE}' if only the column has none."
+)
 
 
 @dataclass
@@ -80,3 +87,48 @@ def leads(machine):
         title = what["title"].format_map(what)
         out.append(Lead(key, title, *said(machine, what), what["command"]))
     return out
+
+
+def main_figures(machine):
+    """{(table, label, unit): (values, how one looks)} of the [sentence]s that have a label."""
+    out = {}
+    for name, parts in tables.ENTRIES["sentence"].items():
+        found = {}
+        for what in tables.picked(parts, machine.exact):
+            if "label" in what and not (what.get("or") and found):
+                values, text, _ = said(machine, what)
+                found |= {(name, what["label"], what["unit"]): (values, text)} if values else {}
+        out |= found
+    return out
+
+
+def side_by_side(named):
+    """The table of several machines, each (name, Machine): a row for each main figure and unit."""
+    columns = [results.ok_columns(machine.results) for _, machine in named]
+    places = [(at, column) for at, ran in enumerate(columns) for column in ran]
+    table = Table(
+        "side-by-side",
+        "Machines side by side",
+        "",
+        [column for _, column in places],
+        [(name, len(ran)) for (name, _), ran in zip(named, columns) if ran],
+        reading=[READING],
+    )
+    figures = [main_figures(machine) for _, machine in named]
+    order = [
+        (name, what.get("label"))
+        for name, parts in tables.ENTRIES["sentence"].items()
+        for what in parts
+    ]
+    keys = sorted(dict.fromkeys(itertools.chain(*figures)), key=lambda key: order.index(key[:2]))
+    for name, rows in itertools.groupby(keys, key=lambda key: key[0]):
+        table.group(f"Table {name}")
+        for key in rows:
+            table.add(", ".join(key[1:]), [cell_of(figures[at], key, one) for at, one in places])
+    return table
+
+
+def cell_of(figures, key, column):
+    """A machine's cell. It is empty where the machine has no figure in this unit."""
+    values, text = figures.get(key, ({}, str))
+    return Cell(text(values[column]) if column in values else NONE if values else "")

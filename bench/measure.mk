@@ -9,6 +9,8 @@
 #                                                  fewer or shorter boots, where there are many
 #   make report                                    docs/results.md and its pictures, of results/
 #   make report RESULTS="a.json b.json"            the HTML report of one or more runs
+#   make add-machine MACHINE=FILE                  adds the file to send that make collect left to results/,
+#                                                  and makes docs/results.md anew
 
 QUICK ?=
 JOBS ?=
@@ -16,6 +18,7 @@ ONLY ?=
 BOOTS ?=
 BENCH_OUT ?= bench/out
 RESULTS ?=
+MACHINE ?=
 BENCH_ARGUMENTS = --out $(BENCH_OUT) $(if $(filter-out 0,$(QUICK)),--quick) \
     $(if $(JOBS),--jobs $(JOBS)) $(if $(ONLY),--only $(ONLY)) \
     $(if $(BOOTS),--boots $(BOOTS))
@@ -23,7 +26,7 @@ BENCH_ARGUMENTS = --out $(BENCH_OUT) $(if $(filter-out 0,$(QUICK)),--quick) \
 # The images of their own that rows of the table have.
 BENCH_IMAGES = $(sort $(shell sed -n '/^;/d; s/.*[ /]image=\([a-z_]*\).*/\1.efi/p' bench/measurements.ini))
 
-.PHONY: bench bench-all answers report report-all
+.PHONY: bench bench-all answers report report-all add-machine
 
 # Earlier results stay until a run has its own, and are not reported as if they were new.
 # Two steps, so that the second make sees the packages that the first one installed.
@@ -49,3 +52,8 @@ report:
 
 report-all:
 	@$(if $(RESULTS),$(PYTHON) -m bench.report --out $(BENCH_OUT)/report.html $(RESULTS),$(PYTHON) -m bench.results_page)
+
+add-machine:
+	@testbed/deps.sh bench
+	@$(PYTHON) -m bench.machine_file "$(MACHINE)"
+	@$(MAKE) --no-print-directory report-all RESULTS=

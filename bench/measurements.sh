@@ -25,32 +25,61 @@ value_of() { # value_of SECTION NAME
     table_rows "$1" | sed -n "s/^$2 //p"
 }
 
-# Peers, configurations and parts with an image of their own are the emulator's: no menu has them,
-# and no bare machine measures them.
-column_rows() { # NAME ON OPTIONS TITLE, a line each
-    table_rows columns | sed '/^[^ ]* peer /d'
-    table_rows parts | sed '/^[^ ]* [^ ]* [^ ]*image=/d'
+# One word of a plan; nothing where it has none of that key.
+plan_word() { # plan_word PLAN KEY
+    value_of plans "$1" | tr ' ' '\n' | sed -n "s/^$2=//p"
+}
+
+plan_names() {
+    table_rows plans | cut -d ' ' -f 1
 }
 
 column_names() {
-    column_rows | sed 's/ .*//; /^abl_/d'
+    table_rows columns | cut -d ' ' -f 1
 }
 
+# The parts and configurations that a bare machine measures: those of a plan.
 part_names() {
-    column_rows | sed 's/ .*//; /^abl_/!d'
+    for each in $(plan_names); do
+        plan_word "$each" parts | tr ',' '\n'
+    done | awk '!seen[$0]++'
 }
 
-# The column that the results of a column or a part belong to; nothing where there is no such row.
+# What the boot menu has.
+column_rows() { # NAME ON OPTIONS TITLE, a line each
+    table_rows columns
+    wanted=$(part_names)
+    { table_rows parts && table_rows configurations; } |
+        awk -v wanted=" $(echo "$wanted" | tr '\n' ' ')" 'index(wanted, " " $1 " ")'
+}
+
+# The column that the results of a column, part or configuration belong to; nothing where there is
+# no such row.
 column_of() { # column_of NAME
-    column_rows | while read -r name on _; do
-        [ "$name" = "$1" ] || continue
-        case $name in abl_*) echo "$on" ;; *) echo "$name" ;; esac
+    for section in columns parts configurations; do
+        row=$(value_of $section "$1")
+        case $section/$row in
+            */) ;;
+            columns/*) echo "$1" && return ;;
+            *) echo "${row%% *}" && return ;;
+        esac
     done
 }
 
-# The ablation's variant that a part measures; nothing of a column.
+# What a column runs on: machine, kvm, peer or pmuvisor.
+place_of() { # place_of NAME
+    row=$(value_of columns "$(column_of "$1")")
+    echo "${row%% *}"
+}
+
+# The ablation's variant that a part measures; nothing of any other row.
 variant_of() { # variant_of NAME
     case $1 in abl_*) echo "${1#abl_}" ;; esac
+}
+
+# The same of a configuration: its name.
+configuration_of() { # configuration_of NAME
+    [ -z "$(value_of configurations "$1")" ] || echo "$1"
 }
 
 # The experiments that a bare machine measures, each of which is a job there.

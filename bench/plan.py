@@ -6,7 +6,7 @@ import re
 
 from bench import columns, pool
 from bench.columns import VARIANTS
-from bench.measurements import ALL
+from bench.measurements import ALL, KVM
 
 KERNEL_RUNS = 5  # timed runs in the emulator: its TSC counts instructions, they are all alike
 KERNEL_OPERATIONS = 100
@@ -38,16 +38,13 @@ EVENTS_POSITION = 40
 # The experiments that have a boot of Linux of their own.
 LINUX_BOOTS = tuple(one.name for one in ALL.of_program("linux") if not one.get("with"))
 
-# KVM's own kernel has its mitigations off, as PMUvisor has; its guest's stay those of the other
-# columns' Linux.
-HOST_MITIGATIONS = "mitigations=off pmv.inner_mitigations=auto"
-
 # Limits of one boot in seconds, many times what it takes alone (in the emulator: launch.py).
 KERNEL_LIMIT = 180
 KVM_LIMIT = 300
 # Linux under the emulator's KVM: so many times the seconds of the other columns; its guest's MiB.
 KVM_SLOWER = 2
 KVM_GUEST_MEMORY = 512
+MITIGATIONS = "mitigations="
 NO_PERF_LIMIT = "sysctl.kernel.perf_cpu_time_max_percent=0"
 
 
@@ -224,7 +221,7 @@ def config_boots(row, kind, quick):
             if item.experiment in experiments
         )
         if columns.is_kvm(row.on):
-            append = boot.append.replace(HOST_MITIGATIONS, host_words(row.options))
+            append = boot.append.replace(KVM, host_words(row.options))
             more = {"append": append.replace(f",{SWITCH}", "")}
         else:
             more = {"config": f"{boot.config} {row.options}".strip()}
@@ -244,12 +241,15 @@ def config_boots(row, kind, quick):
 def kvm_words(column):
     """How KVM is loaded (programs/payload/kvm.c)."""
     mediated = columns.option(column, "mediated")
-    return HOST_MITIGATIONS + (f" pmv.mediated={mediated}" if mediated else "")
+    return KVM + (f" pmv.mediated={mediated}" if mediated else "")
 
 
 def host_words(options):
     """Words of KVM's own kernel in another configuration."""
-    return options if "mitigations=" in options else f"{HOST_MITIGATIONS} {options}"
+    own = MITIGATIONS in options
+    return " ".join(
+        [*(word for word in KVM.split() if not own or MITIGATIONS not in word), options]
+    )
 
 
 def inside_kvm(boot):
@@ -297,8 +297,8 @@ def make(kind, names, quick=False, only=(), times=1):
 
 
 NO_PEERS = (
-    "a KVM with a kernel of its own is booted in the emulator alone; on hardware the column "
-    "kvm is that of the kernel that runs"
+    "a KVM with a kernel of its own is booted in the emulator, or by a stick (make usb "
+    "BENCH=thesis); here the column kvm is that of the kernel that runs"
 )
 
 
@@ -310,6 +310,6 @@ def impossible(kind):
     if kind == "nested":
         there["native"] = (
             "a virtual machine is not the bare machine; for this column: make "
-            "install ESP=DIR BENCH=auto"
+            "install ESP=DIR BENCH=thesis"
         )
     return there

@@ -29,10 +29,13 @@ def belongs(part, group):
     return ""
 
 
-def by_machine(parts):
+def by_machine(parts, names=results.COLUMNS):
     """Merges runs of one machine; gives the machines in the order of the files, and notes. Two
-    machines can have the same processor: what one run could not have brought is kept apart."""
+    machines can have the same processor: what one run could not have brought is kept apart.
+    `names`: of the columns that are taken. results.Trouble: some of them are not alike."""
     groups, notes = [], []
+    if set(names) != set(results.COLUMNS):
+        parts = [results.only(part, names) for part in parts]
     for part in parts:
         what = (part["environment"]["kind"], part["environment"]["cpu"])
         alike = [group for known, group in groups if known == what]
@@ -47,14 +50,20 @@ def by_machine(parts):
             )
         groups.append((what, [part]))
     machines = []
-    for at, (what, group) in enumerate(groups):
+    for _, group in groups:
         merged, said = results.merge(group) if len(group) > 1 else (group[0], [])
-        machine = Machine(merged)
-        if [known for known, _ in groups].count(what) > 1:
-            machine.number = sum(known == what for known, _ in groups[: at + 1])
-        machines.append(machine)
+        results.check_alike(merged)
+        machines.append(Machine(merged))
         notes += said
-    return machines, notes
+    return numbered(machines), notes
+
+
+def numbered(machines):
+    """The same machines; those of the same kind and processor have the numbers of their sets."""
+    whats = [(one.environment["kind"], one.environment["cpu"]) for one in machines]
+    for at, what in enumerate(whats):
+        machines[at].number = whats[: at + 1].count(what) if whats.count(what) > 1 else 0
+    return machines
 
 
 def name_of(machine):
@@ -93,7 +102,7 @@ def words_of(machine, prefix):
         "name": name_of(machine),
         "kind": f" ({machine.environment['kind']}{number})",
         "prefix": prefix,
-        "top": [summary.where(machine), *summary.unlike(machine)],
+        "top": [*summary.unlike(machine), summary.where(machine)],
         "leads": [(one, one.draw(f"{prefix}lead-")) for one in leads.leads(machine)],
         "sentences": summary.results_of(machine),
         "environment": environment_pairs(machine),
@@ -105,12 +114,19 @@ def words_of(machine, prefix):
     }
 
 
+def beside(machines):
+    """The machines side by side, where there are several."""
+    named = [(name_of(machine), machine) for machine in machines]
+    return [leads.side_by_side(named)] if len(named) > 1 else []
+
+
 def html_of(machines, notes=()):
     quoted = [source for section in added.sections() for source in section.sources]
     return page.render(
         "report.html",
         title=TITLE,
         notes=notes,
+        beside=beside(machines),
         summed=SUMMED,
         machines=[words_of(machine, f"m{at}-") for at, machine in enumerate(machines, 1)],
         sources=[
@@ -121,10 +137,10 @@ def html_of(machines, notes=()):
 
 
 def text_of(machines):
-    out = []
+    out = [line for table in beside(machines) for line in (*textpage.lines_of(table), "")]
     for machine in machines:
         out += [name_of(machine), "#" * len(name_of(machine))]
-        for text in [summary.where(machine), *summary.unlike(machine)]:
+        for text in [*summary.unlike(machine), summary.where(machine)]:
             out += textpage.paragraph(text) + [""]
         for name, sentence in summary.results_of(machine):
             out += textpage.paragraph(f"{name}: {sentence}")
@@ -154,9 +170,19 @@ def main():
         help="the page (default: %(default)s)",
     )
     parser.add_argument("--text", action="store_true", help="tables on the console, and no page")
+    parser.add_argument(
+        "--columns",
+        default=",".join(results.COLUMNS),
+        metavar="C,C",
+        help="the columns to report (default: all)",
+    )
     arguments = parser.parse_args()
+    names = arguments.columns.split(",")
+    for name in names:
+        if name not in results.COLUMNS:
+            parser.error(f"unknown column '{name}', wanted some of {', '.join(results.COLUMNS)}")
     try:
-        machines, notes = by_machine([results.load(name) for name in arguments.results])
+        machines, notes = by_machine([results.load(name) for name in arguments.results], names)
         for note in notes:
             print(f"report: {note}", file=sys.stderr)
         if arguments.text:

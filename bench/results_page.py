@@ -8,7 +8,7 @@ import os
 import sys
 
 from bench import added, leads, plots, report, results, summary
-from bench.cells import Machine, OnPage, Table
+from bench.cells import OnPage, Table
 from bench.measurements import TOP
 
 FILES = os.path.join(TOP, "results", "*.json")
@@ -127,8 +127,8 @@ def parts_of(name, machine):
 
 def machine_lines(name, machine):
     yield f"## {report.name_of(machine)}\n"
-    yield f"{summary.where(machine)} [Its file](../results/{name}.json).\n"
     yield from (f"{text}\n" for text in summary.unlike(machine))
+    yield f"{summary.where(machine)} [Its file](../results/{name}.json).\n"
     yield from lead_lines(name, machine)
     yield from (f"- [{title}](results/{file})" for file, title, _ in parts_of(name, machine))
     yield ""
@@ -136,16 +136,17 @@ def machine_lines(name, machine):
 
 def load():
     """{name: Machine}, in the order of the names."""
-    return {
-        os.path.basename(file).removesuffix(".json"): Machine(results.load(file))
-        for file in sorted(glob.glob(FILES))
-    }
+    files = sorted(glob.glob(FILES))
+    machines = [report.by_machine([results.load(file)])[0][0] for file in files]
+    names = [os.path.basename(file).removesuffix(".json") for file in files]
+    return dict(zip(names, report.numbered(machines)))
 
 
 def text_of(machines):
-    return HEAD + "\n".join(
-        line for name, machine in machines.items() for line in machine_lines(name, machine)
-    )
+    beside = [leads.side_by_side(list(machines.items()))] if len(machines) > 1 else []
+    lines = [line for table in beside for line in table_lines(table)]
+    lines += [line for name, machine in machines.items() for line in machine_lines(name, machine)]
+    return HEAD + "\n".join(lines)
 
 
 def pages_of(machines):

@@ -38,7 +38,7 @@ KEYS = {
         "section": "title short before parts sentences sources",
         "fact": "",
         "lead": "title command of text unit theirs published but say",
-        "sentence": "of text unit theirs published but say or after",
+        "sentence": "of text unit theirs published but say or after label",
         "made": "title command quick table unit heads over reading published",
     }.items()
 }

@@ -84,8 +84,8 @@ def test_the_hosts_kvm(tmp_path):
     [
         ([], ("emulator", "no /dev/kvm"), "emulator", ["no /dev/kvm"]),
         (["vmx", "hypervisor"], ("kvm", "works"), "nested", ["works"]),
-        (["vmx"], ("kvm", "works"), "nested", ["BENCH=auto", "works"]),
-        (["vmx"], ("emulator", "off"), "emulator", ["BENCH=auto", "off"]),
+        (["vmx"], ("kvm", "works"), "nested", ["BENCH=thesis", "works"]),
+        (["vmx"], ("emulator", "off"), "emulator", ["BENCH=thesis", "off"]),
     ],
 )
 def test_kind_of_machine(flags, probed, kind, words):

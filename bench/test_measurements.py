@@ -12,8 +12,8 @@ import sys
 
 import pytest
 
-from bench import columns, facts, figures, measurements, plots, published, test_report
-from bench.measurements import ALL, TOP
+from bench import columns, facts, figures, measurements, plan, plots, published, test_report
+from bench.measurements import ALL, KVM, TOP
 from bench.test_report import PEERS
 from testbed import machine
 
@@ -21,12 +21,17 @@ MENU = os.path.join(TOP, "testbed", "menu.sh")
 MORE = (
     "[columns]\nlazy+x = pmuvisor policy=msr/unblock=lazy PMUvisor, lazily\n"
     "[parts]\nabl_one = lazy+x bookkeeping=lost one\n"
+    "[plans]\nbrief = columns=lazy+x parts=abl_one jobs=exit:1 minutes=5 rounds=2 least=1\n"
 )
 TABLES = ["bench/measurements.ini", *glob.glob("experiments/*/measurements.ini", root_dir=TOP)]
 LAST = "experiments/zzz/measurements.ini"  # read after all others
-# What shells and the boot menu have: peers and images of their own are the emulator's alone.
-MACHINES = [name for name in columns.NAMES if name not in columns.PEERS]
-PARTS = list(columns.PARTS)
+# What shells and the boot menu have: all columns, and the parts and configurations of plans.
+MACHINES = list(columns.NAMES)
+PLANS = {
+    name: dict(word.split("=", 1) for word in text.split())
+    for name, text in ALL.sections["plans"].items()
+}
+PARTS = list(dict.fromkeys(part for plan in PLANS.values() for part in plan["parts"].split(",")))
 
 
 @pytest.fixture
@@ -102,6 +107,35 @@ def test_menu_has_the_same_columns(with_rows):
     assert 'column_record="policy=msr/unblock=lazy/bookkeeping=lost/apic=pass/' in part
     # Without PMUvisor there are none of its options.
     assert "options" not in menu.split('"$1" = kvm ]')[1].split("elif")[0]
+    assert "column_image=no_bookkeeping\n" in menu.split('"$1" = abl_compiled_out ]')[1]
+    assert "plan_minutes=5\n" in menu.split('"$1" = brief ]')[1]
+
+
+def test_menu_starts_kvm_as_the_emulator_does(with_rows):
+    """The words of the Linux that runs KVM, with its mitigations and without, and its kernel."""
+    menu = shell(f"'{MENU}'", MEASUREMENTS_TOP=with_rows(MORE))
+    rows = {name: columns.COLUMNS[name] for name in columns.COLUMNS if columns.is_kvm(name)}
+    for name in rows:
+        row = menu.split(f'"$1" = {name} ]')[1].split("elif")[0]
+        assert f'column_words="{plan.kvm_words(name)}"' in row
+        host = columns.option(name, "host")
+        assert (f"column_host=-{host}\n" in row) == bool(host) == (name in columns.PEERS)
+        twin = menu.split(f'"$1" = {name}_mitigated ]')[1].split("elif")[0]
+        wanted = plan.kvm_words(name).replace(KVM, plan.host_words("mitigations=auto")).split()
+        assert sorted(twin.split('column_words="')[1].split('"')[0].split()) == sorted(wanted)
+        assert "mitigations=off" not in twin and "nox2apic" in wanted
+
+
+def test_plans_name_rows():
+    known = {"columns": columns.NAMES, "parts": {**columns.ALL_PARTS, **columns.CONFIGS}}
+    known["jobs"] = [name for name, one in ALL.experiments.items() if one.get("metal")]
+    for name, found in PLANS.items():
+        for key, rows in known.items():
+            words = [word.partition(":")[0] for word in found[key].split(",")]
+            assert words == ["all"] or set(words) <= set(rows), (name, key)
+        # Shares are of minutes, and a plan with them has all that its arithmetic needs.
+        assert (":" in found["jobs"]) == ("minutes" in found) == ("least" in found), name
+        assert int(found["rounds"]) >= 1, name
 
 
 @pytest.mark.parametrize(

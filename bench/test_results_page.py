@@ -110,7 +110,9 @@ def test_in_a_browser(machines, browser, tmp_path, width):
     file = tmp_path / "report.html"
     file.write_text(report.html_of(list(machines.values())), encoding="utf-8")
     with browser.opened(str(file), width):
-        assert browser.value("document.querySelectorAll('.leads svg').length") == 3 * len(machines)
+        pictures = len(results_page.pictures(machines))
+        assert browser.value("document.querySelectorAll('.leads svg').length") == pictures
+        assert pictures == 3 or len(machines) > 1
         assert browser.value("document.querySelector('.leads').getBoundingClientRect().top") < 600
         assert browser.value("document.querySelectorAll('details[open]').length") == 0
         browser.value("document.querySelectorAll('details').forEach((one) => { one.open = true; })")

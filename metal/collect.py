@@ -2,19 +2,26 @@
 # collect.py: makes results.json and report.html of what bare machines measured and left on an EFI
 # system partition, and copies the log that a start which failed left there. Reads ESP/EFI/pmuvisor,
 # writes OUT. A column that is not whole yet counts with the jobs that are whole; a torn file counts
-# as not there. Usage: python3 -m metal.collect ESP OUT
+# as not there. Last it makes OUT/machine.json, the file to send (bench/machine_file.py). Usage:
+# python3 -m metal.collect ESP OUT
+import contextlib
 import hashlib
 import os
 import re
 import shutil
 import sys
 
-from bench import columns, importer, report, results
+from bench import columns, importer, machine_file, report, results
 from bench.measurements import ALL
 
 JOBS = [name for name, one in ALL.experiments.items() if one.get("metal")]
-COLUMNS = [name for name in columns.NAMES if name not in columns.PEERS]
-OF_PART = re.compile(r"^bench: experiment=(?:ablation|machine) .*\n", re.MULTILINE)
+PARTS = {**columns.ALL_PARTS, **columns.CONFIGS}
+OF_PART = re.compile(
+    r"^(?:sample: |bench: experiment=(?:ablation|config|machine) ).*\n", re.MULTILINE
+)
+PLAN = re.compile(rb"^# plan ([a-z]+)$", re.MULTILINE)
+# ROUND.NAME: a start, by its files and its folder.
+START = re.compile(r"([1-9]\d*)\.([a-z0-9_+-]+?)(?:\.(?:txt|ok|env))?")
 # What the boot menu noted of a column without results (metal/bench.cfg).
 REASONS = (
     (b"\nwhy=refused", "it refused to start; its entry of the boot menu shows why"),
@@ -43,70 +50,102 @@ def whole(*names):
     return text.decode(errors="replace") if good else ""
 
 
-def why_not(folder, column):
-    """Why a column has no results; "no results yet" while they still may come."""
-    block = content(folder, f"{column}.env")
+def why_not(folder, start):
+    """Why a start has no results; "no results yet" while they still may come."""
+    block = content(folder, f"{start}.env")
     return next((why for note, why in REASONS if note in block), "no results yet")
 
 
-def from_jobs(folder, column):
-    """The results of a column of which only some jobs are there; "" where none is."""
-    facts = whole(folder, column, "facts.txt")
-    jobs = {job: whole(folder, column, f"{job}.txt") for job in JOBS}
+def jobs_of(folder):
+    """The jobs of a column in the plan that is on the partition."""
+    found = PLAN.search(content(folder, "plan.cfg"))
+    words = ALL.sections["plans"].get(found[1].decode(), "") if found else ""
+    jobs = dict(word.partition("=")[::2] for word in words.split()).get("jobs", "all")
+    return JOBS if jobs == "all" else [job.partition(":")[0] for job in jobs.split(",")]
+
+
+def from_jobs(folder, start):
+    """The results of a start of which only some jobs are there; "" where none is."""
+    facts = whole(folder, start, "facts.txt")
+    jobs = {job: whole(folder, start, f"{job}.txt") for job in jobs_of(folder)}
     if not facts or not any(jobs.values()):
         return ""
-    why = why_not(folder, column)
+    why = why_not(folder, start)
     parts = [
         text or f'bench: experiment={job} item=all skip="{why}"\n' for job, text in jobs.items()
     ]
+    column = start.partition(".")[2]
     return "".join([facts, *parts, f"end: column={column} status=0\n"])
 
 
-def with_parts(folder, column, text):
-    """(a column's results with those of its parts, which were measured in boots of their own; the
-    parts that lack)."""
+def starts_in(folder):
+    """(round, name) of each start that has left something, in the order of rounds and columns."""
+    names = [*columns.COLUMNS, *PARTS]
+    found = {
+        (int(match[1]), match[2])
+        for match in map(START.fullmatch, os.listdir(folder))
+        if match and match[2] in names
+    }
+    return sorted(found, key=lambda start: (start[0], names.index(start[1])))
+
+
+def with_part(text, part):
+    """A column's results with those of a part of it, which was measured in a start of its own."""
     head, end, tail = text.rpartition("\nend: ")
-    lacking = []
-    for part in columns.PARTS.values():
-        if part.on == column and " status=0" in tail:
-            found = whole(folder, part.name, "exit.txt")
-            head += "\n" + "".join(OF_PART.findall(found)).rstrip("\n")
-            lacking += [] if found else [part.variant]
-    return head + end + tail, lacking
+    return "\n".join([head, "".join(OF_PART.findall(part)).rstrip("\n")]) + end + tail
 
 
 def collect(folder, out):
     """Makes the results and the report; the exit status. results.Trouble: why there are none."""
     texts, partial, lacking = {}, [], []
-    for column in COLUMNS:
-        text = whole(folder, f"{column}.txt")
-        if not text and (text := from_jobs(folder, column)):
-            partial.append(column)
+    for round_number, name in starts_in(folder):
+        start = f"{round_number}.{name}"
+        text, on = whole(folder, f"{start}.txt"), PARTS[name].on if name in PARTS else name
+        if name in PARTS:
+            column = f"{round_number}.{on}"
+            if text and " status=0" in texts.get(column, ""):
+                texts[column] = with_part(texts[column], text)
+            else:
+                lacking.append(start)
+            continue
+        if not text and (text := from_jobs(folder, start)):
+            partial.append(start)
         if text:
-            texts[column], parts = with_parts(folder, column, text)
-            lacking += parts
+            texts[start] = text
     if not texts:
         raise results.Trouble(f"no column in '{folder}' has results yet")
     for what, names in (
         ("not all jobs are done yet of:", partial),
-        ("no results yet of the ablation's parts:", lacking),
+        ("no results yet of the parts:", lacking),
     ):
         if names:
             print(f"collect.py: {what} {' '.join(names)}", file=sys.stderr)
-    found, notes, status = importer.run({f"{name}.txt": text for name, text in texts.items()})
-    for column in set(COLUMNS) - set(texts):
-        found["columns"][column]["why"] = why_not(folder, column)
-    page = report.html_of(report.by_machine([found])[0])
+    found, notes, status = importer.run({f"{start}.txt": text for start, text in texts.items()})
+    for column in {*columns.NAMES} - {start.partition(".")[2] for start in texts}:
+        found["columns"][column]["why"] = why_not(folder, f"1.{column}")
     results.save(found, os.path.join(out, "results.json"))
+    page = report.html_of(report.by_machine([found])[0])
     report.write(os.path.join(out, "report.html"), page)
     notes += [
         f"column {column}: {state['status']}: {state['why']}"
         for column, state in found["columns"].items()
         if state["status"] != "ok"
     ]
-    for note in (*notes, f"{out}/results.json", f"{out}/report.html"):
-        print(f"collect: {note}")
+    notes += [f"{out}/results.json", f"{out}/report.html", *to_send(found, out)]
+    for note in notes:
+        print(f"collect: {note}".rstrip())
     return status
+
+
+def to_send(found, out):
+    """Makes the one file to send; the lines that say what is in it, or why there is none."""
+    file = os.path.join(out, "machine.json")
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(file)
+    try:
+        return machine_file.make(found, file)
+    except results.Trouble as trouble:
+        return [f"no file to send: {trouble}"]
 
 
 def main():
@@ -123,7 +162,7 @@ def main():
     try:
         if not os.path.isdir(folder):
             raise results.Trouble(
-                f"'{folder}' is not there; was it installed? make install ESP={esp} BENCH=auto"
+                f"'{folder}' is not there; was it installed? make install ESP={esp} BENCH=thesis"
             )
         return collect(folder, out)
     except results.Trouble as trouble:

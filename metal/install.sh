@@ -8,7 +8,7 @@ set -euo pipefail
 usage="usage: install.sh [options] ESP IMAGE [KERNEL [INITRD]]
   KERNEL, INITRD  default: the running kernel's own files; of a KERNEL the initrd of its release
   --bench DIR     the measurements, too: the folder of \`make build/auto/stock/build.txt\`
-  --auto          bench=auto: the next boots of the menu measure every column, one after another
+  --plan NAME     bench=NAME: the next boots of the menu measure this plan of bench/measurements.ini
   --key KEY --cert CERT   the image is signed with them (sign.sh)
   --append WORDS  the kernel's command line (default: the running system's own)
   --root DIR      another system than the running one: its newest kernel is taken
@@ -20,19 +20,18 @@ fail() {
     exit 1
 }
 
-bench='' auto=0 root='' append='' check=0 quiet=0 key='' cert=''
+bench='' plan='' root='' append='' check=0 quiet=0 key='' cert=''
 while [[ ${1:-} == -* ]]; do
     case $1 in
         -h | --help) echo "$usage" && exit 0 ;;
-        --bench | --append | --root | --key | --cert)
+        --bench | --plan | --append | --root | --key | --cert)
             [ $# -ge 2 ] || fail "$1 wants a value (see --help)"
             printf -v "${1#--}" '%s' "$2"
             shift
             ;;
-        --auto) auto=1 ;;
         --check) check=1 ;;
         --quiet) quiet=1 ;;
-        *) fail "unknown option '$1', wanted --bench or --auto (see --help)" ;;
+        *) fail "unknown option '$1', wanted --bench or --plan (see --help)" ;;
     esac
     shift
 done
@@ -76,7 +75,7 @@ if [ -z "$initrd" ]; then
             "the kernel is '$kernel'; $name_one"
 fi
 [ -r "$initrd" ] || fail "cannot read the initrd '$initrd'; be root, or $name_one"
-[ -n "$bench" ] || [ $auto -eq 0 ] || fail "--auto wants --bench DIR, too (see --help)"
+[ -n "$bench" ] || [ -z "$plan" ] || fail "--plan wants --bench DIR, too (see --help)"
 
 target=$esp/EFI/pmuvisor
 [ -n "$key" ] || [ ! -e "$target/pmuvisor.cer" ] ||
@@ -87,19 +86,34 @@ measurements_top=$here/..
 # shellcheck source=bench/measurements.sh
 . "$here/../bench/measurements.sh"
 mapfile -t columns < <(column_names && part_names)
+mapfile -t plans < <(plan_names)
+[ -z "$plan" ] || [[ " ${plans[*]} " == *" $plan "* ]] ||
+    fail "--plan: found '$plan', wanted one of: ${plans[*]}"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 "$here/../testbed/menu.sh" > "$work/columns.cfg"
+images=("$image")
+names=(pmuvisor.efi)
+if [ -n "$bench" ]; then
+    for file in "$bench"/*.efi; do
+        [ -e "$file" ] || continue
+        images+=("$file")
+        names+=("${file##*/}")
+    done
+fi
 if [ -n "$key" ]; then
-    "$here/sign.sh" "$key" "$cert" "$image" "$work/pmuvisor.efi" "$target/pmuvisor.efi" || exit 1
-    image=$work/pmuvisor.efi
+    for i in "${!images[@]}"; do
+        "$here/sign.sh" "$key" "$cert" "${images[i]}" "$work/${names[i]}" "$target/${names[i]}" ||
+            exit 1
+        images[i]=$work/${names[i]}
+    done
     # As firmware's setup and MokManager take it: in DER.
     sed -n '/^-----BEGIN CERT/,/^-----END/p;/^-----END CERT/q' "$cert" | sed '/^-----/d' |
         base64 -d > "$work/pmuvisor.cer"
 fi
 # pairs: a file, and its name below $target.
-sources=("$image" "$kernel" "$initrd" "$here/../testbed/grub.cfg" "$work/columns.cfg")
-names=(pmuvisor.efi vmlinuz initrd.img grub.cfg columns.cfg)
+sources=("${images[@]}" "$kernel" "$initrd" "$here/../testbed/grub.cfg" "$work/columns.cfg")
+names+=(vmlinuz initrd.img grub.cfg columns.cfg)
 if [ -n "$key" ]; then
     sources+=("$work/pmuvisor.cer")
     names+=(pmuvisor.cer)
@@ -110,6 +124,12 @@ if [ -n "$bench" ]; then
             fail "cannot read '$bench/$name'; build it: make build/auto/stock/build.txt"
         sources+=("$bench/$name")
         names+=("bench/$name")
+    done
+    # Of KVM with a kernel of its own.
+    for file in "$bench"/vmlinuz-* "$bench"/initrd-*; do
+        [ -e "$file" ] || continue
+        sources+=("$file")
+        names+=("bench/${file##*/}")
     done
     sources+=("$here/bench.cfg")
     names+=(bench/bench.cfg)
@@ -133,7 +153,7 @@ is_other_build() {
     local i
     for i in "${!names[@]}"; do
         case ${names[i]} in
-            bench/* | columns.cfg | pmuvisor.efi)
+            bench/* | columns.cfg | *.efi)
                 cmp -s "${sources[i]}" "$target/${names[i]}" || return 0
                 ;;
         esac
@@ -141,31 +161,32 @@ is_other_build() {
     return 1
 }
 
-# Whatever a job or a column left; GRUB's blocks are made anew anyway.
-results_of() { # results_of COLUMN
-    find "$target/bench/$1" "$target/bench/$1.txt" "$target/bench/$1.ok" -type f 2> /dev/null
+# Nor of two plans.
+is_other_plan() {
+    [ -n "$plan" ] && [ -s "$target/bench/plan.cfg" ] &&
+        ! grep -q -x "# plan $plan" "$target/bench/plan.cfg"
 }
 
+# Whatever a job, a start or a plan left; GRUB's blocks are made anew anyway.
 put_results_aside() {
-    local column old=$target/bench.old number=1 found=0
+    local name old=$target/bench.old number=1 found=0
     while [ -e "$old" ]; do
         number=$((number + 1))
         old=$target/bench.old$number
     done
-    for column in "${columns[@]}"; do
-        [ -n "$(results_of "$column")" ] || continue
+    rm -f "$target"/bench/*.env "$target"/bench/{plan.cfg,clock.txt}
+    for name in "$target"/bench/[0-9]*.*; do
+        [ -n "$(find "$name" -type f -print -quit 2> /dev/null)" ] || continue
         found=1
         mkdir -p "$old"
-        for name in "$column" "$column.txt" "$column.ok"; do
-            [ ! -e "$target/bench/$name" ] || mv "$target/bench/$name" "$old/"
-        done
+        mv "$name" "$old/"
     done
     [ $found -eq 1 ] || return 0
     [ ! -e "$target/bench/build.txt" ] || cp "$target/bench/build.txt" "$old/"
-    echo "Results of another build are now in $old"
+    echo "Results of another build or plan are now in $old"
 }
 
-if [ -n "$bench" ] && is_other_build; then
+if [ -n "$bench" ] && { is_other_build || is_other_plan; }; then
     put_results_aside
 fi
 mkdir -p "$target${bench:+/bench}"
@@ -203,19 +224,21 @@ if [ -n "$bench" ]; then
         od -A n -N 8 -t x8 /dev/urandom | tr -d ' ' > "$target/bench/id"
     fi
     echo "set bench_id=$(cat "$target/bench/id")" > "$target/bench/id.cfg"
-    for column in "${columns[@]}"; do
-        mkdir -p "$target/bench/$column"
-        environment_block > "$target/bench/$column.env"
+    # Of the first round, which the menu knows without a plan; a plan makes the others.
+    for name in "${columns[@]/#/1.}"; do
+        mkdir -p "$target/bench/$name"
+        environment_block > "$target/bench/$name.env"
+    done
+    for name in "$target"/bench/[0-9]*.env; do
+        [ ! -e "$name" ] || environment_block > "$name"
     done
 fi
-# The two lines that this script writes, and takes back where they are as it wrote them.
+# The two lines that this script writes, and takes back where they are as it wrote them. Before
+# there were plans the second one was bench=auto.
 remark='# Measure, until every column has its results.'
-if [ $auto -eq 0 ]; then
-    kept=$(sed "/^$remark\$/{N;/\nset bench=auto\$/d}" "$target/local.cfg")
-    [ "$kept" = "$(cat "$target/local.cfg")" ] || printf '%s\n' "$kept" > "$target/local.cfg"
-elif ! grep -q '^set bench=auto$' "$target/local.cfg"; then
-    printf '%s\n' "$remark" 'set bench=auto' >> "$target/local.cfg"
-fi
+kept=$(sed "/^$remark\$/{N;/\nset bench=[a-z]*\$/d}" "$target/local.cfg")
+[ -z "$plan" ] || kept+=$'\n'"$remark"$'\n'"set bench=$plan"
+[ "$kept" = "$(cat "$target/local.cfg")" ] || printf '%s\n' "$kept" > "$target/local.cfg"
 sync -f "$target"
 
 [ $quiet -eq 0 ] || exit 0
@@ -241,7 +264,7 @@ if [ -n "$grub" ]; then
     search --no-floppy --set=root --file /EFI/pmuvisor/grub.cfg
     configfile /EFI/pmuvisor/grub.cfg
     set root=$pmv_was'
-    if [ $auto -eq 1 ]; then
+    if [ -n "$plan" ]; then
         echo "To have each boot measure, put these lines into $grub/custom.cfg:"
         echo "    $reach"
     else
@@ -258,9 +281,13 @@ else
     echo "This machine has no GRUB (no /boot/grub*/grub.cfg): start the menu from a stick," \
         "make usb."
 fi
-if [ $auto -eq 1 ]; then
+if [ -n "$plan" ]; then
+    minutes=$(plan_word "$plan" minutes)
+    takes="as long as its jobs take"
+    [ -z "$minutes" ] || takes="$minutes minutes, firmware included"
     cat << END
 Then restart: each boot measures one column, and after the last one this machine's own menu is back.
+The plan $plan takes $takes; the first boot says how.
 A power cut loses nothing; $target/bench/NAME.txt are the results.
 To see them as tables and plots, also before all are there:
     make collect ESP=$esp

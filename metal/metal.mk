@@ -7,12 +7,13 @@
 #                     entry for each column of the measurements
 #   make usb [KERNEL=FILE INITRD=FILE]   the same and GRUB, as the image of a stick for dd,
 #                     build/pmuvisor-usb.img, and as a tree, build/usb
-#     BENCH=auto      the next boots of that menu measure all columns, one after another
+#     BENCH=thesis    the next boots of that menu measure the thesis's tables, within an hour
+#     BENCH=all       the same with every column and every experiment once, in hours
 #     BENCH=none      without the measurements (install)
 #     SIGN_KEY=FILE SIGN_CERT=FILE   the image, and the stick's GRUB and shim, are signed for Secure Boot
 #     GUEST=stock|cloud   the kernel that measures (default: stock, which has real disks' drivers)
-#   make collect ESP=DIR   results.json and report.html of the results that are there, in
-#                     bench/out/metal (COLLECT_OUT=)
+#   make collect ESP=DIR   results.json and report.html of the results that are there, and
+#                     machine.json, the file to send, in bench/out/metal (COLLECT_OUT=)
 #   make pmuvisor-check   a program for Linux that says what the image would: metal/check/check.mk
 
 include metal/check/check.mk
@@ -39,31 +40,49 @@ OS_RELEASE ?= /etc/os-release
 APT = $(shell . $(OS_RELEASE) 2> /dev/null; [ "$$ID" != debian ] || command -v apt-get)
 
 # What a bare machine needs to measure all columns is $(BUILD)/auto/FLAVOUR: vmlinuz (Debian's kernel),
-# initrd.img, kernel.bzImage, build.txt (what built them). REAL=0: without the large real programs. The
+# initrd.img, kernel.bzImage, build.txt (what built them), the images of PMUvisor that a part has, and
+# of each peer's suite vmlinuz-SUITE and initrd-SUITE.img, which runs KVM. REAL=0: without the large real programs. The
 # initial RAM disk has auto.sh as PID 1, and the drivers of disks of PCs and servers, of sticks, of
 # keyboards for the stick's shell, and of the file system of an EFI system partition.
 DISK_DRIVERS = nvme vmd ahci ata_piix ata_generic virtio_pci virtio_blk virtio_scsi sd_mod xhci_pci \
     ehci_pci usb_storage uas sdhci_pci sdhci_acpi mmc_block ufshcd_pci mpi3mr megaraid_sas mpt3sas \
     smartpqi hpsa aacraid isci pm80xx mvsas arcmsr mptsas mptspi vmw_pvscsi hv_storvsc usbhid \
     hid_generic vfat nls_cp437 nls_ascii nls_iso8859_1
-IMAGE_auto = $(foreach name,kvm bench $(AUTO_IMAGES) tools,$(IMAGE_$(name))) $(DISK_DRIVERS:%=disk:%) \
-    $(foreach file,metal/auto/jobs.sh metal/auto/facts.sh metal/auto/processor.sh bench/measurements.sh \
+WITH_AUTO = $(DISK_DRIVERS:%=disk:%) \
+    $(foreach file,$(wildcard metal/auto/[fjp]*.sh) bench/measurements.sh \
     programs/measure/measure.sh,lib/auto/$(notdir $(file))=$(file)) \
     $(foreach file,bench/measurements.ini $(sort $(wildcard experiments/*/measurements.ini)),lib/auto/$(file)=$(file)) \
-    auto=metal/auto/auto.sh jobs/shell=metal/auto/shell.sh bin/pmuvisor-check=$(CHECK_PROGRAM)
-$(BUILD)/auto/%/build.txt: $(BUILD)/payload/auto-%.img $(BUILD)/payload/vmlinuz-% $(TEST_KERNEL) FORCE
-	@mkdir -p $(@D)
-	@cp -u $< $(@D)/initrd.img; cp -u $(BUILD)/payload/vmlinuz-$* $(@D)/vmlinuz; cp -u $(TEST_KERNEL) $(@D)
-	@printf 'env: %s="%s"\n' version "$$(git describe --always --dirty --tags 2> /dev/null || \
-	    echo unknown)" compiler "$$($(CC) --version | head -n 1 | tr -d '"')" > $@
+    auto=metal/auto/auto.sh
+IMAGE_auto = $(foreach name,kvm bench $(AUTO_IMAGES) tools,$(IMAGE_$(name))) $(WITH_AUTO) \
+    jobs/shell=metal/auto/shell.sh bin/pmuvisor-check=$(CHECK_PROGRAM)
+IMAGE_peer = $(IMAGE_kvm) busybox $(WITH_AUTO)
+# By the table: the suites of the peers' kernels, and the images of the parts that a plan has.
+PEER_SUITES := $(shell sed -n 's|^[a-z0-9+-]* *= *peer *host=\([a-z-]*\).*|\1|p' bench/measurements.ini | sort -u)
+PART_IMAGES := $(foreach part,$(shell measurements_top=. sh -c '. bench/measurements.sh; part_names'),$(shell \
+    sed -n 's|^$(part) .*image=\([a-z0-9_]*\).*|\1|p' bench/measurements.ini))
+AUTO_MORE = $(foreach suite,$(PEER_SUITES),$(BUILD)/payload/peer-$(suite)-$(1).img $(BUILD)/payload/vmlinuz-$(suite)-$(1)) \
+    $(PART_IMAGES:%=$(BUILD)/mutants/%.efi)
+define auto_rule
+$(BUILD)/auto/$(1)/build.txt: $(BUILD)/payload/auto-$(1).img $(BUILD)/payload/vmlinuz-$(1) $(TEST_KERNEL) \
+    $(call AUTO_MORE,$(1)) FORCE
+	@mkdir -p $$(@D)
+	@cp -u $$< $$(@D)/initrd.img; cp -u $(BUILD)/payload/vmlinuz-$(1) $$(@D)/vmlinuz; cp -u $(TEST_KERNEL) $$(@D)
+	@cp -u $(PART_IMAGES:%=$(BUILD)/mutants/%.efi) $$(@D); $(foreach suite,$(PEER_SUITES),\
+	    cp -u $(BUILD)/payload/peer-$(suite)-$(1).img $$(@D)/initrd-$(suite).img; \
+	    cp -u $(BUILD)/payload/vmlinuz-$(suite)-$(1) $$(@D)/vmlinuz-$(suite))
+	@printf 'env: %s="%s"\n' version "$$$$(git describe --always --dirty --tags 2> /dev/null || \
+	    echo unknown)" compiler "$$$$($(CC) --version | head -n 1 | tr -d '"')" > $$@
+endef
+$(foreach flavour,cloud stock,$(eval $(call auto_rule,$(flavour))))
 
+BENCH_WAS = auto) echo "make: BENCH=auto is called BENCH=all now; BENCH=thesis takes an hour" >&2; exit 1 ;;
 .PHONY: install install-parts usb usb-parts collect
 ifeq ($(APT)$(BENCH),)
 install: BENCH = none
 endif
 install:
-	@case "$(BENCH)" in '' | auto | none) ;; \
-	    *) echo "make install: BENCH=$(BENCH), wanted auto or none" >&2; exit 1 ;; esac
+	@case "$(BENCH)" in '' | thesis | all | none) ;; $(BENCH_WAS) \
+	    *) echo "make install: BENCH=$(BENCH), wanted thesis, all or none" >&2; exit 1 ;; esac
 	@[ -n "$(APT)" ] || [ "$(BENCH)" = none ] || { echo "make install: BENCH=$(BENCH) wants" \
 	    "Debian's packages, and this is another system; make usb on a Debian machine makes a stick that" \
 	    "measures" >&2; exit 1; }
@@ -76,17 +95,17 @@ install:
 INSTALL_PARTS = $(BUILD)/auto/$(INSTALL_GUEST)
 install-parts: $(EFI) $(LAB) $(if $(filter none,$(BENCH)),,$(INSTALL_PARTS)/build.txt) $(if $(APT),$(CHECK_PROGRAM))
 	@metal/install.sh $(if $(filter none,$(BENCH)),,--bench $(INSTALL_PARTS)) \
-	    $(if $(filter auto,$(BENCH)),--auto) $(SIGN) "$(ESP)" $(INSTALL_IMAGE) "$(KERNEL)" "$(INITRD)"
+	    $(if $(filter-out none,$(BENCH)),--plan $(BENCH)) $(SIGN) "$(ESP)" $(INSTALL_IMAGE) "$(KERNEL)" "$(INITRD)"
 
 usb:
-	@case "$(BENCH)" in '' | auto) ;; \
-	    *) echo "make usb: BENCH=$(BENCH), wanted auto or nothing" >&2; exit 1 ;; esac
+	@case "$(BENCH)" in '' | thesis | all) ;; $(BENCH_WAS) \
+	    *) echo "make usb: BENCH=$(BENCH), wanted thesis, all or nothing" >&2; exit 1 ;; esac
 	@testbed/deps.sh build run $(SIGN_DEPENDENCIES)
 	$(SIGN_CHECK)
 	@$(MAKE) --no-print-directory usb-parts INSTALL_GUEST=$(INSTALL_GUEST)
 
 usb-parts: $(EFI) $(LAB) $(INSTALL_PARTS)/build.txt $(CHECK_PROGRAM)
-	@metal/usb.sh --bench $(INSTALL_PARTS) $(if $(BENCH),--auto) $(SIGN) --tree $(USB_TREE) --out $(USB_IMAGE) \
+	@metal/usb.sh --bench $(INSTALL_PARTS) $(if $(BENCH),--plan $(BENCH)) $(SIGN) --tree $(USB_TREE) --out $(USB_IMAGE) \
 	    $(INSTALL_IMAGE) $(KERNEL) $(INITRD)
 
 collect:

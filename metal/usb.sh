@@ -6,24 +6,23 @@
 # measurements, and pmuvisor-check where it is built. Replaces TREE and IMG.
 set -euo pipefail
 
-usage="usage: usb.sh [--auto] [--key KEY --cert CERT] --bench DIR --tree TREE --out IMG
+usage="usage: usb.sh [--plan NAME] [--key KEY --cert CERT] --bench DIR --tree TREE --out IMG
               EFI [KERNEL INITRD]
   --bench DIR     that of \`make build/auto/stock/build.txt\`; its kernel and initramfs are the
                   stick's own, unless others are named
   --key, --cert   all that starts is signed with them, and the stick begins with Debian's shim
-  --auto          bench=auto: the stick's next starts measure every column, one after another"
+  --plan NAME     bench=NAME: the stick's next starts measure this plan of bench/measurements.ini"
 
 fail() {
     echo "usb.sh: $*" >&2
     exit 1
 }
 
-auto=() sign=() bench='' tree='' out='' key='' cert=''
+plan='' sign=() bench='' tree='' out='' key='' cert=''
 while [[ ${1:-} == -* ]]; do
     case $1 in
         -h | --help) echo "$usage" && exit 0 ;;
-        --auto) auto=(--auto) ;;
-        --bench | --tree | --out | --key | --cert)
+        --plan | --bench | --tree | --out | --key | --cert)
             [ $# -ge 2 ] || fail "$1 wants a value (see --help)"
             printf -v "${1#--}" '%s' "$2"
             shift
@@ -67,8 +66,8 @@ fi
 rm -rf "$tree"
 mkdir -p "$tree/EFI"
 cp -r "$work/BOOT" "$tree/EFI/"
-"$here/install.sh" --quiet --append "$words" --bench "$bench" "${auto[@]}" "${sign[@]}" "$tree" \
-    "$efi" "$kernel" "$initrd"
+"$here/install.sh" --quiet --append "$words" --bench "$bench" ${plan:+--plan "$plan"} \
+    "${sign[@]}" "$tree" "$efi" "$kernel" "$initrd"
 check=$here/../build/pmuvisor-check
 [ ! -x "$check" ] || cp "$check" "$tree/EFI/pmuvisor/"
 "$here/../testbed/disk.sh" --gpt --tree "$tree" --out "$out"
@@ -82,7 +81,8 @@ The stick's image: $out ($mib MiB). All that is on the stick will be lost:
     dd if=$out of=/dev/STICK bs=4M conv=fsync
 or copy $tree/EFI to a stick with FAT. In the firmware's setup: VT-x on$secure_boot
 END
-[ ${#auto[@]} -eq 0 ] || cat << END
-Each start from the stick measures one column. Afterwards, with the stick's partition mounted:
+[ -z "$plan" ] || cat << END
+Each start from the stick measures one column, and the first one says how long the plan $plan takes.
+Afterwards, with the stick's partition mounted:
     make collect ESP=DIR
 END

@@ -9,7 +9,7 @@
 #                    fetched into the cache, when they are not there
 #   make build/payload/kvm-NAME-FLAVOUR.img  KVM and the launcher, with the words KVM_NAME, and that image
 #                    for its guest
-#   make build/payload/NAME-SUITE-FLAVOUR.img   of perf, kvm and kvm-NAME: for a host whose kernel, with
+#   make build/payload/NAME-SUITE-FLAVOUR.img   of perf, peer, kvm and kvm-NAME: for a host whose kernel, with
 #                    its modules, is of another of Debian's suites; KVM's guest has this one's. No other
 #                    image has it: modules for Debian 13's kernels want gcc 14, which 12 has not
 # A program /jobs/NAME in an image is the job NAME for the kernel command line's pmv.run=NAME.
@@ -149,7 +149,7 @@ $(foreach name,small $(GUEST_NAMES),$(eval IMAGE_kvm-$(name) = $(call inner,$(na
 IMAGE_NAMES = initrd kexec kdump kvm kvm-small $(GUEST_NAMES) $(GUEST_NAMES:%=kvm-%)
 SUITES = bookworm- trixie- trixie-backports-
 $(foreach flavour,cloud stock rt,$(foreach name,$(IMAGE_NAMES),\
-    $(foreach suite,$(if $(filter perf kvm%,$(name)),$(SUITES)) none,$(eval \
+    $(foreach suite,$(if $(filter perf peer kvm%,$(name)),$(SUITES)) none,$(eval \
         $(call image_rule,$(name),$(suite:none=)$(flavour),$(flavour),$(subst %,$(flavour),$(IMAGE_$(name))))))))
 
 -include $(foreach name,$(PROGRAM_NAMES),$(patsubst %,$(PROGRAMS)/%.d,$(basename $(PROGRAM_$(name)))))

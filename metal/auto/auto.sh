@@ -5,15 +5,20 @@
 # another, keeps each one's output on the EFI system partition as soon as it is there, and reboots.
 # Touches EFI/pmuvisor/bench on that partition alone, and mounts it writable only to write.
 #
-# Command line: pmv.column=NAME, pmv.id= the contents of EFI/pmuvisor/bench/id; for tests
-# pmv.jobs=A,B,... (these jobs alone) and what the jobs take.
+# Command line: pmv.start=ROUND.COLUMN, pmv.column=COLUMN, pmv.id= the contents of
+# EFI/pmuvisor/bench/id; pmv.plan=NAME of measurements.ini, none: this start alone, with each job
+# once; pmv.minutes=, pmv.columns=A,B,... as bench.cfg has them; for tests pmv.jobs=A,B,... (these
+# jobs alone) and what the jobs take.
 #
-# In EFI/pmuvisor/bench:  NAME/JOB.txt  what a job printed, whole when its last line has its sum
-#                         NAME/JOB.1,.2 the job was begun once, twice; in it why it has no result
-#                         NAME/facts.txt the column's environment
-#                         NAME.txt      the column's results, put together from the jobs'
-#                         NAME.ok       NAME.txt is whole; the boot menu looks for this
-#                         NAME.env      the boot menu's count of starts, set back here
+# In EFI/pmuvisor/bench, of a start S:
+#                         S/JOB.txt     what a job printed, whole when its last line has its sum
+#                         S/JOB.1,.2    the job was begun once, twice; in it why it has no result
+#                         S/facts.txt   the column's environment
+#                         S.txt         the start's results, put together from the jobs'
+#                         S.ok          S.txt is whole; the boot menu looks for this
+#                         S.env         the boot menu's count of boots, set back here
+#                         plan.cfg      the starts in their order, clock.txt the time that is used
+#                         (plan.sh)
 # A file is never renamed: on FAT that is two writes, and a power cut between them leaves two names
 # for one file. A sum in the last line tells whole from torn instead.
 set -u
@@ -43,6 +48,9 @@ word() { # word KEY DEFAULT: the last on the kernel command line
 
 restart() {
     say "$*"
+    put_back
+    # Firmware's time is what passes until the next kernel.
+    [ -z "${used:-}" ] || write_clock 1
     sync
     umount "$esp" 2> /dev/null
     # The last characters are still in the UART.
@@ -116,13 +124,16 @@ sum_of() {
 whole() {
     [ -s "$1" ] || return 1
     last=$(tail -n 1 "$1")
+    last=${last#"# "}
     [ "${last%=*}" = "check: md5" ] && [ "$(sed '$d' "$1" | sum_of)" = "${last#*=}" ]
 }
 
-# keep NAME: what is on stdin is on the medium as that file when this returns true.
+# keep NAME: what is on stdin is on the medium as that file when this returns true. *.cfg is
+# GRUB's.
 keep() {
     cat > /tmp/keep
-    echo "check: md5=$(sum_of < /tmp/keep)" >> /tmp/keep
+    case $1 in *.cfg) mark='# check' ;; *) mark=check ;; esac
+    echo "$mark: md5=$(sum_of < /tmp/keep)" >> /tmp/keep
     writable && cat /tmp/keep > "$bench/$1"
     read_only
     # Not what memory has of it, but what the disk has.
@@ -142,14 +153,18 @@ touch_file() {
     [ -e "$bench/$1" ]
 }
 
-# The boot menu may start this column anew: it came this far. The block's sectors are overwritten in
-# place; a torn one is a column that the menu leaves out.
-reset_count() {
+empty_block() {
     {
         printf '# GRUB Environment Block\ntries=0\nwhy=\n'
         head -c "$env_block_bytes" /dev/zero | tr '\0' '#'
-    } | head -c "$env_block_bytes" > /tmp/env
-    writable && dd if=/tmp/env "of=$bench/$column.env" conv=notrunc 2> /dev/null
+    } | head -c "$env_block_bytes"
+}
+
+# The boot menu may start this column anew: it came this far. The block's sectors are overwritten in
+# place; a torn one is a column that the menu leaves out.
+reset_count() {
+    empty_block > /tmp/env
+    writable && dd if=/tmp/env "of=$bench/$start.env" conv=notrunc 2> /dev/null
     read_only
 }
 
@@ -165,6 +180,8 @@ measurements_top=/lib/auto
 . /lib/auto/facts.sh
 # shellcheck source=metal/auto/processor.sh
 . /lib/auto/processor.sh
+# shellcheck source=metal/auto/plan.sh
+. /lib/auto/plan.sh
 
 # perf's limits and the NMI watchdog, as this kernel has them at its start: some jobs change them,
 # and each job is to find what it would find alone.
@@ -186,68 +203,107 @@ restore_limits() {
 # run_job JOB: its output is in /tmp/output; why is why that is no result, empty where it is one.
 run_job() {
     restore_limits
-    seconds=$(job_seconds "$1")
-    started=$(seconds_up)
+    limit=$(job_limit "$1")
+    started=$(centis_up)
     processor_counts > /tmp/before
     # shellcheck disable=SC2046 # a command of several words
-    timeout -s KILL "$seconds" $(job_command "$1") > /tmp/output 2>&1
+    timeout -s KILL "$limit" $(job_command "$1") > /tmp/output 2>&1
     status=$?
     processor_counts > /tmp/after
+    took_cs=$(($(centis_up) - started))
     if [ "$status" -eq 0 ]; then
         why=$(complaint "$1" /tmp/output)
         [ -z "$why" ] || status=1
-    elif [ $(($(seconds_up) - started)) -ge "$seconds" ]; then
-        why="it did not end in $seconds s"
+    elif [ $((took_cs / 100)) -ge "$limit" ]; then
+        why="it did not end in $limit s"
     else
         why="it ended with status $status"
     fi
     [ "$status" -eq 0 ] || echo "auto: job=$1 status=$status why=\"$why\"" >> /tmp/output
 }
 
+# What one run may take: in a plan of minutes not all that others have.
+job_limit() {
+    limit_found=$(job_seconds "$1")
+    planned_limit=$((share * $(share_of "$1") * 3 / 1000 + cut_seconds * 2))
+    if [ "$share" -gt 0 ] && [ "$planned_limit" -lt "$limit_found" ]; then
+        limit_found=$planned_limit
+    fi
+    echo "$limit_found"
+}
+
 seconds_up() {
     cut -d . -f 1 /proc/uptime
 }
 
+centis_up() {
+    cut -d ' ' -f 1 /proc/uptime | tr -d .
+}
+
+# The program once more, and again, while a run like the last one ends within the job's share of the
+# time. What one job takes too much the next one has less. The results are in /tmp/result.
+repeat_job() { # repeat_job JOB
+    budget=$((share * $(share_of "$1") / 10 - debt))
+    job_began=$(centis_up) number=0
+    while true; do
+        number=$((number + 1))
+        run_job "$1"
+        [ "$status" -lt 128 ] || return 0
+        job_result "$1" /tmp/output "$why" "$number" >> /tmp/result
+        spent=$(($(centis_up) - job_began))
+        if [ "$status" -ne 0 ] || [ $((spent + took_cs)) -gt "$budget" ]; then
+            break
+        fi
+    done
+    debt=$((spent - budget))
+}
+
 # Why attempt N left nothing: what was noted then, and where nothing was, nobody was there to.
 why_of() { # why_of JOB N
-    noted=$(head -n 1 "$bench/$column/$1.$2" | tr -d '"')
+    noted=$(head -n 1 "$bench/$start/$1.$2" | tr -d '"')
     echo "${noted:-the machine went down in it}"
 }
 
 # One job, unless it is done. A job that took the machine down twice, or was killed twice, is given
 # up; any other end is its result, whatever its status.
-do_job() {
-    if whole "$bench/$column/$1.txt"; then
+do_job() { # do_job JOB NUMBER OF
+    if whole "$bench/$start/$1.txt"; then
         return
     fi
     attempt=1
-    [ ! -e "$bench/$column/$1.1" ] || attempt=2
-    if [ -e "$bench/$column/$1.2" ]; then
+    [ ! -e "$bench/$start/$1.1" ] || attempt=2
+    if [ -e "$bench/$start/$1.2" ]; then
         why="begun twice: first $(why_of "$1" 1), then $(why_of "$1" 2)"
-        say "column=$column_name job=$1 given up, $why"
-        job_left_out "$1" "$why" | keep "$column/$1.txt" || restart "cannot write $column/$1.txt"
+        say "start=$start job=$1 given up, $why"
+        job_left_out "$1" "$why" | keep "$start/$1.txt" || restart "cannot write $start/$1.txt"
         return
     fi
-    touch_file "$column/$1.$attempt" || restart "cannot write to the EFI system partition"
+    touch_file "$start/$1.$attempt" || restart "cannot write to the EFI system partition"
     reset_count
-    say "column=$column_name job=$1 attempt=$attempt"
-    run_job "$1"
+    progress "$1" "$2" "$3"
+    say "start=$start job=$1 attempt=$attempt"
+    : > /tmp/result
+    if [ "$share" -gt 0 ]; then
+        repeat_job "$1"
+    else
+        run_job "$1"
+    fi
     if [ "$status" -ne 0 ]; then
         tail -n 3 /tmp/output
     fi
     if [ "$status" -ge 128 ]; then
-        note "$column/$1.$attempt" "$why"
-        restart "column=$column_name job=$1 status=$status: $why; once more after a restart"
+        note "$start/$1.$attempt" "$why"
+        restart "start=$start job=$1 status=$status: $why; once more after a restart"
     fi
-    job_result "$1" /tmp/output "$why" | keep "$column/$1.txt" ||
-        restart "cannot write $column/$1.txt"
-    say "column=$column_name job=$1 status=$status kept"
+    [ "$share" -gt 0 ] || job_result "$1" /tmp/output "$why" > /tmp/result
+    keep "$start/$1.txt" < /tmp/result || restart "cannot write $start/$1.txt"
+    say "start=$start job=$1 status=$status kept"
 }
 
 put_together() {
-    sed '$d' "$bench/$column/facts.txt"
+    sed '$d' "$bench/$start/facts.txt"
     for job in $jobs; do
-        sed '$d' "$bench/$column/$job.txt"
+        sed '$d' "$bench/$start/$job.txt"
     done
     echo "end: column=$column_name status=0"
 }
@@ -255,31 +311,43 @@ put_together() {
 begin
 restart_if_hung
 column=$(word pmv.column '')
+start=$(word pmv.start "1.$column")
+plan=$(word pmv.plan all)
 column_name=$(column_of "$column")
 [ -n "$column_name" ] || restart "pmv.column=$column: wanted a name of bench/measurements.ini"
+[ -n "$(value_of plans "$plan")" ] ||
+    restart "pmv.plan=$plan: wanted one of $(plan_names | tr '\n' ' ')"
 jobs=$(jobs_of_column "$column")
 find_esp || restart "no EFI system partition with EFI/pmuvisor/bench found in $esp_seconds s"
-if [ ! -e "$bench/$column.ok" ]; then
+read_clock
+follow_plan
+if [ ! -e "$bench/$start.ok" ]; then
     note_limits
     # With more processors than one, all of them but the first are idle: a job's counts and times
     # are of one, and what it starts inherits this.
     taskset -p 1 $$ > /dev/null
     prepare_jobs
-    set_governor
-    [ -d "$bench/$column" ] || { writable && mkdir -p "$bench/$column" && read_only; }
-    say "column=$column_name governor=$(governor)"
-    whole "$bench/$column/facts.txt" || print_facts | keep "$column/facts.txt" ||
-        restart "cannot write $column/facts.txt"
+    set_machine
+    [ -d "$bench/$start" ] || { writable && mkdir -p "$bench/$start" && read_only; }
+    start_shares=$(shares_of_column "$column")
+    write_clock 0
+    say "start=$start governor=$(governor)"
+    whole "$bench/$start/facts.txt" || print_facts | keep "$start/facts.txt" ||
+        restart "cannot write $start/facts.txt"
+    job_number=0 job_count=$(echo "$jobs" | wc -l) debt=0
     for job in $jobs; do
-        do_job "$job"
+        job_number=$((job_number + 1))
+        do_job "$job" $job_number "$job_count"
     done
-    put_together | keep "$column.txt" || restart "cannot write $column.txt"
-    touch_file "$column.ok" || restart "cannot write $column.ok"
+    put_together | keep "$start.txt" || restart "cannot write $start.txt"
+    touch_file "$start.ok" || restart "cannot write $start.ok"
 fi
 # A log with the markers can be imported as it is; there a column is between one pair of them.
 marker="column=$column_name"
-[ -z "$(variant_of "$column")" ] || marker="ablation=$(variant_of "$column")"
+[ "$column" = "$column_name" ] || marker="part=$column"
 echo "BENCH BEGIN $marker"
-cat "$bench/$column.txt"
+cat "$bench/$start.txt"
 echo "BENCH END $marker"
-restart "$marker done"
+[ "$seconds_planned" -eq 0 ] ||
+    say "$(minutes_of "$(seconds_used)") of $(minutes_of "$seconds_planned") minutes are used"
+restart "start=$start done"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# auto_disk.py: for tests of `make install BENCH=auto`: the disk as it fills it, a run in the
+# auto_disk.py: for tests of `make install BENCH=NAME`: the disk as it fills it, a run in the
 # emulator, and what is on the disk then.
 import os
 import subprocess
@@ -14,17 +14,18 @@ LIMIT = 600_000  # millions of instructions
 MEMORY_MIB = 1024
 
 
-def install(esp, columns, words):
+def install(esp, columns, words, plan, minutes):
+    """`columns`: those of the plan, where it is ""."""
     os.makedirs(os.path.join(esp, "EFI"))
     files = (f"KERNEL={kernel()}", f"INITRD={made(initrd())}")
-    done = make("install", f"ESP={esp}", "BENCH=auto", "GUEST=cloud", *files, REAL="0")
+    done = make("install", f"ESP={esp}", f"BENCH={plan}", "GUEST=cloud", *files, REAL="0")
     assert done.returncode == 0, f"make install: {done.stderr.strip().splitlines()[-1:]}"
     assert "make collect" in done.stdout, "make install does not say how to see the results"
-    append(
-        os.path.join(esp, "EFI", "pmuvisor", "local.cfg"),
-        f'set timeout=0\nset bench_end=poweroff\nset bench_columns="{columns}"\n'
-        f'set bench_words="{words}"\n'.encode(),
-    )
+    lines = ["timeout=0", "bench_end=poweroff", f'bench_words="{words}"']
+    lines += [f'bench_columns="{columns}"'] if columns else []
+    lines += [f"bench_minutes={minutes}"] if minutes else []
+    text = "".join(f"set {line}\n" for line in lines)
+    append(os.path.join(esp, "EFI", "pmuvisor", "local.cfg"), text.encode())
 
 
 def read_folder(disk, work, number):
@@ -36,7 +37,7 @@ def read_folder(disk, work, number):
         os.path.relpath(os.path.join(folder, name), target): content(folder, name)
         for folder, _, names in os.walk(target)
         for name in names
-        if name.endswith((".txt", ".ok"))
+        if name.endswith((".txt", ".ok", "plan.cfg"))
     }
 
 
@@ -65,11 +66,11 @@ def run(disk, knobs, work, console_file, cut, cpus=1):
     return None if done.returncode == STATUS_TEXT else done.returncode
 
 
-def make_disk(work, columns, words, knobs="", cpus=1):
+def make_disk(work, columns, words, knobs="", cpus=1, plan="all", minutes=0):
     """(disk image, knobs file): what `make install` fills, on a disk that the emulator boots."""
     esp, acpi = os.path.join(work, "esp"), os.path.join(work, "acpi")
     disk = os.path.join(work, "disk.img")
-    install(esp, columns, words)
+    install(esp, columns, words, plan, minutes)
     tool([path("testbed", "acpi", "build.sh"), acpi, str(cpus)])
     tool([path("testbed", "disk.sh"), "--out", disk, "--acpi", acpi, "--tree", esp])
     return disk, put(work, "knobs", f"allow_resets {RESETS}\n{knobs}".encode())
@@ -80,11 +81,11 @@ def read_console(name):
         return console.read().replace("\r", "")
 
 
-def run_once(lab, name, columns, words, knobs="", cpus=1, change=lambda disk, work: None):
+def run_once(lab, name, columns, words, knobs="", cpus=1, change=lambda disk, work: None, **plan):
     """Makes a disk, changes it, and runs it to its end: (status, {name: bytes}, console)."""
     console_file = os.path.join(lab.keep, f"auto-{name}.console")
     with tempfile.TemporaryDirectory(prefix="pmuvisor-auto.") as work:
-        disk, knobs_file = make_disk(work, columns, words, knobs, cpus)
+        disk, knobs_file = make_disk(work, columns, words, knobs, cpus, **plan)
         change(disk, work)
         status = run(disk, knobs_file, work, console_file, None, cpus)
         return status, read_folder(disk, work, 0), read_console(console_file)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # made_up.py: files of made-up systems, and commands that run on them.
+import hashlib
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ INSTALLED = "columns.cfg grub.cfg initrd.img local.cfg pmuvisor.cfg pmuvisor.efi
 # metal/collect.py
 COLLECT = (sys.executable, "-B", "-m", "metal.collect")
 PARTS = ("vmlinuz", "initrd.img", "kernel.bzImage", "build.txt")
+PARTS += ("vmlinuz-new", "initrd-new.img", "no_bookkeeping.efi")
 
 
 def put(folder, name, data=b"", mode=0o644):
@@ -22,6 +24,14 @@ def put(folder, name, data=b"", mode=0o644):
         out.write(data)
     os.chmod(full, mode)
     return full
+
+
+def put_whole(folder, name, text):
+    """Writes a file of bench/ as auto.sh keeps it, with its sum in the last line."""
+    data = text.encode()
+    put(
+        folder, f"bench/{name}", b"%scheck: md5=%s" % (data, hashlib.md5(data).hexdigest().encode())
+    )
 
 
 def append(name, data):

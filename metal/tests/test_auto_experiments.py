@@ -33,13 +33,13 @@ def test_jobs_of_bare_machines(lab):
     assert (
         status == STATUS_POWEROFF
     ), f"exit status {status}, last line: {console.strip().splitlines()[-1:]}"
-    failed = re.findall(r"auto: column=\S+ job=\S+ status=[1-9]\d*.*|.*item=all skip=.*", console)
+    failed = re.findall(r"auto: start=\S+ job=\S+ status=[1-9]\d*.*|.*item=all skip=.*", console)
     assert not failed, failed
     for column in COLUMNS:
         found = set(
             re.findall(
                 r"^bench: experiment=(\S+) item=(\S+) .*(?:value|median)=",
-                kept[f"bench/{column}.txt"].decode(),
+                kept[f"bench/1.{column}.txt"].decode(),
                 re.MULTILINE,
             )
         )

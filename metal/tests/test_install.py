@@ -137,7 +137,7 @@ def test_refusals(tmp_path):
 
 def test_without_debians_tools(tmp_path):
     """make install on another distribution: without the measurements, which are Debian's packages,
-    and BENCH=auto says so."""
+    and BENCH=thesis says so."""
     made(image_of())
     root = str(tmp_path / "root")
     esp, folder = new_esp(tmp_path)
@@ -149,7 +149,7 @@ def test_without_debians_tools(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "not a Debian system" in done.stderr, done.stderr
     assert sorted(os.listdir(folder)) == INSTALLED
-    lines = complaints(make(*words, "BENCH=auto", PATH=tools))
+    lines = complaints(make(*words, "BENCH=thesis", PATH=tools))
     assert len(lines) == 1 and "make usb" in lines[0], lines
 
 
@@ -253,7 +253,9 @@ def test_processor_counts(tmp_path):
     assert lines("native") == [line("msr", "smis", "unit=count value=2"), *clock]
     assert lines("native", missing="52") == clock
     assert lines("native", missing="231") == [line("msr", "smis", "unit=count value=2")]
-    assert lines("abl_lazy")[0] == line("ablation@lazy", "smis", "unit=count value=2")
+    assert lines("abl_none")[0] == line("ablation@none", "smis", "unit=count value=2")
+    twin = lines("kvm_mitigated")[0]
+    assert twin == line("config.msr@kvm_mitigated", "smis", "unit=count value=2")
 
 
 def test_keeps_edits(tmp_path):

@@ -20,11 +20,11 @@ REFUSAL = "PMUvisor refuses to start: this processor shows no VMX"
 LIMIT = 30_000  # millions of instructions
 
 
-def make_stick(lab, work, flavour="cloud", auto=False):
+def make_stick(lab, work, flavour="cloud", plan=""):
     """(image, tree)"""
     parts = os.path.dirname(made(f"build/auto/{flavour}/build.txt"))
     image, tree = os.path.join(work, "usb.img"), os.path.join(work, "tree")
-    more = ["--auto"] if auto else []
+    more = ["--plan", plan] if plan else []
     words = ["--bench", parts, "--tree", tree, "--out", image, made(image_of())]
     tool([path("metal", "usb.sh"), *more, *words])
     return image, tree
@@ -104,16 +104,16 @@ def test_without_vmx(lab):
 
 @pytest.mark.full
 def test_measures_onto_the_stick(lab):
-    """BENCH=auto: the stock kernel finds the stick that it came from by USB, and its results are
+    """BENCH=all: the stock kernel finds the stick that it came from by USB, and its results are
     there."""
     with tempfile.TemporaryDirectory(prefix="pmuvisor-usb.", dir=SCRATCH) as work:
-        image, _ = make_stick(lab, work, "stock", auto=True)
+        image, _ = make_stick(lab, work, "stock", plan="all")
         words = "pmv.jobs=exit pmv.runs=3 pmv.operations=10"
         column = 'set bench_columns="native"'
         add_lines(image, work, "set timeout=0", column, f'set bench_words="{words}"')
-        said = qemu(lab, "measures", stick_options(image), "column=native done")
+        said = qemu(lab, "measures", stick_options(image), "start=1.native done")
         assert "BENCHENDcolumn=native" in said, said[-300:]
-        kept = mtools("mtype", image + VOLUME, "::/EFI/pmuvisor/bench/native.txt").decode()
+        kept = mtools("mtype", image + VOLUME, "::/EFI/pmuvisor/bench/1.native.txt").decode()
     for line in ('env: kind="nested"', 'env: processors="1"', 'env: bios="', 'env: microcode="0x'):
         assert line in kept, f"no '{line}' in {kept}"
 
@@ -132,4 +132,4 @@ def test_refusals(tmp_path):
     expect_line(run(gpt, put(work, "odd", b"x" * 513), out), "513 bytes", "multiple of 512")
     expect_line(run(gpt, "/absent", out), "/absent")
     lines = complaints(make("-s", "usb", "BENCH=none"))
-    assert "BENCH=none, wanted auto" in lines[0], lines
+    assert "BENCH=none, wanted thesis, all or nothing" in lines[0], lines

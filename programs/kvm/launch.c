@@ -138,6 +138,7 @@ static int run(struct vm *vm, const struct launch_options *o)
     switch (vm_run(vm, (unsigned)o->seconds, &r)) {
     case VM_END_RESET:
         printf("launch: guest_apic=%s\n", vm_x2apic(vm) ? "x2APIC" : "xAPIC");
+        printf("launch: large_pages=%u%%\n", vm_large_pages(vm));
         return STATUS_DONE;
     case VM_END_SHUTDOWN:
         return say(STATUS_SHUTDOWN, "the guest's processor shut down (triple fault)");

@@ -37,6 +37,8 @@ bool vm_make(struct vm *vm, uint64_t memory_size, unsigned cpus, struct refusal 
 bool vm_enter_at(struct vm *vm, const struct image_entry *entry, bool x2apic, struct refusal *r);
 /* Whether its local APIC is in x2APIC mode now: the guest may have changed it. */
 bool vm_x2apic(const struct vm *vm);
+/* How much of its memory is in large pages of the host, in percent. */
+unsigned vm_large_pages(const struct vm *vm);
 
 enum vm_end {
     VM_END_RESET,    /* the guest reset the machine: its orderly end */

@@ -7,9 +7,10 @@
  * these jobs in the guest's guest, and so on. pmv.kvm_cpus=N gives the guest N processors;
  * pmv.apicv=0 leaves APIC virtualization out, pmv.ept=0 EPT, pmv.mediated=1 mediates the vPMU,
  * pmv.pt_mode=1 asks for Intel PT in the guest; pmv.kvm_around=NAME runs the image's program
- * /jobs/NAME with the word `begin` once KVM is there, and with `end` after the guest. Only
- * kvm-FLAVOUR.img or kvm-NAME-FLAVOUR.img have what it takes. Linux,
- * Documentation/admin-guide/kernel-parameters.txt, "kvm", "reboot=".
+ * /jobs/NAME with the word `begin` once KVM is there, and with `end` after the guest. With nox2apic
+ * the guest's local APIC is in xAPIC mode, whatever the guest is. Only kvm-FLAVOUR.img or
+ * kvm-NAME-FLAVOUR.img have what it takes. Linux, Documentation/admin-guide/kernel-parameters.txt,
+ * "kvm", "reboot=".
  */
 #include "payload.h"
 
@@ -32,6 +33,7 @@
 #define ITSELF "kvm"
 /* Linux goes to x2APIC mode itself; without ACPI tables it cannot find itself there. */
 #define LINUX_APIC "xapic"
+#define XAPIC_WORD "nox2apic"
 /* There is no ACPI to say how the machine ends; this takes the reset port, which the launcher has.
  * It has no clock with a date, for which the driver would wait a second. The host's own init may be
  * another. */
@@ -45,12 +47,14 @@ static const char *const modules[] = {"irqbypass", "kvm", "kvm-intel"};
 
 static const char *const settings[] = {
     "kvm/parameters/enable_pmu",
+    "kvm/parameters/halt_poll_ns",
     "kvm_intel/parameters/enable_apicv",
     "kvm_intel/parameters/flexpriority",
     "kvm_intel/parameters/ept",
     "kvm_intel/parameters/vpid",
     "kvm_intel/parameters/unrestricted_guest",
     "kvm_intel/parameters/vmentry_l1d_flush",
+    "kvm_intel/parameters/nested",
     "kvm_intel/parameters/enable_mediated_pmu",
     "kvm_intel/parameters/pt_mode",
 };
@@ -90,13 +94,26 @@ static int run_around(char *when)
     return *name == '\0' ? 0 : run_program(NULL, arguments);
 }
 
+/* The test kernel takes the mode that it finds; Linux takes the word itself. */
+static const char *test_kernel_apic(void)
+{
+    char line[LINE_MAX_LENGTH], *rest = line;
+
+    command_line_text(line, sizeof(line));
+    for (char *word; (word = next_word(&rest, " ")) != NULL;)
+        if (strcmp(word, XAPIC_WORD) == 0)
+            return "xapic";
+    return "x2apic";
+}
+
 static int launch_test_kernel(char *cpus, char *seconds)
 {
-    char tests[WORD_MAX], append[WORD_MAX + sizeof("tests=")];
-    char *const arguments[] = {
-        LAUNCHER,           "--kernel", TEST_KERNEL, "--append",  append,  "--memory",
-        TEST_KERNEL_MEMORY, "--cpus",   cpus,        "--timeout", seconds, NULL};
+    char tests[WORD_MAX], append[WORD_MAX + sizeof("tests=")], apic[sizeof("x2apic")];
+    char *const arguments[] = {LAUNCHER,   "--kernel",         TEST_KERNEL, "--append", append,
+                               "--memory", TEST_KERNEL_MEMORY, "--apic",    apic,       "--cpus",
+                               cpus,       "--timeout",        seconds,     NULL};
 
+    snprintf(apic, sizeof(apic), "%s", test_kernel_apic());
     command_line_word("pmv.tests", "", tests, sizeof(tests));
     snprintf(append, sizeof(append), "%s%s", *tests != '\0' ? "tests=" : "", tests);
     return run_program(NULL, arguments);

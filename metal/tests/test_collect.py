@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# test_collect.py: the file to send with which make collect ends, from a made-up partition: what it
+# says of the file, and that no text of a machine comes into it as it is.
+import os
+
+from bench import machine_file, results
+from metal.collect import REASONS
+from metal.tests.made_up import COLLECT, content, new_esp, put, put_whole
+from tests.e2e.scripts import run
+
+# What nobody wants to publish, and the places of a column's results where such words could come in.
+PRIVATE = "PF3XK1Z9 alice-laptop 52:54:00:12:34:56 192.168.1.77 alice /home/alice/esp " \
+    "4c4c4544-0042-3510 root=/dev/sda2 alice@example.org"  # fmt: skip
+MACHINE = {
+    "cpu": "Intel(R) Core(TM) i7-8550U CPU @ 1.80GHz",
+    "version": "packages-12-g303bd08e",
+    "kernel": "6.1.0-56-amd64",
+    "kvm": "of Linux 6.1.0-56-amd64 enable_pmu=Y enable_apicv=Y nmi_watchdog=0",
+    "compiler": "gcc (Debian 12.2.0-14+deb12u1) 12.2.0",
+    "mitigations": "mitigations=off spectre_bhi=off",
+    "date": "2026-11-28T13:47:10Z",
+    "microcode": "0xf4",
+    "bios": "LENOVO 08/29/2023",
+    "apic": "xAPIC",
+    "processors": "1",
+    "turbo": "off",
+    "frequency": "1992.000 MHz",
+    "governor": "performance (intel_pstate, 400000 to 4000000 kHz, no_turbo=1)",
+    "options": "policy=msr+nmi bookkeeping=all unblock=eager apic=pass",
+}
+
+
+def line(experiment, item):
+    times = "metric=time unit=tsc n=30 min=20 median=25 p95=30"
+    return f"bench: experiment={experiment} item={item} {times}\n"
+
+
+def put_machine(folder, more=""):
+    """Columns of a made-up machine; `more` follows each text that comes into the results."""
+    said = "".join(f'env: {key}="{value}{more}"\n' for key, value in MACHINE.items())
+    for name in ("native", "msr+nmi"):
+        facts = f'env: kind="metal"\nenv: column="{name}"\nenv: tick="0"\n{said}'
+        skip = f'bench: experiment=exit item=vmcall skip="no hypervisor{more}"\n'
+        put_whole(folder, f"1.{name}.txt", facts + line("msr", "rdpmc") + skip + f"""
+sample: job=profile number=1 seconds=2.1 smis=0 aperf_per_mperf=100.0 mperf_per_tsc=99.9
+bench: experiment=profile item=plain metric=pmis unit=count value=4
+bench: experiment=profile item=share_a{more.replace(' ', '/')} metric=pmis unit=count value=4
+bench: experiment=profile item=profiled metric=pmis{more.replace(' ', '/')} unit=count value=4
+end: column={name} status=0
+""")  # fmt: skip
+    put_whole(folder, "1.intercept.txt", f"""env: kind="metal"
+{said}end: column=intercept status=1 why="it ended with status 3{more}"
+""")  # fmt: skip
+
+
+def sent(done, out):
+    """(the file to send, as text; its results) of a collecting command."""
+    file = os.path.join(out, "machine.json")
+    found = machine_file.load(file)
+    assert f"collect: {file}: the one file to send" in done.stdout, done.stdout
+    return content(file).decode("ascii"), found
+
+
+def test_collect_a_file_to_send(tmp_path):
+    """make collect ends with one file, with what is in it, and with the words to send it with."""
+    esp, folder = new_esp(tmp_path)
+    out = str(tmp_path / "out")
+    put_machine(folder)
+    done = run(*COLLECT, esp, out)
+    assert done.returncode == 1, done  # a column ended badly
+    text, found = sent(done, out)
+    assert text == content(out, "results.json").decode("ascii"), "known words were left out"
+    said, letter = done.stdout.partition("Words for either:")[::2]
+    for wanted in (
+        "  processor: Intel(R) Core(TM) i7-8550U CPU @ 1.80GHz\n",
+        "  version of this project: packages-12-g303bd08e\n",
+        "  columns: native, msr+nmi, with PMUvisor's options\n",
+        "  figures: 8, of msr, profile\n",
+        "  repetitions: 2\n",
+        "  reasons why a figure is missing: 2\n",
+        "make add-machine MACHINE=" + os.path.join(out, "machine.json"),
+    ):
+        assert wanted in said, said
+    assert "Results of Intel(R) Core(TM) i7-8550U CPU @ 1.80GHz, microcode 0xf4\n" in letter
+    assert "left out" not in said and "/" not in letter, letter
+    assert results.ok_columns(found) == ["native", "msr+nmi"]
+    put(folder, "bench/1.native.txt", b"torn")
+    put_whole(folder, "1.msr+nmi.txt", 'env: kind="emulator"\n' + line("msr", "rdpmc")
+        + "end: column=msr+nmi status=0\n")  # fmt: skip
+    os.unlink(os.path.join(folder, "bench", "1.intercept.txt"))
+    done = run(*COLLECT, esp, out)
+    assert 'no file to send: environment.kind: found "emulator"' in done.stdout, done
+    assert "machine.json" not in os.listdir(out), "the file of other results is still there"
+
+
+def test_no_personal_data_is_sent(tmp_path):
+    """Each text of the results has unknown words: none of them is in the file, and nothing else
+    is missing."""
+    esp, folder = new_esp(tmp_path)
+    out = str(tmp_path / "out")
+    put_machine(folder)
+    run(*COLLECT, esp, out)
+    clean = content(out, "machine.json").decode("ascii")
+    put_machine(folder, f" {PRIVATE}")
+    done = run(*COLLECT, esp, out)
+    text, found = sent(done, out)
+    local = content(out, "results.json").decode("ascii")
+    for word in PRIVATE.split():
+        assert local.count(word) > len(MACHINE), f"{word} never came into the results"
+        assert word not in text, f"{word} is in the file: {text}"
+    for value in MACHINE.values():
+        assert value in text, f"{value} is not in the file"
+    assert all(machine_file.known_why(why) == why for _, why in REASONS), REASONS
+    # Cells whose names were changed are gone, reasons are others.
+    assert (clean.count('"values"'), text.count('"values"')) == (8, 4), text
+    assert (clean.count("no hypervisor"), text.count(machine_file.OTHER_WHY)) == (2, 3), text
+    assert results.ok_columns(found) == ["native", "msr+nmi"]
+    left = next(row for row in done.stdout.splitlines() if "left out, because" in row)
+    for key in ("bios", "kvm", "frequency", "mitigations"):
+        assert f"environment.{key}" in left, left
+    assert "columns.msr+nmi.detail" in left and "columns.intercept.why" in left, left
