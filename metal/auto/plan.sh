@@ -203,7 +203,8 @@ follow_plan() {
     place=$(echo "$wanted" | tr ' ' '\n' | grep "^${start%%.*}\." | grep -n -x -F "$start" |
         cut -d : -f 1)
     place=${place:-1}
-    if [ "$seconds_planned" -eq 0 ]; then
+    # A configuration is compared once.
+    if [ "$seconds_planned" -eq 0 ] || [ -n "$(configuration_of "$column")" ]; then
         share=0
     elif [ "$share" -eq 0 ]; then
         share=1

@@ -68,9 +68,13 @@ processor_lines() {
     done
 }
 
-# sample_line JOB NUMBER BEFORE AFTER: as one line in front of those of one repetition.
+# sample_line JOB NUMBER BEFORE AFTER: as one line in front of those of one repetition. A part has one
+# job, whose repetitions have its name.
 sample_line() {
+    sampled=$1
+    [ -z "$(variant_of "$column")" ] || sampled=$column
     # shellcheck disable=SC2154 # auto.sh sets took_cs
-    echo "sample: job=$1 number=$2 seconds=$((took_cs / 100)).$(printf '%02d' $((took_cs % 100)))" \
+    seconds=$((took_cs / 100)).$(printf '%02d' $((took_cs % 100)))
+    echo "sample: job=$sampled number=$2 seconds=$seconds" \
         "$(counts_between "$3" "$4" | tr '\n' ' ' | sed 's/ $//')" | sed 's/ $//'
 }

@@ -212,3 +212,63 @@ def test_parts_and_configurations_are_items_of_their_tables(tmp_path):
         + "column=msr+nmi; own_part"
     ).split("\n\n")
     assert jobs[0] == "exit" and set(jobs[1].split()) == config and jobs[2].split() == ["abl_all"]
+
+
+# GRUB's commands for bash, which reads the rest of its language.
+GRUB = r"""
+set() { eval "${1%%=*}=\${1#*=}"; }
+regexp() { eval "${1#--set=1:}=\$(printf '%s' \"\$3\" | sed -nE 's/$2/\1/p')"; }
+load_env() {
+    head -n 1 "$2" 2> /dev/null | grep -q '^# GRUB Environment Block' || return 1
+    eval "$(grep -E '^(tries|why)=' "$2")"
+}
+"""
+BLOCK = "# GRUB Environment Block\ntries={}\nwhy={}\n"
+
+
+def choice(work, columns_wanted=""):
+    """(the start that the menu takes next, what it says when there is none)."""
+    with open(path("metal", "bench.cfg"), encoding="ascii") as source:
+        text = source.read()
+    part = text[text.index("# Without a plan") : text.index("# test_kernel NAME")]
+    script = put(work, "script", f'{GRUB}\nbench=thesis\ncolumns="native kvm msr+nmi"\n'.encode())
+    with open(script, "a", encoding="ascii") as out:
+        out.write(f'bench_columns="{columns_wanted}"\nbench_dir="{work}"\n')
+        out.write(part.replace("sleep 5", ":") + '\necho "next=$bench_next $bench_next_column"\n')
+    done = run("bash", script)
+    # Of a torn plan GRUB takes what bash takes: no assignment.
+    return re.search("^next=(.*)$", done.stdout, re.MULTILINE)[1].strip(), done.stdout
+
+
+def test_menu_chooses_the_next_start(tmp_path):
+    """Without a plan, or with a torn one, the first column; else the plan's first start without
+    results. A column that does not start is left out of later rounds."""
+    work = str(tmp_path)
+    names = [f"{number}.{name}" for number in (1, 2) for name in ("native", "kvm", "msr+nmi")]
+    for name in names:
+        put(work, f"{name}.env", BLOCK.format(0, "").encode())
+    assert choice(work)[0] == "1.native native"
+    assert choice(work, "msr+nmi native")[0] == "1.msr+nmi msr+nmi"
+    plan = (
+        f'# plan thesis\nset bench_plan="{" ".join([*names[:3], *names[:2:-1]])}"\n# check: md5=0\n'
+    )
+    put(work, "plan.cfg", plan[:40].encode())
+    put(work, "1.native.ok")
+    assert choice(work)[0] == "1.native native", "the torn plan is not mended"
+    put(work, "plan.cfg", plan.encode())
+    assert choice(work)[0] == "1.kvm kvm"
+    put(work, "1.kvm.env", BLOCK.format(1, "refused").encode())
+    put(work, "1.msr+nmi.ok")
+    put(work, "2.msr+nmi.env", b"torn")
+    chosen, said = choice(work)
+    assert chosen == "2.native native" and "complete" not in said, said
+    put(work, "2.native.ok")
+    chosen, said = choice(work)
+    assert chosen == "" and "Without results: 1.kvm 2.msr+nmi 2.kvm" in said, said
+
+
+def test_menu_is_grubs_language(tmp_path):
+    put(str(tmp_path), "columns.cfg", shell(f"'{path('testbed', 'menu.sh')}'").encode())
+    for name in (path("testbed", "grub.cfg"), path("metal", "bench.cfg"), tmp_path / "columns.cfg"):
+        done = run("grub-script-check", str(name))
+        assert done.returncode == 0, f"{name}: {done.stderr}"
