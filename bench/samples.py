@@ -25,12 +25,12 @@ import numpy
 from scipy import stats
 
 SEED, DRAWS = 1, 999
-# Of the interval of a value; and of that of a difference or a drift, which has to exclude 0. A report
-# compares some hundred pairs: at 95 % it would tell five differences by chance.
+# Of the interval of a value; and of that of a difference or a drift, which has to exclude 0. A
+# report compares some hundred pairs: at 95 % it would tell five differences by chance.
 LEVEL, LEVEL_TOLD = 0.95, 0.99
 # The warm-up is looked for in at least so many repetitions, and counts where it lies so many
 # standard deviations from the rest.
-FEWEST, APART = 5, 5
+FEWEST, APART = 6, 5
 FENCE = 3  # "far out" (J. W. Tukey, "Exploratory Data Analysis", 1977), in interquartile ranges
 
 
@@ -44,6 +44,9 @@ class Difference(NamedTuple):
     @property
     def told(self):
         return self.low > 0 or self.high < 0
+
+    def __str__(self):
+        return f"{self.percent:,.2f} % ({self.low:,.2f} to {self.high:,.2f})"
 
 
 def warm_up(rows):
@@ -60,11 +63,14 @@ def warm_up(rows):
     middles = numpy.median(rows, axis=1, keepdims=True)
     if count < FEWEST or not (middles > 0).all():
         return 0
-    profile = numpy.median(rows / middles, axis=0)
+    parts = rows / middles
+    profile = numpy.median(parts, axis=0)
     errors = [numpy.var(profile[cut:]) / (count - cut) for cut in range(count // 2 + 1)]
     cut = int(numpy.argmin(errors))
     rest = profile[cut:]
-    spread = stats.median_abs_deviation(rest, scale="normal")
+    spread = (
+        stats.median_abs_deviation(parts[:, cut:], axis=None, scale="normal") / len(rows) ** 0.5
+    )
     near = abs(profile[:cut] - numpy.median(rest)) <= APART * spread
     first = int(near.argmax()) if near.any() else cut
     return first if first < count // 2 else 0  # at the bound the warm-up has no end
