@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # samples.py: what the samples of a measurement say: median and interval, warm-up, outliers,
-# differences of two columns, drift over the session. Debian's Python, for scipy. Seeds are fixed, so
-# that the same samples give the same report.
+# differences of two columns, drift over the session. Debian's Python, for scipy. Seeds are fixed,
+# so that the same samples give the same report.
 #
 # A start is one boot. It measures one column in one round. Its samples have the memory layout, the
 # temperature and the luck of that boot in common, so starts are independent and samples are not.
-# Therefore every interval comes from a bootstrap over starts: rounds are drawn with replacement, and
-# a drawn round brings all its samples. To draw again inside a round would count the spread of
+# Therefore every interval comes from a bootstrap over starts: rounds are drawn with replacement,
+# and a drawn round brings all its samples. To draw again inside a round would count the spread of
 # samples twice (A. C. Davison and D. V. Hinkley, "Bootstrap Methods and their Application", 1997,
 # section 3.8).
 #
@@ -14,10 +14,10 @@
 # their spread is that of three values about their own mean. So an interval is
 #     value +- t(R - 1) * sqrt(R / (R - 1)) * (standard error of the bootstrap)
 # with R rounds. The root undoes that the spread is about the rounds' own mean. Student's t accounts
-# for a standard error which is itself known from R rounds alone (T. Hesterberg, "What Teachers Should
-# Know About the Bootstrap", The American Statistician 69, 2015, has both corrections). For a mean of
-# rounds this is the usual t interval. test_samples.py measures how often it holds the truth, from two
-# rounds on.
+# for a standard error that is itself known from R rounds alone (T. Hesterberg, "What Teachers
+# Should Know About the Bootstrap", The American Statistician 69, 2015, has both corrections). For a
+# mean of rounds this is the usual t interval. test_samples.py measures how often it holds the
+# truth, from two rounds on.
 import functools
 from typing import NamedTuple
 
