@@ -145,6 +145,7 @@ class Samples:
             warm = number <= self.warm_up
             yield place, number, value, warm, not warm and not low <= value <= high
 
+    @functools.cache
     def summary(self):
         """value, n, and low and high where there are at least two samples. With one round the
         interval is of its samples, and knows nothing of other starts."""
