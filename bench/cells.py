@@ -148,6 +148,8 @@ class Machine:
         for entry in results["measurements"]:
             cell = (entry["column"], entry["experiment"], entry["item"])
             self.by_cell.setdefault(cell, {})[entry["metric"]] = entry
+        self.sampled = {}
+        self.repetitions = results.get("repetitions", [])
         self.skips = {
             (entry["column"], entry["experiment"], entry["item"]): entry["why"]
             for entry in results["skipped"]
@@ -159,6 +161,23 @@ class Machine:
     def value(self, column, experiment, item, metric):
         entry = self.entry(column, experiment, item, metric)
         return None if entry is None else entry["value"]
+
+    def samples(self, column, experiment, item, metric, less=""):
+        """samples.Samples of a measurement, less another item's of the same repetitions; None: it
+        has none."""
+        name = (column, experiment, item, metric, less)
+        if name not in self.sampled:
+            parts = [self.entry(column, experiment, one, metric) or {} for one in (item, less)]
+            own, base = ({tuple(x[:2]): x[2] for x in one.get("samples", ())} for one in parts)
+            values = [
+                [*place, value - base.get(place, 0)]
+                for place, value in own.items()
+                if not less or place in base
+            ]
+            if values:
+                from bench.samples import Samples  # scipy, which other results do not need
+            self.sampled[name] = Samples(values) if values else None
+        return self.sampled[name]
 
     def metrics(self, column, experiment, item):
         return self.by_cell.get((column, experiment, item), {})
