@@ -312,6 +312,22 @@ def test_model_that_perf_does_not_know(lab):
 
 
 @pytest.mark.full
+def test_no_partition(lab):
+    """The kernel finds no partition that it came from, as without a driver for its disk. It says so
+    and restarts, and the menu gives the column up after the second time."""
+    words = "pmv.jobs=exit pmv.runs=1 pmv.operations=10"
+
+    def other_id(disk, work):
+        put_on(disk, work, "bench/id", "another")
+
+    status, kept, console = run_once(lab, "no-partition", "native", words, change=other_id)
+    assert status == STATUS_POWEROFF, f"exit status {status}"
+    said = "auto: no EFI system partition with EFI/pmuvisor/bench found in 30 s"
+    assert console.count(said) == 2 and "Without results: 1.native" in console, console[-600:]
+    assert "bench/1.native.ok" not in kept, sorted(kept)
+
+
+@pytest.mark.full
 def test_all_processors(lab):
     """bench_cpus=all: every processor is up, natively and under PMUvisor, and the jobs are on the
     first."""

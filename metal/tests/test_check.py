@@ -281,6 +281,8 @@ def test_qemu(lab):
     boot = lab.watch("check-qemu", [*machine, *files, "-append", words])
     boot.expect_status(0)
     file = dumped(lab, boot, "qemu")
+    # -kernel is no firmware's way.
+    assert b"fact this Linux was not started by UEFI, which PMUvisor needs" in content(file)
     lines, status = says(file, None)
     assert status == 2 and len(lines) == 1, lines
     assert squeeze(lines[0]) in boot_without_vmx(lab).squeezed(), lines
