@@ -241,6 +241,36 @@ def missing_functions(pages):
     return out
 
 
+SEEN = re.compile(r"^\| what you see \|.*\n\|[-| ]+\|\n((?:\|.*\n)+)", re.MULTILINE)
+
+
+@functools.lru_cache(None)
+def said():
+    """The text of all programs of the tree. A literal of several lines is one there, and a line end
+    is a blank."""
+    code = "\n".join(
+        re.sub(r'"[ \t]*\n\s*"', "", read(path)) if path.endswith((".c", ".h")) else read(path)
+        for path in tree_files()
+        if path.endswith((*CODE, ".sh", ".cfg")) and not path.startswith("docs/")
+    )
+    return " ".join(re.sub(r'"[ \t]*\\?\n\s*"', " ", code).replace('\\"', '"').split())
+
+
+def unsaid(pages):
+    """Of a table with the head `what you see`: each quoted line of its first column is some
+    program's, apart from each `...`."""
+    return [
+        f"{page}: no program says `{part.strip()}`"
+        for page, text in pages.items()
+        if page not in NOT_ASKED
+        for rows in SEEN.findall(text)
+        for row in rows.splitlines()
+        for span in SPAN.findall(row.split(" | ")[0])
+        for part in span.split("...")
+        if part.strip() not in said()
+    ]
+
+
 def commands(pages, word):
     """(page, line) of the blocks ```sh that have this word after it, or of all with None."""
     for page, text in pages.items():

@@ -107,6 +107,10 @@ def test_functions_are_there(every):
     expect_none(pages.missing_functions(every))
 
 
+def test_lines_are_said(every):
+    expect_none(pages.unsaid(every))
+
+
 @pytest.mark.more
 def test_commands_exist(every):
     expect_none(pages.bad_commands(every))
@@ -209,6 +213,10 @@ def check_reachable(every):
     return pages.unreachable({**every, pages.INDEX: pages.read(pages.INDEX)}, [])
 
 
+SEEN = """| what you see | what you do |
+|---|---|
+| `VMX is locked off by firmware (IA32_FEATURE_CONTROL is ...)`, or nothing | `wait` |
+"""
 FAULTS = {
     "lines": (lambda every: pages.long_files(every, 1), "one\ntwo\n"),
     "reachable": (check_reachable, "[glossary](docs/glossary.md)"),
@@ -220,12 +228,13 @@ FAULTS = {
     "function": (pages.missing_functions, "`gone_function()`"),
     "function of a file": (pages.missing_functions, "`nmi/nmi.c:nmi_hold()`"),
     "file of a function": (pages.missing_functions, "`nmi/gone.c:nmi_root()`"),
+    "line": (pages.unsaid, SEEN.replace("locked off", "locked out")),
     "target": (pages.bad_commands, "```sh\nmake gone\n```\n"),
     "word": (lambda every: pages.unmatched_words(every, ["a/b"]), '`make e2e T="a/ gone/"`'),
     "option": (pages.bad_commands, "```sh\n./run-qemu.sh --gone\n```\n"),
     "program": (pages.bad_commands, "```sh\nbench/gone.py\n```\n"),
 }
-SOUND = """# Head
+SOUND = f"""# Head
 
 [glossary](docs/glossary.md#glossary) [here](#head) [far](https://example.org/x)
 `nmi/nmi.c`, `nmi/*.c`, `entry.asm`, `nmi/nmi.c:nmi_root()`, `nmi_unblock()`, `EFI/pmuvisor/x.c`
@@ -234,7 +243,8 @@ SOUND = """# Head
 make help      # and more
 GUEST=stock ./run-qemu.sh --cpus 2
 ```
-"""
+
+{SEEN}"""
 
 
 @pytest.mark.parametrize("name", FAULTS, ids=lambda name: f"fault_{name.replace(' ', '_')}")
@@ -245,7 +255,13 @@ def test_fault_is_seen(name):
 
 @pytest.mark.parametrize(
     "check",
-    [pages.dead_links, pages.missing_files, pages.missing_functions, pages.bad_commands],
+    [
+        pages.dead_links,
+        pages.missing_files,
+        pages.missing_functions,
+        pages.unsaid,
+        pages.bad_commands,
+    ],
     ids=lambda check: f"sound_{check.__name__}",
 )
 def test_sound_page_passes(check, every):

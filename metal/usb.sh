@@ -68,6 +68,7 @@ mkdir -p "$tree/EFI"
 cp -r "$work/BOOT" "$tree/EFI/"
 "$here/install.sh" --quiet --append "$words" --bench "$bench" ${plan:+--plan "$plan"} \
     "${sign[@]}" "$tree" "$efi" "$kernel" "$initrd"
+[ -z "$plan" ] || echo 'set bench_end=poweroff' >> "$tree/EFI/pmuvisor/local.cfg"
 check=$here/../build/pmuvisor-check
 [ ! -x "$check" ] || cp "$check" "$tree/EFI/pmuvisor/"
 "$here/../testbed/disk.sh" --gpt --tree "$tree" --out "$out"
@@ -83,6 +84,6 @@ or copy $tree/EFI to a stick with FAT. In the firmware's setup: VT-x on$secure_b
 END
 [ -z "$plan" ] || cat << END
 Each start from the stick measures one column, and the first one says how long the plan $plan takes.
-Afterwards, with the stick's partition mounted:
+When all is measured, the machine switches itself off. Then mount the stick's partition here:
     make collect ESP=DIR
 END

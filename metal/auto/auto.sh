@@ -332,6 +332,8 @@ if [ ! -e "$bench/$start.ok" ]; then
     start_shares=$(shares_of_column "$column")
     write_clock 0
     say "start=$start governor=$(governor)"
+    lack=$(perf_lacks)
+    [ -z "$lack" ] || say "$lack"
     whole "$bench/$start/facts.txt" || print_facts | keep "$start/facts.txt" ||
         restart "cannot write $start/facts.txt"
     job_number=0 job_count=$(echo "$jobs" | wc -l) debt=0

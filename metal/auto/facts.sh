@@ -189,6 +189,18 @@ ept_pages() {
     [ -z "$(word pmv.options '')" ] || echo "$large_pages"
 }
 
+# What perf of this kernel lacks, in a sentence; nothing if it knows the processor's model. (Linux,
+# arch/x86/events/intel/core.c, intel_pmu_init(): the names without a model.)
+perf_lacks() {
+    pmu=$(cat /sys/devices/cpu/caps/pmu_name 2> /dev/null)
+    case $pmu in
+        generic_arch_*)
+            echo "perf of this Linux does not know this processor's model ($pmu): it counts" \
+                "architectural events alone"
+            ;;
+    esac
+}
+
 # Each key of [alike] (bench/measurements.ini) is here, or in what a job says of KVM (jobs.sh,
 # kvm_facts), where the guest's values win.
 print_facts() {
@@ -216,5 +228,6 @@ print_facts() {
     fact frequency "$(dmesg | sed -n 's/.*tsc: Detected \(.*\) processor.*/\1/p' | head -n 1)"
     fact round "${start%%.*}"
     fact position "$place"
+    perf_lacks
     cat "$bench/build.txt" 2> /dev/null
 }

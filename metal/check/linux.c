@@ -271,6 +271,14 @@ static void write_facts(FILE *out)
             write_line(out, "fact", "%s: %.*s", files[i].name, (int)strcspn(text, "\n"), text);
         free(text);
     }
+    /* Linux, arch/x86/events/intel/core.c, intel_pmu_init(): the names without a model. */
+    char *pmu = file_text("/sys/devices/cpu/caps/pmu_name", NULL);
+    if (pmu != NULL && strncmp(pmu, "generic_arch_", strlen("generic_arch_")) == 0)
+        write_line(out, "fact",
+                   "perf of this Linux does not know this processor's model (%.*s): it counts "
+                   "architectural events alone",
+                   (int)strcspn(pmu, "\n"), pmu);
+    free(pmu);
     char *serial = file_text("/proc/tty/driver/serial", NULL);
     for (char *at = serial; at != NULL && (at = strstr(at, "uart:")) != NULL; at++)
         if (strncmp(at, "uart:unknown", 12) != 0)

@@ -17,6 +17,7 @@ from bench import results as results_file
 from bench.measurements import ALIKE, ALL
 from metal.tests.auto_disk import make_disk, put_on, read_console, read_folder, run, run_once
 from metal.tests.made_up import append, complaints, content, make, mtools, new_esp, put, put_parts
+from metal.tests.test_check import MACHINES
 from testbed.boots import image, initrd, kernel
 from testbed.machine import STATUS_POWEROFF, TOP, made, path
 from tests.e2e.scripts import expect_line
@@ -288,6 +289,39 @@ def test_trouble_does_not_stop_the_chain(lab):
     ):
         assert wanted in kept["bench/1.native.txt"].decode(), f"1.native.txt has no '{wanted}'"
     assert "job=exit attempt" not in console, "a job was begun a third time"
+
+
+@pytest.mark.full
+def test_model_that_perf_does_not_know(lab):
+    """The screen and the results say so. The thesis's program has its figures. Precise samples
+    fail, and the results say why."""
+    words = "pmv.jobs=a1,pebs pmv.a1_runs=1"
+    knobs = MACHINES["new-model"]["knobs"] + "pebs 4\n"
+    status, kept, console = run_once(lab, "new-model", "native msr+nmi", words, knobs)
+    assert status == STATUS_POWEROFF, f"exit status {status}"
+    lacks = "perf of this Linux does not know this processor's model (generic_arch_v5+)"
+    assert console.count(f"auto: {lacks}") == 2, console[-600:]
+    for name in ("native", "msr+nmi"):
+        text = kept[f"bench/1.{name}.txt"].decode()
+        assert f"\n{lacks}" in text and "experiment=a1 item=m100 " in text, text
+        assert "PMU Hardware doesn't support sampling" in text, text
+        assert 'experiment=pebs item=all skip="it ended with status 1"' in text, text
+
+
+@pytest.mark.full
+def test_no_partition(lab):
+    """The kernel finds no partition that it came from, as without a driver for its disk. It says so
+    and restarts, and the menu gives the column up after the second time."""
+    words = "pmv.jobs=exit pmv.runs=1 pmv.operations=10"
+
+    def other_id(disk, work):
+        put_on(disk, work, "bench/id", "another")
+
+    status, kept, console = run_once(lab, "no-partition", "native", words, change=other_id)
+    assert status == STATUS_POWEROFF, f"exit status {status}"
+    said = "auto: no EFI system partition with EFI/pmuvisor/bench found in 30 s"
+    assert console.count(said) == 2 and "Without results: 1.native" in console, console[-600:]
+    assert "bench/1.native.ok" not in kept, sorted(kept)
 
 
 @pytest.mark.full

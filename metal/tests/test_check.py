@@ -62,6 +62,11 @@ MACHINES = {
     "sapphire": {"model": "sapphire_rapids"},
     "arrow": {"model": "arrow_lake"},
     "locked-on": {"knobs": "feature_control locked_on\n"},
+    # Family 6, model FFH, which no kernel knows, with a PMU as processors since 2024 have it.
+    "new-model": {
+        "knobs": "cpuid 1 0 eax 0xf00f0\npmu_version 6\npmu_general_mask 0xff\n"
+        "pmu_fixed_mask 0x2f\n" + TSC
+    },
 }
 # Machines that are refused whatever the options: one boot each.
 REFUSED = {
@@ -276,6 +281,8 @@ def test_qemu(lab):
     boot = lab.watch("check-qemu", [*machine, *files, "-append", words])
     boot.expect_status(0)
     file = dumped(lab, boot, "qemu")
+    # -kernel is no firmware's way.
+    assert b"fact this Linux was not started by UEFI, which PMUvisor needs" in content(file)
     lines, status = says(file, None)
     assert status == 2 and len(lines) == 1, lines
     assert squeeze(lines[0]) in boot_without_vmx(lab).squeezed(), lines
@@ -288,6 +295,13 @@ def test_qemu(lab):
     file = put(lab.keep, "check-qemu-unit.dump", text.encode())
     lines, status = says(file, None)
     assert status == 0 and contained(4, "the EPT's tables") in lines, lines
+
+
+def test_says_that_perf_does_not_know_the_model(lab):
+    """Of a model that the kernel's perf knows it says nothing."""
+    said = [run(made(PROGRAM), "--from", native(lab, name)).stdout for name in ("new-model", "tsc")]
+    wanted = " does not know this processor's model (generic_arch_v5+): it counts architectural"
+    assert [wanted in text for text in said] == [True, False], said
 
 
 def test_sees_difference(lab):

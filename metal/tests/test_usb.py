@@ -74,8 +74,8 @@ def qemu(lab, name, options, until):
     return emulated_pc.talk(emulated_pc.command(*machine, *options), [until], console)
 
 
-def stick_options(image):
-    drive = f"if=none,id=stick,format=raw,file={image}"
+def stick_options(image, more=""):
+    drive = f"if=none,id=stick,format=raw,file={image}{more}"
     devices = "-device qemu-xhci,addr=5 -device usb-storage,drive=stick,bootindex=1".split()
     return ["-drive", drive, *devices]
 
@@ -116,6 +116,28 @@ def test_measures_onto_the_stick(lab):
         kept = mtools("mtype", image + VOLUME, "::/EFI/pmuvisor/bench/1.native.txt").decode()
     for line in ('env: kind="nested"', 'env: processors="1"', 'env: bios="', 'env: microcode="0x'):
         assert line in kept, f"no '{line}' in {kept}"
+
+
+@pytest.mark.parametrize(
+    "name, more, wanted",
+    [
+        ("done", "", "Measurements complete: the results are in EFI/pmuvisor/bench."),
+        ("read-only", ",readonly=on", "1.native.env cannot be written, so nothing is started."),
+    ],
+    ids=["done", "read_only"],
+)
+def test_end_of_measuring(lab, name, more, wanted):
+    """A stick that has all results switches the machine off, because GRUB has no other menu there.
+    From one that cannot be written nothing is started."""
+    with tempfile.TemporaryDirectory(prefix="pmuvisor-usb.", dir=SCRATCH) as work:
+        image, _ = make_stick(lab, work, plan="thesis")
+        add_lines(image, work, "set timeout=0", 'set bench_columns="native"')
+        if not more:
+            for file, text in (("plan.cfg", b'set bench_plan="1.native"\n'), ("1.native.ok", b"")):
+                copy = put(work, file, text)
+                mtools("mcopy", image + VOLUME, copy, f"::/EFI/pmuvisor/bench/{file}")
+        said = qemu(lab, name, stick_options(image, more), "grub>" if not more else wanted)
+    assert "".join(wanted.split()) in said and "grub>" not in said, said[-600:]
 
 
 def test_refusals(tmp_path):

@@ -68,6 +68,7 @@ DueNmis Injector::look(bool root, uint64_t count)
         plan.armed = false;
         due.all++;
         due.host += plan.host;
+        due.unblocked += plan.unblocked;
     }
     fired_ += due.all;
     return due;

@@ -14,10 +14,11 @@ struct NmiSchedule {
     unsigned reason = 0; /* root: the exit reason that counts */
     uint64_t first = 1;  /* the first and the last such exit, or NMI, counted from 1 */
     uint64_t last = 1;
-    bool sweep = false;    /* position 1 at the first, 2 at the next, and so on */
-    uint64_t position = 1; /* else: always here */
-    uint64_t wrap = 0;     /* sweep: after this position comes 1 again; 0 never */
-    bool host = false;     /* with a request in memory, as a processor that sends it leaves one */
+    bool sweep = false;     /* position 1 at the first, 2 at the next, and so on */
+    uint64_t position = 1;  /* else: always here */
+    uint64_t wrap = 0;      /* sweep: after this position comes 1 again; 0 never */
+    bool host = false;      /* with a request in memory, as a processor that sends it leaves one */
+    bool unblocked = false; /* root: after an SMI whose handler has executed IRET */
 
     /* The position for the n-th, counted from 1. */
     uint64_t position_of(uint64_t n) const;
@@ -29,10 +30,11 @@ struct Request {
     uint32_t value = 0;
 };
 
-/* NMIs that are due, all sorts and those with a request. */
+/* NMIs that are due, all sorts, those with a request, and those that nothing blocks. */
 struct DueNmis {
     unsigned all = 0;
     unsigned host = 0;
+    unsigned unblocked = 0;
 };
 
 class Injector {

@@ -92,7 +92,7 @@ bool parse_pmi_status(Words &words, Knobs *knobs)
            (parse_unsigned(text, &knobs->pmi_status) && knobs->pmi_status < PMI_STATUS_OWN);
 }
 
-// The `key=value` words of an NMI schedule, and `host`.
+// The `key=value` words of an NMI schedule, `host`, and in root mode `unblocked`.
 bool parse_schedule(Words &words, bool root, Knobs *knobs)
 {
     NmiSchedule schedule;
@@ -103,6 +103,10 @@ bool parse_schedule(Words &words, bool root, Knobs *knobs)
         size_t equals = word.find('=');
         if (word == "host") {
             schedule.host = true;
+            continue;
+        }
+        if (word == "unblocked" && root) {
+            schedule.unblocked = true;
             continue;
         }
         if (equals == std::string::npos)
@@ -288,7 +292,7 @@ const std::vector<Knob> all_knobs = {
     {"mwait_wake", EARLY, "a number of ticks", parse<&Knobs::mwait_wake>},
     {"nmi_handler", LATE, "nmis=N[-M] position=K|sweep[/K] [host]",
      [](Words &words, Knobs *knobs) { return parse_schedule(words, false, knobs); }},
-    {"nmi_root", LATE, "reason=R exits=N[-M] position=K|sweep[/K] [host]",
+    {"nmi_root", LATE, "reason=R exits=N[-M] position=K|sweep[/K] [host] [unblocked]",
      [](Words &words, Knobs *knobs) { return parse_schedule(words, true, knobs); }},
     {"pebs", LATE, "off, 3 or 4",
      [](Words &words, Knobs *knobs) {

@@ -256,6 +256,9 @@ void processor_inject(Processor &p, bool root)
 {
     DueNmis due = p.injector.look(root, p.events.instructions_in(root));
 
+    // SDM Vol. 3, "NMI Handling While in SMM".
+    if (due.unblocked > 0)
+        BX_CPU(p.id)->unmask_event(BX_EVENT_NMI);
     if (due.host > 0)
         processor_host_nmi(p);
     else if (due.all > 0)

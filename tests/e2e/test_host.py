@@ -105,6 +105,23 @@ def test_nested_nmi(lab):
     ), said[-400:]
 
 
+@pytest.mark.parametrize("word", ["", " unblocked"], ids=["blocked", "unblocked"])
+def test_iret_of_an_smi(lab, word):
+    """Two NMIs come in one exit, the second one inside root mode's handler of the first. It waits,
+    unless firmware's SMI handler has executed IRET: that is reported, and the machine stops."""
+    plan = Plan().add("cpuid")
+    plan.knobs += [
+        f"nmi_root reason=10 exits=3 position=5",
+        f"nmi_root reason=10 exits=3 position=15{word}",
+    ]
+    more = {"until": STOPPED} if word else {}
+    boot = kernel.run(lab, f"host-smi{word.replace(' ', '-')}", plan, **more)
+    said = boot.console[boot.console.find("TAP version") :]
+    found = "an NMI interrupted the NMI handler, at image offset 0x" in said and STOPPED in said
+    assert found == bool(word), said[-400:]
+    assert boot.ledger["scheduled_nmis"]["fired"] == 2, boot.ledger["scheduled_nmis"]
+
+
 def test_returned_lazy(lab):
     boot = run(
         lab,
