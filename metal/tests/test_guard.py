@@ -6,7 +6,7 @@ import os
 import shutil
 
 from bench import results
-from metal.tests.made_up import COLLECT, content, new_esp, put
+from metal.tests.made_up import COLLECT, content, new_esp, path_with, put
 from testbed.machine import path
 from tests.e2e.scripts import expect_line, run
 
@@ -60,6 +60,28 @@ def test_up(tmp_path):
     expect_line(run(GUARD, "--install", tmp_path), f"{tmp_path}/EFI/pmuvisor", "make install")
     expect_line(run(GUARD, "--often", esp), "--often", "wanted --again")
     expect_line(run(GUARD), "no ESP", "/boot/efi")
+
+
+def test_collect_by_ssh(tmp_path):
+    """make collect takes results and log, and no image, from a partition on another machine; if it
+    cannot, one line says why."""
+    esp, folder, _ = system(tmp_path)
+    put(folder, LOG, b"the last words\n")
+    put(folder, "vmlinuz", b"large")
+    put(folder, "bench/initrd.img", b"large")
+    out, host = str(tmp_path / "out"), f"root@there:{esp}"
+    # In the place of ssh the command itself, on the same machine.
+    script = f'[ "$1" = root@there ] || exit 9\ncd /; sh -c "$2" | tee {tmp_path}/sent\n'.encode()
+    tools = path_with(tmp_path, "ssh", script)
+    done = run(*COLLECT, host, out, PATH=tools)
+    assert done.returncode == 0 and not done.stderr and LOG in done.stdout, done
+    assert content(out, LOG) == b"the last words\n"
+    sent = run("tar", "-tf", tmp_path / "sent").stdout.split()
+    assert [name for name in sent if not name.endswith("/")] == [f"EFI/pmuvisor/{LOG}"], sent
+    done = run(*COLLECT, f"{host}/absent", out, PATH=tools)
+    expect_line(done, f"'{host}/absent' cannot be read by ssh", "No such file")
+    silent = path_with(tmp_path / "other", "ssh", b"echo No route to host >&2; exit 255\n")
+    expect_line(run(*COLLECT, host, out, PATH=silent), "No route to host")
 
 
 def test_collect(tmp_path):
