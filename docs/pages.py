@@ -29,7 +29,7 @@ NAMED = {
     "JOB.txt",
 }
 # Folders that may be taken away, each with the pages of docs/ that are of it alone.
-REMOVABLE = {"metal": {"docs/metal.md"}, "experiments": set()}
+REMOVABLE = {"metal": {"docs/metal.md", "docs/server.md"}, "experiments": set()}
 # The index, and the groups that it has.
 INDEX = "docs/README.md"
 GROUPS = ["Use", "Understand", "Change"]

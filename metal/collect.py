@@ -4,16 +4,21 @@
 # writes OUT. A column that is not whole yet counts with the jobs that are whole; a torn file counts
 # as not there. Last it makes OUT/machine.json, the file to send (bench/machine_file.py). Usage:
 # python3 -m metal.collect ESP OUT
+# ESP may be on another machine: [USER@]HOST:DIR.
 import contextlib
 import hashlib
 import os
 import re
+import shlex
 import shutil
+import subprocess
 import sys
+import tempfile
 
 from bench import columns, importer, machine_file, report, results
 from bench.measurements import ALL
 
+BENCH = "EFI/pmuvisor/bench"
 JOBS = [name for name, one in ALL.experiments.items() if one.get("metal")]
 PARTS = {**columns.ALL_PARTS, **columns.CONFIGS}
 OF_PART = re.compile(
@@ -148,12 +153,44 @@ def to_send(found, out):
         return [f"no file to send: {trouble}"]
 
 
+# What is read here, without the images. Debian lets only root read this partition.
+REMOTE = """as=; [ "$(id -u)" = 0 ] || as="sudo -n"
+$as tar -C {} -c --exclude='vmlinuz*' --exclude='initrd*' --exclude=*.bzImage --exclude=*.efi \\
+    EFI/pmuvisor"""
+
+
+def fetch(esp, copy):
+    """The folder that has what is on this partition: its own, or `copy` if it is HOST:DIR, which
+    ssh fills from there."""
+    host, _, there = esp.partition(":")
+    if not there or os.path.exists(esp):
+        return esp
+    with subprocess.Popen(
+        ["ssh", host, REMOTE.format(shlex.quote(there))],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as ssh:
+        unpacked = subprocess.run(
+            ["tar", "-x", "-C", copy], stdin=ssh.stdout, stderr=subprocess.DEVNULL, check=False
+        )
+        said = " ".join(ssh.stderr.read().decode(errors="replace").split())
+    if ssh.returncode or unpacked.returncode:
+        fail(f"ESP: '{esp}' cannot be read by ssh: {said or 'the copy is torn'}")
+    return copy
+
+
 def main():
     esp, out = sys.argv[1:]
-    if os.path.isdir(esp) and not os.access(esp, os.X_OK):
+    with tempfile.TemporaryDirectory(prefix="pmuvisor-collect.") as copy:
+        return collect_from(fetch(esp, copy), esp, out)
+
+
+def collect_from(here, esp, out):
+    """Collects from this folder, which has what is on that partition; the exit status."""
+    if os.path.isdir(here) and not os.access(here, os.X_OK):
         fail(f"ESP: '{esp}' cannot be entered; be root")
-    folder = os.path.join(esp, "EFI", "pmuvisor", "bench")
-    log = os.path.join(esp, "EFI", "pmuvisor", "pmuvisor.log")
+    folder = os.path.join(here, BENCH)
+    log = os.path.join(here, "EFI", "pmuvisor", "pmuvisor.log")
     left = bool(content(log))
     if left:
         os.makedirs(out, exist_ok=True)
@@ -162,7 +199,8 @@ def main():
     try:
         if not os.path.isdir(folder):
             raise results.Trouble(
-                f"'{folder}' is not there; was it installed? make install ESP={esp} BENCH=thesis"
+                f"'{os.path.join(esp, BENCH)}' is not there; was it installed? make install "
+                f"ESP={esp} BENCH=thesis"
             )
         return collect(folder, out)
     except results.Trouble as trouble:

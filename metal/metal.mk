@@ -13,7 +13,8 @@
 #     SIGN_KEY=FILE SIGN_CERT=FILE   the image, and the stick's GRUB and shim, are signed for Secure Boot
 #     GUEST=stock|cloud   the kernel that measures (default: stock, which has real disks' drivers)
 #   make collect ESP=DIR   results.json and report.html of the results that are there, and
-#                     machine.json, the file to send, in bench/out/metal (COLLECT_OUT=)
+#                     machine.json, the file to send, in bench/out/metal (COLLECT_OUT=); ESP=HOST:DIR
+#                     gets the results by ssh
 #   make pmuvisor-check   a program for Linux that says what the image would: metal/check/check.mk
 
 include metal/check/check.mk
@@ -109,7 +110,7 @@ usb-parts: $(EFI) $(LAB) $(INSTALL_PARTS)/build.txt $(CHECK_PROGRAM)
 	    $(INSTALL_IMAGE) $(KERNEL) $(INITRD)
 
 collect:
-	@[ -d "$(ESP)" ] || { echo "collect: $(if $(ESP),ESP: '$(ESP)' is not there,no ESP given);" \
+	@[ -d "$(ESP)" ] || [ "$(findstring :,$(ESP))" ] || { echo "collect: $(if $(ESP),ESP: '$(ESP)' is not there,no ESP given);" \
 	    "say where the EFI system partition is mounted: make collect ESP=/boot/efi" >&2; exit 1; }
 	@testbed/deps.sh bench
 	@$(PYTHON) -m metal.collect "$(ESP)" "$(COLLECT_OUT)"

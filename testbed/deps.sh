@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 # Installs the Debian packages that PMUvisor's build, runs and tests need and that are missing.
-# Usage: deps.sh [--ask] [build] [run] [kvm] [check] [full] [bench] [trace] [docs] [lint] [sign]
+# Usage: deps.sh [--ask] [GROUP ...], of: build run kvm check more full bench trace docs lint sign
 # Default: build run. --ask: not before somebody at the terminal says so. Either way a line says
 # first how many packages that is, and their size. When nothing is missing this only asks dpkg.
 # Without root or sudo it prints the command and fails. Elsewhere than on Debian it says what is
@@ -33,6 +33,8 @@ lz4 zstd python3 patch"
     [bench]="python3-jinja2 python3-matplotlib python3-pytest python3-pytest-xdist python3-scipy"
     # Traces as CTF, written and read; operands of traced instructions.
     [trace]="babeltrace2 python3-bt2 cpio python3-capstone python3-jinja2"
+    # Tests that MORE=1 runs: Debian's grub-reboot, and a network with a server on it.
+    [more]="grub2-common dnsmasq-base iproute2"
     # Tests that FULL=1 alone runs: a new Debian of each release, firmware from Debian's source.
     [full]="debootstrap uuid-dev"
     # The pictures of docs/.

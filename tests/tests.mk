@@ -44,8 +44,8 @@ RUN_LEDGER = $(RUN)/ledger.json
 
 .PHONY: run nested exit-lines exit-lines-run check built short short-tests e2e same run-guest check-all test-machine lines analyse format
 
-# What only the tests of FULL=1 need.
-FULL_GROUP = $(if $(filter 1,$(FULL)),full)
+# What only the tests of MORE=1 and of FULL=1 need.
+MORE_GROUPS = $(if $(filter 1,$(MORE) $(FULL)),more) $(if $(filter 1,$(FULL)),full)
 
 # Two steps, so that the second make sees the packages that the first one installed.
 run:
@@ -96,7 +96,7 @@ exit-lines-run: $(EFI) $(LAB)
 
 # Much is installed: whoever is at a terminal is asked.
 check:
-	@testbed/deps.sh $$([ ! -t 0 ] || echo --ask) build run check bench $(FULL_GROUP)
+	@testbed/deps.sh $$([ ! -t 0 ] || echo --ask) build run check bench $(MORE_GROUPS)
 	@$(MAKE) --no-print-directory --jobs=$$(nproc) built
 	@$(MAKE) --no-print-directory check-all
 
@@ -167,7 +167,7 @@ WORD = $(subst $(blank),,$(foreach word,$(T),$(if $(filter-out $(firstword $(T))
 SELECTED = $(if $(T),-k "$(subst ~, ,$(WORD))")
 
 e2e:
-	@$(if $(FULL_GROUP),testbed/deps.sh $(FULL_GROUP))
+	@$(if $(strip $(MORE_GROUPS)),testbed/deps.sh $(MORE_GROUPS))
 	@MORE=1 $(PYTEST) $(E2E) $(SELECTED)
 
 .PHONY: campaign

@@ -5,8 +5,10 @@ import hashlib
 import os
 import shutil
 
+import pytest
+
 from bench import results
-from metal.tests.made_up import COLLECT, content, new_esp, put
+from metal.tests.made_up import COLLECT, content, new_esp, path_with, put
 from testbed.machine import path
 from tests.e2e.scripts import expect_line, run
 
@@ -60,6 +62,99 @@ def test_up(tmp_path):
     expect_line(run(GUARD, "--install", tmp_path), f"{tmp_path}/EFI/pmuvisor", "make install")
     expect_line(run(GUARD, "--often", esp), "--often", "wanted --again")
     expect_line(run(GUARD), "no ESP", "/boot/efi")
+
+
+# What a system has before guard.sh --server, besides PMUvisor's own files.
+GRUB_CFG = b'if [ "${next_entry}" ] ; then\nsource ${config_directory}/custom.cfg\nfi\n'
+OPTIONS = b"policy=msr\nappend=quiet\nappend=root=/dev/sda1 quiet\n"
+
+
+def files_of(folder):
+    return {
+        os.path.relpath(os.path.join(where, name), folder): content(where, name)
+        for where, _, names in os.walk(folder)
+        for name in names
+    }
+
+
+def parts_between(text):
+    """A file's own lines, and those that guard.sh added."""
+    own, _, rest = text.partition("# From here on by PMUvisor's guard.sh --server.\n")
+    added, _, more = rest.partition("# Up to here by PMUvisor's guard.sh --server.\n")
+    return own + more, added
+
+
+@pytest.mark.parametrize("bench", [b"", b"set bench=auto\n"], ids=["menu", "measures"])
+def test_server(tmp_path, bench):
+    """guard.sh --server: a reset after a fault or a panic, and GRUB's own entry, or without one the
+    measurements; said a second time it changes nothing, and --remove leaves what was there."""
+    esp, folder, root = system(tmp_path)
+    put(folder, "pmuvisor.cfg", OPTIONS)
+    put(folder, "local.cfg", b"set append='quiet'\n" + bench)
+    put(root, "boot/grub/custom.cfg", b"# mine\n")
+    expect_line(run(GUARD, "--server", esp, GUARD_ROOT=root), "boot/grub/grub.cfg", "update-grub")
+    put(root, "boot/grub/grub.cfg", GRUB_CFG)
+    put(root, "sys/class/watchdog/watchdog0/identity", b"Software Watchdog\n")
+    grubenv = os.path.join(root, "boot", "grub", "grubenv")
+    run("grub-editenv", grubenv, "create")
+    before = files_of(tmp_path)
+    expect_line(run(GUARD, "--once", esp, GUARD_ROOT=root), "no entry 'pmuvisor'", "--server")
+
+    def server():
+        done = run(GUARD, "--server", esp, GUARD_ROOT=root)
+        assert done.returncode == 0 and not done.stderr, done
+        return done.stdout, files_of(tmp_path)
+
+    (said, after), (_, again) = server(), server()
+    assert again == after, "a second time adds more"
+    assert "none in hardware" in said, said
+    changed = [name for name in after if after[name] != before.get(name)]
+    assert all(name in said for name in changed if ".wants/" not in name), (changed, said)
+    own, added = parts_between(content(folder, "pmuvisor.cfg").decode())
+    assert own == OPTIONS.decode().replace("quiet\n", "quiet panic=10\n"), own
+    assert added.startswith("fault=reset\n"), added
+    _, added = parts_between(content(folder, "local.cfg").decode())
+    assert added.startswith('set append="$append panic=10"\n') and bool(bench) == (
+        "menuentry" not in added
+    ), added
+    own, added = parts_between(content(root, "boot/grub/custom.cfg").decode())
+    assert own == "# mine\n" and bool(bench) == ("menuentry" not in added), added
+    assert run("grub-script-check", os.path.join(root, "boot/grub/custom.cfg")).returncode == 0
+    assert b"RuntimeWatchdogSec=" in content(root, "etc/systemd/system.conf.d/pmuvisor.conf")
+    put(root, "sys/class/watchdog/watchdog0/identity", b"iTCO_wdt\n")
+    assert "Watchdog: iTCO_wdt\n" in server()[0]
+    put(root, "sys/class/watchdog/watchdog0/identity", b"Software Watchdog\n")
+    run("grub-editenv", grubenv, "set", "next_entry=pmuvisor")
+    assert run(GUARD, "--remove", esp, GUARD_ROOT=root).returncode == 0
+    assert files_of(tmp_path) == before
+    # The user's own word.
+    put(folder, "pmuvisor.cfg", b"append=quiet panic=10")
+    server()
+    assert content(folder, "pmuvisor.cfg").startswith(b"append=quiet panic=10\n#")
+    assert run(GUARD, "--remove", esp, GUARD_ROOT=root).returncode == 0
+    assert content(folder, "pmuvisor.cfg") == b"append=quiet panic=10\n"
+
+
+def test_collect_by_ssh(tmp_path):
+    """make collect takes results and log, and no image, from a partition on another machine; if it
+    cannot, one line says why."""
+    esp, folder, _ = system(tmp_path)
+    put(folder, LOG, b"the last words\n")
+    put(folder, "vmlinuz", b"large")
+    put(folder, "bench/initrd.img", b"large")
+    out, host = str(tmp_path / "out"), f"root@there:{esp}"
+    # In the place of ssh the command itself, on the same machine.
+    script = f'[ "$1" = root@there ] || exit 9\ncd /; sh -c "$2" | tee {tmp_path}/sent\n'.encode()
+    tools = path_with(tmp_path, "ssh", script)
+    done = run(*COLLECT, host, out, PATH=tools)
+    assert done.returncode == 0 and not done.stderr and LOG in done.stdout, done
+    assert content(out, LOG) == b"the last words\n"
+    sent = run("tar", "-tf", tmp_path / "sent").stdout.split()
+    assert [name for name in sent if not name.endswith("/")] == [f"EFI/pmuvisor/{LOG}"], sent
+    done = run(*COLLECT, f"{host}/absent", out, PATH=tools)
+    expect_line(done, f"'{host}/absent' cannot be read by ssh", "No such file")
+    silent = path_with(tmp_path / "other", "ssh", b"echo No route to host >&2; exit 255\n")
+    expect_line(run(*COLLECT, host, out, PATH=silent), "No route to host")
 
 
 def test_collect(tmp_path):
