@@ -4,6 +4,7 @@
 # start it. There every start ends with PMUvisor's refusal.
 import os
 import shutil
+import sys
 import tempfile
 
 import pytest
@@ -21,7 +22,8 @@ MODULES = "/usr/lib/grub/x86_64-efi"
 DEBIAN = "Debian's own system starts"
 # On the disk: GRUB's own environment block, and the guard's.
 GRUBS, GUARDS = "::/boot/grub/grubenv", "::/EFI/pmuvisor/grubenv"
-GUARD, INSTALL = (path("metal", f"{name}.sh") for name in ("guard", "install"))
+NO_VOLUME = "the volume that pmuvisor.efi was loaded from cannot be opened"
+GUARD, INSTALL, USB = (path("metal", f"{name}.sh") for name in ("guard", "install", "usb"))
 
 
 def pc(*devices, memory="512"):
@@ -118,7 +120,8 @@ def test_refused_start(lab):
     next start is Debian's own, after the menu has noted how the one before ended."""
     (refused, after, _), guards = starts(lab)
     expect_order(refused, "Booting `PMUvisor'", FIRST, REFUSAL, "Restart: this machine's")
-    assert squeeze(DEBIAN) not in refused, refused[-600:]
+    for text in (DEBIAN, *emulated_pc.GIVEN_UP):
+        assert squeeze(text) not in refused, "it did not restart by itself"
     expect_order(after, FIRST, "Booting `Debian'", DEBIAN)
     assert squeeze(REFUSAL) not in after, "PMUvisor was started again"
     assert guards[:2] == [b"guard=trying", b"guard=failed"], guards
@@ -131,3 +134,97 @@ def test_entry_that_stays(lab):
     expect_order(loop, FIRST, "Booting `PMUvisor'", "Booting `Linux: native'")
     assert squeeze(REFUSAL) not in loop, "PMUvisor was started again"
     assert guards[2] == b"guard=failed", guards
+
+
+# ---- the network ----
+
+# In a network namespace of its own: a card that QEMU's machine is on, a web server, dnsmasq as the
+# page has it, and then QEMU, with which the others end.
+NETWORK = """
+ip link set lo up
+ip tuntap add dev eth0 mode tap
+ip address add 10.9.0.1/24 dev eth0
+ip link set eth0 up
+"$1" -m http.server --bind 10.9.0.1 --directory "$2" 80 > "$2/http.log" 2>&1 &
+http=$!
+dnsmasq --no-daemon --port=0 --conf-file="$2/dnsmasq.conf" \\
+    --dhcp-leasefile="$2/leases" --pid-file= > "$2/dnsmasq.log" 2>&1 &
+dns=$!
+shift 2
+"$@" || true
+kill $http $dns
+"""
+THIS_MACHINE = "grub.cfg-01-52-54-00-12-34-56"  # its menu, by the MAC address that QEMU gives
+NAMESPACE = ["unshare", "--map-root-user", "--net"]
+
+
+def page_block(first):
+    """The block of docs/server.md that has a line which begins with this."""
+    blocks = content(path("docs", "server.md")).decode().split("```\n")
+    (found,) = (block for block in blocks if f"\n{first}" in f"\n{block}")
+    return found
+
+
+def network_start(lab, name, served, settings, *devices, memory="512"):
+    """start(), with a network card that firmware tries first, and a server as in these settings.
+    The card is without its own program, which would take the place of firmware's."""
+    for command in ("dnsmasq", "ip", "unshare"):
+        if shutil.which(command) is None:
+            raise Skip(f"{command} is missing; run: testbed/deps.sh more")
+    if run(*NAMESPACE, "ip", "tuntap", "add", "dev", "eth0", "mode", "tap").returncode != 0:
+        raise Skip("no network namespace, or no /dev/net/tun: no machine can be on a network")
+    put(served, "dnsmasq.conf", settings.replace("/srv/tftp", served).encode())
+    card = "tap,id=net,ifname=eth0,script=no,downscript=no"
+    machine = pc(
+        *["-netdev", card, "-device", "virtio-net-pci,netdev=net,bootindex=1,romfile="],
+        *devices,
+        memory=memory,
+    )
+    inside = [*NAMESPACE, "sh", "-ec", NETWORK, "sh", sys.executable, served]
+    keep = os.path.join(lab.keep, f"server-{name}.console")
+    return emulated_pc.talk(
+        [*inside, *machine], [REFUSAL, "no such device", "Server response timeout"], keep
+    )
+
+
+def test_http_boot(lab):
+    """Firmware loads a stick's image from a web server. Its GRUB starts PMUvisor, which reads its
+    files from the image."""
+    with tempfile.TemporaryDirectory(prefix="pmuvisor-server.", dir=SCRATCH) as work:
+        served, tree = os.path.join(work, "served"), os.path.join(work, "tree")
+        os.mkdir(served)
+        image = os.path.join(served, "pmuvisor-usb.img")
+        tool([USB, "--bench", parts(work), "--tree", tree, "--out", image, made(image_of())])
+        # Smaller, and without a wait for a key.
+        append(os.path.join(tree, "EFI", "pmuvisor", "local.cfg"), b"set timeout=0\n")
+        disk = (path("testbed", "disk.sh"), "--gpt", "--size", "40", "--tree", tree)
+        tool([*disk, "--out", image])
+        # OvmfPkg/RUNTIME_CONFIG.md: firmware would first wait for an answer to PXE.
+        no_pxe = [
+            word
+            for version in ("4", "6")
+            for word in ("-fw_cfg", f"name=opt/org.tianocore/IPv{version}PXESupport,string=no")
+        ]
+        settings = page_block("dhcp-vendorclass=")
+        said = network_start(lab, "http", served, settings, *no_pxe, memory="1024")
+    expect_order(said, "Start HTTP Boot over IPv4", FIRST, "kernel vmlinuz:", REFUSAL)
+
+
+@pytest.mark.parametrize(
+    "menu, text", [(True, REFUSAL), (False, NO_VOLUME)], ids=["disk", "server"]
+)
+def test_pxe(lab, menu, text):
+    """Firmware loads GRUB from a server, and GRUB this machine's menu, as the page has it, which
+    starts PMUvisor from the machine's own disk. PMUvisor from the server finds no volume."""
+    with tempfile.TemporaryDirectory(prefix="pmuvisor-server.", dir=SCRATCH) as work:
+        served, disk = os.path.join(work, "served"), os.path.join(work, "disk.img")
+        esp = installed(work)
+        tool(page_block("grub-mknetdir").replace("/srv/tftp", served).split())
+        shutil.copy(made(image_of()), served)
+        put(served, "grub/grub.cfg", b"chainloader /pmuvisor.efi wait=0\nboot\n")
+        if menu:
+            put(served, f"grub/{THIS_MACHINE}", page_block("search ").encode())
+        tool([path("testbed", "disk.sh"), "--tree", esp, "--out", disk])
+        settings = page_block("enable-tftp")
+        said = network_start(lab, f"pxe-{menu}", served, settings, *disk_device(disk, 2))
+    expect_order(said, "Start PXE over IPv4", "Welcome to GRUB", FIRST, text)
