@@ -31,11 +31,11 @@ def pc(*devices, memory="512"):
     return emulated_pc.command(*words, *devices)
 
 
-def installed(work):
+def installed(work, *options):
     """An EFI system partition with what `make install` copies; PMUvisor does not wait for a key."""
     esp, folder = new_esp(work)
     files = (os.path.join(parts(work), name) for name in ("vmlinuz", "initrd.img"))
-    tool([INSTALL, "--quiet", "--append", "quiet", esp, made(image_of()), *files])
+    tool([INSTALL, "--quiet", "--append", "quiet", *options, esp, made(image_of()), *files])
     append(os.path.join(folder, "pmuvisor.cfg"), b"wait=0\n")
     append(os.path.join(folder, "local.cfg"), b"set timeout=0\n")
     return esp
@@ -66,8 +66,9 @@ def debian_grub(root):
     return os.path.join(root, "boot", "grub", "grubenv")
 
 
-def server(work):
-    """A server's disk with Debian's GRUB, on which guard.sh was run as docs/server.md says."""
+def server(work, measured=None):
+    """A server's disk with Debian's GRUB, on which guard.sh was run as docs/server.md says: to
+    start PMUvisor once, or to measure this column, which has its results."""
     grub = f"{MODULES}/monolithic/grubx64.efi"
     for file in (grub, "/etc/grub.d/00_header"):
         if not os.path.exists(file):
@@ -76,8 +77,12 @@ def server(work):
         raise Skip("grub-reboot is missing; run: testbed/deps.sh more")
     root = os.path.join(work, "root")
     tool(["grub-editenv", debian_grub(root), "create"])
-    esp = installed(work)
-    for option in ("--server", "--once"):
+    esp = installed(work, *(("--bench", parts(work), "--auto") if measured else ()))
+    if measured:
+        folder = os.path.join(esp, "EFI", "pmuvisor")
+        append(os.path.join(folder, "local.cfg"), f"set bench_columns={measured}\n".encode())
+        put(folder, f"bench/{measured}.ok")
+    for option in ("--server", *(() if measured else ("--once",))):
         done = run(GUARD, option, esp, GUARD_ROOT=root)
         assert done.returncode == 0, done  # grub-probe does not know the tests' file system
     put(esp, "EFI/BOOT/BOOTX64.EFI", content(grub))
@@ -134,6 +139,15 @@ def test_entry_that_stays(lab):
     expect_order(loop, FIRST, "Booting `PMUvisor'", "Booting `Linux: native'")
     assert squeeze(REFUSAL) not in loop, "PMUvisor was started again"
     assert guards[2] == b"guard=failed", guards
+
+
+def test_measured(lab):
+    """A server that measures goes back to Debian when there is nothing left to measure."""
+    with tempfile.TemporaryDirectory(prefix="pmuvisor-server.", dir=SCRATCH) as work:
+        disk = server(work, measured="native")
+        keep = os.path.join(lab.keep, "server-measured.console")
+        said = emulated_pc.talk(pc(*disk_device(disk)), [DEBIAN, "Booting `Linux"], keep)
+    expect_order(said, "Measurements complete", "Booting `Debian'", DEBIAN)
 
 
 # ---- the network ----
