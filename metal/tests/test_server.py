@@ -9,7 +9,7 @@ import tempfile
 
 import pytest
 
-from metal.tests.made_up import append, content, mtools, new_esp, put
+from metal.tests.made_up import content, mtools, new_esp, put, put_whole
 from metal.tests.test_secure import FIRST, REFUSAL, expect_order, parts, squeeze
 from testbed.boots import image as image_of
 from testbed.machine import SCRATCH, Skip, made, path, tool
@@ -31,11 +31,11 @@ def pc(*devices, memory="512"):
     return emulated_pc.command(*words, *devices)
 
 
-def installed(work):
+def installed(work, *options):
     """An EFI system partition with what `make install` copies; PMUvisor does not wait for a key."""
     esp, folder = new_esp(work)
     files = (os.path.join(parts(work), name) for name in ("vmlinuz", "initrd.img"))
-    tool([INSTALL, "--quiet", "--append", "quiet", esp, made(image_of()), *files])
+    tool([INSTALL, "--quiet", "--append", "quiet", *options, esp, made(image_of()), *files])
     append(os.path.join(folder, "pmuvisor.cfg"), b"wait=0\n")
     append(os.path.join(folder, "local.cfg"), b"set timeout=0\n")
     return esp
@@ -66,8 +66,9 @@ def debian_grub(root):
     return os.path.join(root, "boot", "grub", "grubenv")
 
 
-def server(work):
-    """A server's disk with Debian's GRUB, on which guard.sh was run as docs/server.md says."""
+def server(work, measured=None):
+    """A server's disk with Debian's GRUB, on which guard.sh was run as docs/server.md says: to
+    start PMUvisor once, or to measure this column, which has its results."""
     grub = f"{MODULES}/monolithic/grubx64.efi"
     for file in (grub, "/etc/grub.d/00_header"):
         if not os.path.exists(file):
@@ -76,8 +77,12 @@ def server(work):
         raise Skip("grub-reboot is missing; run: testbed/deps.sh more")
     root = os.path.join(work, "root")
     tool(["grub-editenv", debian_grub(root), "create"])
-    esp = installed(work)
-    for option in ("--server", "--once"):
+    esp = installed(work, *(("--bench", parts(work), "--plan", "thesis") if measured else ()))
+    if measured:
+        folder = os.path.join(esp, "EFI", "pmuvisor")
+        put_whole(folder, "plan.cfg", f'set bench_plan="1.{measured}"\n')
+        put(folder, f"bench/1.{measured}.ok")
+    for option in ("--server", *(() if measured else ("--once",))):
         done = run(GUARD, option, esp, GUARD_ROOT=root)
         assert done.returncode == 0, done  # grub-probe does not know the tests' file system
     put(esp, "EFI/BOOT/BOOTX64.EFI", content(grub))
@@ -136,6 +141,15 @@ def test_entry_that_stays(lab):
     assert guards[2] == b"guard=failed", guards
 
 
+def test_measured(lab):
+    """A server that measures goes back to Debian when there is nothing left to measure."""
+    with tempfile.TemporaryDirectory(prefix="pmuvisor-server.", dir=SCRATCH) as work:
+        disk = server(work, measured="native")
+        keep = os.path.join(lab.keep, "server-measured.console")
+        said = emulated_pc.talk(pc(*disk_device(disk)), [DEBIAN, "Booting `Linux"], keep)
+    expect_order(said, "Measurements complete", "Booting `Debian'", DEBIAN)
+
+
 # ---- the network ----
 
 # In a network namespace of its own: a card that QEMU's machine is on, a web server, dnsmasq as the
@@ -182,7 +196,9 @@ def network_start(lab, name, served, settings, *devices, memory="512"):
     )
     inside = [*NAMESPACE, "sh", "-ec", NETWORK, "sh", sys.executable, served]
     keep = os.path.join(lab.keep, f"server-{name}.console")
-    return emulated_pc.talk([*inside, *machine], [REFUSAL, "no such device"], keep)
+    return emulated_pc.talk(
+        [*inside, *machine], [REFUSAL, "no such device", "Server response timeout"], keep
+    )
 
 
 def test_http_boot(lab):
