@@ -49,6 +49,7 @@ HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 PROGRAMS = {
     "git",
     "apt",
+    "lsblk",
     "apt-get",
     "cat",
     "cd",
