@@ -26,6 +26,8 @@ NAMED = {
     "msrs.def",
     "build.txt",
     "facts.txt",
+    "plan.cfg",
+    "clock.txt",
     "JOB.txt",
 }
 # Folders that may be taken away, each with the pages of docs/ that are of it alone.
@@ -47,6 +49,7 @@ HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 PROGRAMS = {
     "git",
     "apt",
+    "lsblk",
     "apt-get",
     "cat",
     "cd",

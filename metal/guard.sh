@@ -100,7 +100,7 @@ need_grub() {
     done
 }
 
-# Whether this installation measures by itself (install.sh --auto).
+# Whether this installation measures by itself (install.sh --plan).
 measures() {
     grep -qs '^set bench=' "$folder/local.cfg"
 }

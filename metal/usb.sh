@@ -68,7 +68,6 @@ mkdir -p "$tree/EFI"
 cp -r "$work/BOOT" "$tree/EFI/"
 "$here/install.sh" --quiet --append "$words" --bench "$bench" ${plan:+--plan "$plan"} \
     "${sign[@]}" "$tree" "$efi" "$kernel" "$initrd"
-[ -z "$plan" ] || echo 'set bench_end=poweroff' >> "$tree/EFI/pmuvisor/local.cfg"
 check=$here/../build/pmuvisor-check
 [ ! -x "$check" ] || cp "$check" "$tree/EFI/pmuvisor/"
 "$here/../testbed/disk.sh" --gpt --tree "$tree" --out "$out"

@@ -31,7 +31,8 @@ if [ ! -f /EFI/pmuvisor/grub.cfg ]; then
     search --no-floppy --set=root --file /EFI/pmuvisor/grub.cfg
 fi
 END
-    echo 'configfile /EFI/pmuvisor/grub.cfg'
+    # There is no menu to go back to.
+    printf '%s\n' 'set pmv_first=1' 'export pmv_first' 'configfile /EFI/pmuvisor/grub.cfg'
 } > "$work/memdisk/boot/grub/grub.cfg"
 (cd "$work/memdisk" && tar --format=ustar --sort=name --mtime="@${SOURCE_DATE_EPOCH:-1704067200}" \
     -cf "$work/memdisk.tar" ./*)

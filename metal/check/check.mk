@@ -20,7 +20,9 @@ CHECK_OWN_OBJECTS = $(patsubst %.c,$(CHECK)/%.o,$(CHECK_OWN))
 CHECK_IMAGE_OBJECTS = $(patsubst %.c,$(CHECK)/%.o,$(CHECK_IMAGE))
 
 .PHONY: pmuvisor-check
-pmuvisor-check: $(CHECK_PROGRAM)
+pmuvisor-check:
+	@testbed/deps.sh build
+	@$(MAKE) --no-print-directory $(CHECK_PROGRAM)
 
 $(CHECK)/%.o: %.c $(CHECK)/flags
 	@mkdir -p $(@D)

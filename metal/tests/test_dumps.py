@@ -456,6 +456,11 @@ def test_needs_root():
     ), done.stderr
 
 
+def test_make_installs_what_is_missing():
+    """The first command of docs/metal.md, on a Debian without a compiler."""
+    assert "testbed/deps.sh build" in made_up.make("-n", "pmuvisor-check").stdout
+
+
 def test_usage():
     for arguments, said in (
         (["--frmo", "x"], "usage:"),

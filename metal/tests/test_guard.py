@@ -84,7 +84,7 @@ def parts_between(text):
     return own + more, added
 
 
-@pytest.mark.parametrize("bench", [b"", b"set bench=auto\n"], ids=["menu", "measures"])
+@pytest.mark.parametrize("bench", [b"", b"set bench=thesis\n"], ids=["menu", "measures"])
 def test_server(tmp_path, bench):
     """guard.sh --server: a reset after a fault or a panic, and GRUB's own entry, or without one the
     measurements; said a second time it changes nothing, and --remove leaves what was there."""
