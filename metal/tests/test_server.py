@@ -9,7 +9,7 @@ import tempfile
 
 import pytest
 
-from metal.tests.made_up import content, mtools, new_esp, put, put_whole
+from metal.tests.made_up import append, content, mtools, new_esp, put, put_whole
 from metal.tests.test_secure import FIRST, REFUSAL, expect_order, parts, squeeze
 from testbed.boots import image as image_of
 from testbed.machine import SCRATCH, Skip, made, path, tool
