@@ -282,7 +282,7 @@ choose_entry() {
             policy=*)
                 # A policy without an entry is for the hypervisor to refuse.
                 # Not grep -q, which leaves before column_rows has written all: that then fails.
-                ! column_rows | grep "^${word#policy=} *pmuvisor " > /dev/null ||
+                ! column_rows | grep "^${word#policy=} pmuvisor $word " > /dev/null ||
                     entry=${word#policy=}
                 ;;
         esac

@@ -19,6 +19,7 @@ COLUMN_COLOURS = {
     "kvm-mediated": "#009E73",
     "intercept": "#E69F00",
     "msr": "#56B4E9",
+    "thesis": "#332288",
     "msr+nmi": "#0072B2",
 }
 COLUMN_COLOURS = {name: COLUMN_COLOURS.get(name, "#5f7fa8") for name in COLUMNS}
