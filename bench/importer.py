@@ -11,7 +11,7 @@ from bench.results import Trouble
 
 BEGIN = re.compile(r"BENCH BEGIN column=(\S+)")
 END = re.compile(r"BENCH END column=(\S+)")
-ENV = re.compile(r'env: ([a-z]+)="([^"]*)"')
+ENV = re.compile(r'env: ([a-z_]+)="([^"]*)"')
 ABSENT = "not in these files"
 DONE = re.compile(r'end: column=(\S+) status=(\d+)(?: why="([^"]*)")?')
 
@@ -24,7 +24,6 @@ class Section:
     column: str | None = None
     environment: dict = dataclasses.field(default_factory=dict)
     version: str = ""
-    governor: str = ""
     options: str = ""
     bench: list = dataclasses.field(default_factory=list)
     end: tuple | None = None
@@ -39,7 +38,7 @@ def take(section, text, where):
         key, value = match.groups()
         if key == "column":
             section.column = value
-        elif key in ("version", "governor", "options"):
+        elif key in ("version", "options"):
             setattr(section, key, value)
             found = re.search(r"\bmitigations=(\w+)", value) if key == "options" else None
             if found:
@@ -48,8 +47,8 @@ def take(section, text, where):
             section.environment[key] = value
         else:
             raise Trouble(
-                f"{where}: unknown key '{key}', wanted column, version, governor, "
-                f"options or one of {', '.join(results.ENVIRONMENT)}"
+                f"{where}: unknown key '{key}', wanted column, version, options or one of "
+                f"{', '.join(results.ENVIRONMENT)}"
             )
     elif text.startswith("end:"):
         match = DONE.fullmatch(text)
@@ -126,11 +125,6 @@ def results_of(section, ledgers):
             "it again"
         )
     found["environment"].update(section.environment, tick=results.TICK)
-    if section.governor:
-        known = found["environment"]["frequency"]
-        found["environment"]["frequency"] = ", ".join(
-            filter(None, (known, f"governor {section.governor}"))
-        )
     state = found["columns"][column]
     if status != 0:
         state["why"] = why or (

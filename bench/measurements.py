@@ -22,6 +22,14 @@ class Item(NamedTuple):
     label: str
 
 
+class Alike(NamedTuple):
+    """What the columns of one set must have in common, and whether those that differ in it are
+    refused or only said."""
+
+    refuse: bool
+    words: str
+
+
 class Experiment:
     """One experiment: its settings, as measurements.ini has them, and its own items (None: any)."""
 
@@ -85,6 +93,18 @@ class Measurements:
                     )
                 rows[name] = " ".join((value or "").split())
 
+    def alike(self):
+        """{key: Alike} of [alike]. ValueError: a row that is not understood."""
+        found = {}
+        for key, text in self.sections.get("alike", {}).items():
+            action, _, words = text.partition(" ")
+            if action not in ("refuse", "say") or not words:
+                raise ValueError(
+                    f"measurements.ini: [alike]: found '{key} = {text}', wanted refuse or say, words"
+                )
+            found[key] = Alike(action == "refuse", words)
+        return found
+
     def items(self, experiment):
         """The items that each boot of it brings; None: any."""
         found = self.experiments[experiment]
@@ -117,6 +137,7 @@ def item(experiment, name, text):
 
 ALL = Measurements()
 EXPERIMENTS = tuple(ALL.experiments)
+ALIKE = ALL.alike()
 METRICS = {unit: tuple(names.split()) for unit, names in ALL.sections["metrics"].items()}
 # As in every measurement: PMUvisor's options, and words of every Linux.
 OPTIONS = dict(word.split("=", 1) for word in ALL.sections["measured"]["pmuvisor"].split())

@@ -29,10 +29,13 @@ def belongs(part, group):
     return ""
 
 
-def by_machine(parts):
+def by_machine(parts, names=results.COLUMNS):
     """Merges runs of one machine; gives the machines in the order of the files, and notes. Two
-    machines can have the same processor: what one run could not have brought is kept apart."""
+    machines can have the same processor: what one run could not have brought is kept apart.
+    `names`: of the columns that are taken. results.Trouble: some of them are not alike."""
     groups, notes = [], []
+    if set(names) != set(results.COLUMNS):
+        parts = [results.only(part, names) for part in parts]
     for part in parts:
         what = (part["environment"]["kind"], part["environment"]["cpu"])
         alike = [group for known, group in groups if known == what]
@@ -49,6 +52,7 @@ def by_machine(parts):
     machines = []
     for at, (what, group) in enumerate(groups):
         merged, said = results.merge(group) if len(group) > 1 else (group[0], [])
+        results.check_alike(merged)
         machine = Machine(merged)
         if [known for known, _ in groups].count(what) > 1:
             machine.number = sum(known == what for known, _ in groups[: at + 1])
@@ -93,7 +97,7 @@ def words_of(machine, prefix):
         "name": name_of(machine),
         "kind": f" ({machine.environment['kind']}{number})",
         "prefix": prefix,
-        "top": [summary.where(machine), *summary.unlike(machine)],
+        "top": [*summary.unlike(machine), summary.where(machine)],
         "leads": [(one, one.draw(f"{prefix}lead-")) for one in leads.leads(machine)],
         "sentences": summary.results_of(machine),
         "environment": environment_pairs(machine),
@@ -124,7 +128,7 @@ def text_of(machines):
     out = []
     for machine in machines:
         out += [name_of(machine), "#" * len(name_of(machine))]
-        for text in [summary.where(machine), *summary.unlike(machine)]:
+        for text in [*summary.unlike(machine), summary.where(machine)]:
             out += textpage.paragraph(text) + [""]
         for name, sentence in summary.results_of(machine):
             out += textpage.paragraph(f"{name}: {sentence}")
@@ -154,9 +158,19 @@ def main():
         help="the page (default: %(default)s)",
     )
     parser.add_argument("--text", action="store_true", help="tables on the console, and no page")
+    parser.add_argument(
+        "--columns",
+        default=",".join(results.COLUMNS),
+        metavar="C,C",
+        help="the columns to report (default: all)",
+    )
     arguments = parser.parse_args()
+    names = arguments.columns.split(",")
+    for name in names:
+        if name not in results.COLUMNS:
+            parser.error(f"unknown column '{name}', wanted some of {', '.join(results.COLUMNS)}")
     try:
-        machines, notes = by_machine([results.load(name) for name in arguments.results])
+        machines, notes = by_machine([results.load(name) for name in arguments.results], names)
         for note in notes:
             print(f"report: {note}", file=sys.stderr)
         if arguments.text:

@@ -3,9 +3,10 @@
 # fault in it is one Trouble, whose text says where it is, what was found and what is wanted.
 import json
 import math
+import re
 
 from bench import columns, rowfile
-from bench.measurements import EXPERIMENTS, METRICS, OPTIONS
+from bench.measurements import ALIKE, EXPERIMENTS, METRICS, OPTIONS
 
 SCHEMA = 2
 TICK = int(OPTIONS["tick"])
@@ -16,28 +17,20 @@ UNITS = ("count", "instructions", "cycles", "ns", "percent", "bytes")
 PROGRAMS_UNITS = ("count", "ns", "percent", "bytes")
 # What may change from column to column of one machine, and then says which column had which; its
 # words on the page.
-BY_COLUMN = {
-    "apic": "local APIC's mode",
-    "microcode": "microcode",
-    "bios": "BIOS",
-    "processors": "processors online",
-    "turbo": "turbo",
-    "frequency": "frequency",
-}
+BY_COLUMN = {key: one.words for key, one in ALIKE.items()}
 ENVIRONMENT = {
     "kind": "kind",
     "cpu": "processor",
     "emulator": "emulator",
-    "kernel": "Linux",
+    "kernel": BY_COLUMN["kernel"],
     "kvm": "KVM",
     "compiler": "compiler",
-    "mitigations": "kernel options",
-    "root_mitigations": "PMUvisor's mitigations",
     **BY_COLUMN,
     "date": "date",
     "tick": "tick",
 }
 NOT_RUN = "not run"
+LEFT_OUT = "left out by --columns"
 OLDER = "these results are older than this column"
 # Of a column on a machine under KVM: what its figures have below them.
 ONE_LEVEL = "one level of virtualisation, the host's KVM"
@@ -45,8 +38,11 @@ TWO_LEVELS = "two levels of virtualisation, PMUvisor on the host's KVM"
 STATUSES = ("ok", NOT_RUN)
 CELL = ("column", "experiment", "item")
 NAME = (*CELL, "metric")  # of a measurement
-# Parts of one set of results must agree in these; where others differ, a line says so.
-SAME = ("kind", "cpu", "kernel", "mitigations", "root_mitigations")
+# Parts of one set of results must agree in these.
+SAME = ("kind", "cpu")
+# COLUMN, COLUMN: VALUE; COLUMN: VALUE
+LIST = "(?:{0})(?:, (?:{0}))*".format("|".join(map(re.escape, COLUMNS)))
+EACH = re.compile(rf"(?:^|; )({LIST}): (.*?)(?=; {LIST}: |$)")
 
 
 class Trouble(Exception):
@@ -267,6 +263,9 @@ def load(name):
     if isinstance(results, dict) and isinstance(results.get("columns"), dict):
         for column in COLUMNS:
             results["columns"].setdefault(column, {"status": NOT_RUN, "why": OLDER, "detail": ""})
+    if isinstance(results, dict) and isinstance(results.get("environment"), dict):
+        for key in BY_COLUMN:
+            results["environment"].setdefault(key, "")
     try:
         if isinstance(results, dict) and results.get("schema") == SCHEMA:
             results["measurements"] = measurements_of(results.get("measurements"))
@@ -305,25 +304,71 @@ def differences(part, other):
     ]
 
 
-def of_columns(value):
-    """Whether by_column() had more than one value to say."""
-    return "; " in value and value.partition(": ")[0].split(", ")[0] in COLUMNS
+def values_of(text, names):
+    """{column: value} of an environment's text about these columns (by_column() makes it)."""
+    if not EACH.match(text):
+        return dict.fromkeys(names, text) if text else {}
+    return {name: value for some, value in EACH.findall(text) for name in some.split(", ")}
 
 
-def by_column(parts, key):
-    """One value of all columns; or, where they differ, each with its columns."""
-    columns = {}
-    for part in parts:
-        value = part["environment"][key]
-        for name in ok_columns(part) if value else ():
-            columns[name] = value
-    values = list(dict.fromkeys(columns.values()))
-    if len(values) < 2:
-        return "".join(values)
+def of_columns(text):
+    """Whether columns have different values."""
+    return len(set(values_of(text, ()).values())) > 1
+
+
+def by_column(values, names):
+    """One text: the value of all these columns. If they differ, or some have none: each value with
+    its columns."""
+    values = {name: values[name] for name in names if values.get(name)}
+    different = list(dict.fromkeys(values.values()))
+    if len(different) == 1 and len(values) == len(names):
+        return different[0]
     return "; ".join(
-        f"{', '.join(name for name in COLUMNS if columns.get(name) == value)}: {value}"
-        for value in values
+        f"{', '.join(name for name in values if values[name] == one)}: {one}" for one in different
     )
+
+
+def alike(found):
+    """The columns that ran, less those that differ from an earlier one in what must be alike."""
+    names = ok_columns(found)
+    values = [
+        values_of(found["environment"][key], names) for key, one in ALIKE.items() if one.refuse
+    ]
+    chosen = []
+    for name in names:
+        if all(len({one[each] for each in (*chosen, name) if each in one}) < 2 for one in values):
+            chosen.append(name)
+    return chosen
+
+
+def check_alike(found):
+    """Raises Trouble if columns differ in what must be alike."""
+    different = [
+        f"{one.words} ({key}): {found['environment'][key]}"
+        for key, one in ALIKE.items()
+        if one.refuse and of_columns(found["environment"][key])
+    ]
+    if different:
+        raise Trouble(
+            f"no report of columns that are not alike: found {'; '.join(different)}; wanted one "
+            "value; measure again, or take columns that are alike: "
+            f"python3 -m bench.report --columns {','.join(alike(found))} RESULTS.json"
+        )
+
+
+def only(found, names):
+    """The same with these columns alone."""
+    out = {**found, "environment": dict(found["environment"])}
+    gone = {"status": NOT_RUN, "why": LEFT_OUT, "detail": ""}
+    out["columns"] = {
+        name: column if name in names else gone for name, column in found["columns"].items()
+    }
+    for key in ("measurements", "skipped"):
+        out[key] = [entry for entry in found[key] if entry["column"] in names]
+    for key in BY_COLUMN:
+        values = values_of(found["environment"][key], ok_columns(found))
+        out["environment"][key] = by_column(values, ok_columns(out))
+    return out
 
 
 def merge(parts):
@@ -371,9 +416,13 @@ def merge(parts):
     if tables:
         merged["tables"] = list(tables.values())
     for key in BY_COLUMN:
-        value = by_column(parts, key)
-        if value:
-            merged["environment"][key] = value
-        if "; " in value and value not in [part["environment"][key] for part in parts]:
-            notes.append(f"{key} differs: {value}")
+        values = {}
+        for part in parts:
+            there = values_of(part["environment"][key], ok_columns(part))
+            values.update((name, there.get(name, "")) for name in ok_columns(part))
+        text = by_column(values, ok_columns(merged))
+        if values:
+            merged["environment"][key] = text
+        if of_columns(text) and text not in [part["environment"][key] for part in parts]:
+            notes.append(f"{key} differs: {text}")
     return validate(merged), notes

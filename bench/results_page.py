@@ -8,7 +8,7 @@ import os
 import sys
 
 from bench import added, leads, plots, report, results, summary
-from bench.cells import Machine, OnPage, Table
+from bench.cells import OnPage, Table
 from bench.measurements import TOP
 
 FILES = os.path.join(TOP, "results", "*.json")
@@ -127,8 +127,8 @@ def parts_of(name, machine):
 
 def machine_lines(name, machine):
     yield f"## {report.name_of(machine)}\n"
-    yield f"{summary.where(machine)} [Its file](../results/{name}.json).\n"
     yield from (f"{text}\n" for text in summary.unlike(machine))
+    yield f"{summary.where(machine)} [Its file](../results/{name}.json).\n"
     yield from lead_lines(name, machine)
     yield from (f"- [{title}](results/{file})" for file, title, _ in parts_of(name, machine))
     yield ""
@@ -137,7 +137,7 @@ def machine_lines(name, machine):
 def load():
     """{name: Machine}, in the order of the names."""
     return {
-        os.path.basename(file).removesuffix(".json"): Machine(results.load(file))
+        os.path.basename(file).removesuffix(".json"): report.by_machine([results.load(file)])[0][0]
         for file in sorted(glob.glob(FILES))
     }
 

@@ -138,6 +138,15 @@ def broken(found):
     ]
 
 
+def unlike(found):
+    """A line if columns differ in what must be alike."""
+    try:
+        results.check_alike(found)
+    except results.Trouble as trouble:
+        return [str(trouble)]
+    return []
+
+
 def columns_of(kind, outcomes, asked, impossible):
     """The state of each column: ok where any of its boots brought something."""
     columns = {}
@@ -288,7 +297,7 @@ def main():
         for column, state in found["columns"].items():
             if state["status"] != "ok" and column in arguments.columns:
                 say(f"bench: column {column}: {state['status']}: {state['why']}")
-        wrong = broken(found)
+        wrong = broken(found) + unlike(found)
         for text in wrong:
             say(f"bench: {text}")
         return STATUS_FAILED if wrong and status == STATUS_OK else status

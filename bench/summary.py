@@ -58,7 +58,7 @@ def unlike_clocks(machine):
 def unlike(machine):
     """What columns did not have in common though their figures depend on it, a sentence each."""
     out = [
-        f"The columns are not alike in the {words}: {machine.environment[key]}."
+        f"Columns differ in {words}: {machine.environment[key]}."
         for key, words in BY_COLUMN.items()
         if of_columns(machine.environment[key])
     ]

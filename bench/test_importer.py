@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from bench import importer, results, summary, tables
+from bench import importer, report, results, summary, tables
 from bench.cells import Machine
 from bench.results import Trouble
 from bench.test_convert import region
@@ -119,10 +119,8 @@ def test_settings_that_differ_between_columns():
     )
     assert (status, len(notes)) == (0, 2)
     assert found["environment"]["turbo"] == "native: off; msr: on"
-    assert (
-        found["environment"]["frequency"]
-        == "native: 3000 MHz, governor powersave; msr: 3000 MHz, governor performance"
-    )
+    assert found["environment"]["frequency"] == "3000 MHz"
+    assert found["environment"]["governor"] == "native: powersave; msr: performance"
 
 
 def test_what_makes_columns_unlike_is_said():
@@ -141,9 +139,27 @@ def test_what_makes_columns_unlike_is_said():
     )
     assert (status, len(notes)) == (0, 2)
     assert summary.unlike(Machine(found)) == [
-        "The columns are not alike in the local APIC's mode: native, msr: xAPIC; kvm: x2APIC.",
-        "The columns are not alike in the microcode: native, kvm: 0x2b000590; msr: 0x2b000571.",
+        "Columns differ in local APIC's mode: native, msr: xAPIC; kvm: x2APIC.",
+        "Columns differ in microcode: native, kvm: 0x2b000590; msr: 0x2b000571.",
     ]
+
+
+def test_a_mixed_pair_makes_no_report():
+    """KVM's host has its mitigations, and PMUvisor has not."""
+    found, _, _ = imported(
+        file_of("native"),
+        file_of("kvm", env=ENV + 'env: root_mitigations="auto"\n'),
+        file_of("msr", env=ENV + 'env: options="policy=msr mitigations=off"\n'),
+    )
+    with pytest.raises(Trouble, match="root_mitigations.: kvm: auto; msr: off; wanted one value"):
+        report.by_machine([found])
+    ((machine,), _) = report.by_machine([found], ["native", "msr"])
+    assert results.LEFT_OUT in machine.results["columns"]["kvm"]["why"]
+    assert row_of(tables.make(machine, "t41"), "RDPMC", names=["native", "msr"])[:2] == ["22", "22"]
+    different, _, _ = imported(
+        file_of("native"), file_of("msr", env=ENV + 'env: frequency="2 MHz"\n')
+    )
+    assert report.by_machine([different])
 
 
 def test_smis_and_clocks():
@@ -175,7 +191,7 @@ def test_options_are_the_columns():
         "imported, 2 lines",
         "imported, 2 lines, policy=msr tick=0 mitigations=auto",
     ]
-    assert found["environment"]["root_mitigations"] == "auto"
+    assert found["environment"]["root_mitigations"] == "msr: auto"
 
 
 def test_few_runs_are_listed():

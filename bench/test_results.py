@@ -2,10 +2,12 @@
 # test_results.py: the schema is enforced, each fault in one line; saving, loading and merging.
 import copy
 import json
+import re
 
 import pytest
 
 from bench import results, rowfile
+from bench.measurements import ALIKE
 from bench.results import Trouble
 
 ENTRY = {
@@ -229,6 +231,7 @@ def test_files_from_before_a_column(file):
         ("V 1; of 2024", False),
         ("native: on; msr: off", True),
         ("kvm, msr: on; native: off", True),
+        ("msr, msr+nmi: off", False),
     ],
 )
 def test_one_text_or_one_for_each_column(value, several):
@@ -258,15 +261,10 @@ def test_a_column_that_failed_does_not_replace_one_that_ran():
     assert merged["columns"]["native"]["status"] == "ok" and values(merged) == [1]
 
 
-@pytest.mark.parametrize(
-    "key, value",
-    [("kind", "metal"), ("cpu", "other"), ("kernel", "Linux 7"), ("mitigations", "auto")],
-)
+@pytest.mark.parametrize("key, value", [("kind", "metal"), ("cpu", "other")])
 def test_of_one_machine_only(key, value):
-    first = change(good(), "environment", "kernel", "Linux 6")
-    first["environment"]["mitigations"] = "off"
     with pytest.raises(Trouble, match=key):
-        results.merge([first, change(first, "environment", key, value)])
+        results.merge([good(), change(good(), "environment", key, value)])
 
 
 def test_of_one_version_only():
@@ -276,11 +274,16 @@ def test_of_one_version_only():
     assert merged["tool"]["version"] == "v1"
 
 
-def test_what_differs_from_column_to_column_is_said():
-    parts = [
-        change(good(name), "environment", "turbo", value)
-        for name, value in (("native", "off"), ("msr", "on"), ("msr+nmi", "off"))
+def with_values(key, **values):
+    """Parts with one column each, whose environment has this value."""
+    return [
+        change(good(name.replace("_", "+")), "environment", key, value)
+        for name, value in values.items()
     ]
+
+
+def test_what_differs_from_column_to_column_is_said():
+    parts = with_values("turbo", native="off", msr="on", msr_nmi="off")
     merged, notes = results.merge(parts)
     assert merged["environment"]["turbo"] == "native, msr+nmi: off; msr: on"
     assert notes == ["turbo differs: native, msr+nmi: off; msr: on"]
@@ -288,3 +291,51 @@ def test_what_differs_from_column_to_column_is_said():
         change(good(name), "environment", "kvm", f"of Linux {name}") for name in ("native", "msr")
     ]
     assert "kvm differs" in results.merge(parts)[1][0]
+
+
+# ---- what columns must have in common ----
+
+
+def test_each_column_keeps_its_own_value_through_every_merge():
+    """A value that native cannot have is not given to it by another column."""
+    parts = with_values("root_mitigations", native="", msr="off", kvm="auto", msr_nmi="off")
+    half, _ = results.merge(parts[:2])
+    assert half["environment"]["root_mitigations"] == "msr: off"
+    merged, _ = results.merge([half, results.merge(parts[2:])[0]])
+    said = "kvm: auto; msr, msr+nmi: off"
+    assert merged["environment"]["root_mitigations"] == said
+    assert results.merge([merged])[0]["environment"]["root_mitigations"] == said
+    # A column is taken whole from the last part that has it.
+    again = with_values("root_mitigations", kvm="off")
+    merged, _ = results.merge([merged, *again])
+    assert merged["environment"]["root_mitigations"] == "kvm, msr, msr+nmi: off"
+
+
+def test_a_mixed_pair_is_refused():
+    mixed, _ = results.merge(
+        with_values("root_mitigations", native="", kvm="auto", msr="off", msr_nmi="off")
+    )
+    with pytest.raises(Trouble) as caught:
+        results.check_alike(mixed)
+    text = str(caught.value)
+    assert "kvm: auto; msr, msr+nmi: off; wanted one value" in text
+    # The columns that it names are alike.
+    (names,) = re.findall(r"--columns (\S+)", text)
+    assert names == "native,kvm"
+    results.check_alike(results.only(mixed, names.split(",")))
+    alike = results.only(mixed, ["native", "msr", "msr+nmi"])
+    results.check_alike(alike)
+    assert alike["environment"]["root_mitigations"] == "msr, msr+nmi: off"
+    assert results.ok_columns(results.validate(alike)) == ["native", "msr", "msr+nmi"]
+    assert {entry["column"] for entry in alike["measurements"]} == {"native", "msr", "msr+nmi"}
+
+
+@pytest.mark.parametrize("key, one", ALIKE.items())
+def test_every_key_that_must_be_alike(key, one):
+    mixed, _ = results.merge(with_values(key, native="1", msr="2"))
+    if not one.refuse:
+        results.check_alike(mixed)
+        return
+    with pytest.raises(Trouble, match=f"[(]{key}[)]: native: 1; msr: 2; wanted"):
+        results.check_alike(mixed)
+    results.check_alike(results.merge(with_values(key, native="1", msr=""))[0])

@@ -96,8 +96,8 @@ def collect(folder, out):
     found, notes, status = importer.run({f"{name}.txt": text for name, text in texts.items()})
     for column in set(COLUMNS) - set(texts):
         found["columns"][column]["why"] = why_not(folder, column)
-    page = report.html_of(report.by_machine([found])[0])
     results.save(found, os.path.join(out, "results.json"))
+    page = report.html_of(report.by_machine([found])[0])
     report.write(os.path.join(out, "report.html"), page)
     notes += [
         f"column {column}: {state['status']}: {state['why']}"
