@@ -21,14 +21,15 @@ lz4 zstd python3 patch"
     # targets, static analysis, traces in CTF, operands of traced instructions, pictures of a trace,
     # the browser that opens the traces' pages and its driver, signatures, the decoder of Intel PT.
     [check]="libcmocka-dev python3-pytest python3-pytest-xdist babeltrace2 python3-bt2
-        python3-capstone python3-jinja2 python3-matplotlib qemu-system-x86 e2fsprogs sbsigntool
-        openssl spin clang libipt-dev libclang-rt-dev
+        python3-capstone python3-jinja2 python3-matplotlib python3-scipy qemu-system-x86 e2fsprogs
+        sbsigntool openssl spin clang libipt-dev libclang-rt-dev
         clang-tidy clang-format-19 cppcheck black shfmt
         chromium-driver python3-selenium"
     # Signatures for Secure Boot: make install and make usb with SIGN_KEY.
     [sign]="sbsigntool"
-    # The measurements' plots. What the guest runs is fetched into the cache and not installed.
-    [bench]="python3-jinja2 python3-matplotlib python3-pytest python3-pytest-xdist"
+    # The measurements' plots and statistics. What the guest runs is fetched into the cache and not
+    # installed.
+    [bench]="python3-jinja2 python3-matplotlib python3-pytest python3-pytest-xdist python3-scipy"
     # Traces as CTF, written and read; operands of traced instructions.
     [trace]="babeltrace2 python3-bt2 cpio python3-capstone python3-jinja2"
     # Tests that FULL=1 alone runs: a new Debian of each release, firmware from Debian's source.
