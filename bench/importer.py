@@ -14,18 +14,23 @@ END = re.compile(r"BENCH END column=(\S+)")
 ENV = re.compile(r'env: ([a-z_]+)="([^"]*)"')
 ABSENT = "not in these files"
 DONE = re.compile(r'end: column=(\S+) status=(\d+)(?: why="([^"]*)")?')
+# A repetition of a job begins: its lines `bench:` follow.
+SAMPLE = re.compile(r"sample: job=(\S+) number=([1-9]\d*)((?: [a-z_]+=\d+(?:\.\d+)?)*)")
+PLACES = ("round", "position")
 
 
 @dataclasses.dataclass
 class Section:
-    """What a file says of one column."""
+    """What a file says of one column: of one start."""
 
     name: str
     column: str | None = None
     environment: dict = dataclasses.field(default_factory=dict)
     version: str = ""
     options: str = ""
+    place: dict = dataclasses.field(default_factory=dict)  # of the start
     bench: list = dataclasses.field(default_factory=list)
+    repetitions: list = dataclasses.field(default_factory=list)  # (what it is, its lines)
     end: tuple | None = None
 
 
@@ -43,12 +48,16 @@ def take(section, text, where):
             found = re.search(r"\bmitigations=(\w+)", value) if key == "options" else None
             if found:
                 section.environment["root_mitigations"] = found[1]
+        elif key in PLACES:
+            if not re.fullmatch(r"[1-9]\d*", value):
+                raise Trouble(f"{where}: {key} is '{value}', wanted a whole number above 0")
+            section.place[key] = int(value)
         elif key in results.ENVIRONMENT:
             section.environment[key] = value
         else:
             raise Trouble(
-                f"{where}: unknown key '{key}', wanted column, version, options or one of "
-                f"{', '.join(results.ENVIRONMENT)}"
+                f"{where}: unknown key '{key}', wanted column, version, options, round, "
+                f"position or one of {', '.join(results.ENVIRONMENT)}"
             )
     elif text.startswith("end:"):
         match = DONE.fullmatch(text)
@@ -57,8 +66,16 @@ def take(section, text, where):
         if section.end is not None:
             raise Trouble(f"{where}: a second line 'end:' of column {section.end[0]}")
         section.end = (match[1], int(match[2]), match[3] or "")
+    elif text.startswith("sample:"):
+        match = SAMPLE.fullmatch(text)
+        if not match:
+            raise Trouble(f"{where}: found '{text[:80]}', wanted sample: job=J number=N KEY=NUMBER")
+        facts = dict(pair.split("=") for pair in match[3].split())
+        what = {key: lines.number(value) for key, value in facts.items()}
+        what.update(experiment=match[1], number=int(match[2]))
+        section.repetitions.append((what, []))
     elif lines.PREFIX.strip() in text:
-        section.bench.append(text)
+        (section.repetitions[-1][1] if section.repetitions else section.bench).append(text)
 
 
 def read(names):
@@ -83,7 +100,13 @@ def sections_of(name, texts):
             if inside:
                 raise Trouble(f"{where}: column {begin[1]} begins inside column {inside.column}")
             inside = dataclasses.replace(
-                common, column=begin[1], bench=[], end=None, environment=dict(common.environment)
+                common,
+                column=begin[1],
+                bench=[],
+                repetitions=[],
+                end=None,
+                environment=dict(common.environment),
+                place=dict(common.place),
             )
             sections.append(inside)
         elif end:
@@ -131,20 +154,76 @@ def results_of(section, ledgers):
             "no line 'end:': it was cut off" if status is None else f"it ended with status {status}"
         )
         return found, [f"{section.name}: column {column}: {state['why']}"]
-    parsed, errors = lines.parse("\n".join(section.bench))
-    got = convert.convert(parsed, ledgers.get(column), column, kind)
-    errors += got.errors
-    if not got.measurements:
+    errors, count, place = [], 0, {"round": 1, "position": 1, **section.place}
+    for what, text in [(None, section.bench), *section.repetitions]:
+        parsed, wrong = lines.parse("\n".join(text))
+        got = convert.convert(parsed, ledgers.get(column), column, kind)
+        errors += wrong + got.errors
+        count += len(parsed)
+        measurements = pool.pooled(got.measurements)
+        if what:
+            found.setdefault("repetitions", []).append({"column": column, **place, **what})
+            measurements = [
+                {**entry, "samples": [[place["round"], what["number"], entry["value"]]]}
+                for entry in measurements
+            ]
+        found["measurements"] += measurements
+        found["skipped"] += got.skipped
+    if not found["measurements"]:
         state["why"] = "it brought no figure"
         errors.append(state["why"])
     else:
-        state.update(
-            status="ok",
-            why="",
-            detail=", ".join(filter(None, (f"imported, {len(parsed)} lines", section.options))),
-        )
-    found["measurements"], found["skipped"] = pool.pooled(got.measurements), got.skipped
+        detail = filter(None, (f"imported, {count} lines", section.options))
+        state.update(status="ok", why="", detail=", ".join(detail))
     return found, [f"{section.name}: column {column}: {text}" for text in errors]
+
+
+def one_column(column, starts):
+    """The results of one column from those of its starts that are whole: each value with the
+    samples of all of them."""
+    whole = [one for one in starts if results.ok_columns(one)]
+    if not any("repetitions" in one for one in whole):
+        return starts  # as one start: the last one is taken
+    out, values = whole[-1], {}
+    for one in whole:
+        for key, value in one["environment"].items():
+            known = whole[0]["environment"][key]
+            alike = results.ALIKE.get(key)
+            if alike and alike.refuse and value != known:
+                raise Trouble(
+                    f"starts of column {column} differ in {alike.words} ({key}): found '{known}' "
+                    f"and '{value}', wanted one value; measure again"
+                )
+        for entry in one["measurements"]:
+            name = tuple(entry[key] for key in results.NAME)
+            known = values.get(name, {}).get("samples", [])
+            values[name] = {**entry, "exact": entry["exact"] and values.get(name, entry)["exact"]}
+            if "samples" in entry:
+                values[name]["samples"] = known + entry["samples"]
+    out["measurements"] = [
+        sampled(entry) if "samples" in entry else entry for entry in values.values()
+    ]
+    out["repetitions"] = [each for one in whole for each in one.get("repetitions", [])]
+    there = {tuple(entry[key] for key in results.CELL) for entry in out["measurements"]}
+    skipped = {results.cell_of(each): each for one in whole for each in one["skipped"]}
+    out["skipped"] = [each for cell, each in skipped.items() if cell not in there]
+    out["columns"][column]["detail"] += f", of {len(whole)} starts"
+    return [out]
+
+
+def sampled(entry):
+    """A measurement with its median and interval, in place of what one of its samples had."""
+    from bench import samples  # scipy, which results without samples do not need
+
+    out = {key: value for key, value in entry.items() if key not in ("min", "p95", "max")}
+    equal = len({value for _, _, value in entry["samples"]}) == 1
+    out.update(samples.Samples(entry["samples"]).summary(), exact=entry["exact"] and equal)
+    return out
+
+
+def column_of(part):
+    """The column that this part is about."""
+    return next(name for name, state in part["columns"].items() if state["why"] != ABSENT)
 
 
 def read_ledgers(pairs):
@@ -170,7 +249,10 @@ def run(texts, ledgers=None):
             part, errors = results_of(section, ledgers or {})
             parts.append(part)
             said += errors
-    merged, notes = results.merge(parts)
+    starts = {}
+    for part in parts:
+        starts.setdefault(column_of(part), []).append(part)
+    merged, notes = results.merge([one for each in starts.items() for one in one_column(*each)])
     for part in parts:
         for column, state in part["columns"].items():
             # Why a column did not run says the file that is about it.

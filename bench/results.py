@@ -38,6 +38,7 @@ TWO_LEVELS = "two levels of virtualisation, PMUvisor on the host's KVM"
 STATUSES = ("ok", NOT_RUN)
 CELL = ("column", "experiment", "item")
 NAME = (*CELL, "metric")  # of a measurement
+REPETITION = ("column", "experiment", "round", "number")
 # Parts of one set of results must agree in these.
 SAME = ("kind", "cpu")
 # COLUMN, COLUMN: VALUE; COLUMN: VALUE
@@ -69,6 +70,20 @@ WHOLE = (lambda value: type(value) is int and value > 0, "a whole number above 0
 FLAG = (lambda value: isinstance(value, bool), "true or false")
 LIST = (lambda value: isinstance(value, list), "a list")
 ANY = (lambda value: True, "")
+SAMPLES = (
+    lambda value: isinstance(value, list)
+    and value
+    and all(
+        isinstance(one, list)
+        and len(one) == 3
+        and WHOLE[0](one[0])
+        and WHOLE[0](one[1])
+        and is_number(one[2])
+        for one in value
+    )
+    and len({tuple(one[:2]) for one in value}) == len(value),
+    "a list of [round, number, value], each round and number once",
+)
 # README.md has the meaning of each.
 CELL_SHAPE = {"column": one_of(COLUMNS), "experiment": one_of(EXPERIMENTS), "item": TEXT}
 SHAPES = {
@@ -110,6 +125,11 @@ SHAPES = {
         "values": (lambda value: isinstance(value, list) and value, "a list of values"),
     },
     "skipped": {**CELL_SHAPE, "why": TEXT},
+    "repetitions": {
+        "column": one_of(COLUMNS),
+        "experiment": one_of((*EXPERIMENTS, *columns.ALL_PARTS)),
+        **dict.fromkeys(("round", "position", "number"), WHOLE),
+    },
     "tables": {
         "experiment": TEXT,
         "key": TEXT,
@@ -120,8 +140,12 @@ SHAPES = {
     },
 }
 OPTIONAL = {
-    "results": {"run": ANY, "tables": LIST},
-    "measurement": dict.fromkeys(("min", "p95", "max"), NUMBER),
+    "results": {"run": ANY, "tables": LIST, "repetitions": LIST},
+    "measurement": {
+        **dict.fromkeys(("min", "p95", "max", "low", "high"), NUMBER),
+        "samples": SAMPLES,
+    },
+    "repetitions": dict.fromkeys(("seconds", "smis", "aperf_per_mperf", "mperf_per_tsc"), NUMBER),
 }
 
 
@@ -169,6 +193,19 @@ def check_measurement(entry, where, kind):
         entry["exact"],
         "false: a time is not exact",
     )
+    interval = [entry[key] for key in ("low", "value", "high") if key in entry]
+    need(
+        len(interval) in (1, 3) and interval == sorted(interval),
+        f"{where}.low",
+        interval,
+        "low, value and high in order",
+    )
+    need(
+        entry["n"] <= len(entry.get("samples", ())) or "samples" not in entry,
+        f"{where}.n",
+        entry["n"],
+        "at most the number of samples",
+    )
 
 
 def validate(results):
@@ -194,6 +231,12 @@ def validate(results):
         seen.add(name)
     for at, entry in enumerate(results["skipped"]):
         check(entry, "skipped", f"skipped[{at}]")
+    seen = set()
+    for at, entry in enumerate(results.get("repetitions", [])):
+        check(entry, "repetitions", f"repetitions[{at}]")
+        name = tuple(entry[key] for key in REPETITION)
+        need(name not in seen, f"repetitions[{at}]", name, "each repetition only once")
+        seen.add(name)
     for at, entry in enumerate(results.get("tables", [])):
         check(entry, "tables", f"tables[{at}]")
         need(
@@ -363,8 +406,9 @@ def only(found, names):
     out["columns"] = {
         name: column if name in names else gone for name, column in found["columns"].items()
     }
-    for key in ("measurements", "skipped"):
-        out[key] = [entry for entry in found[key] if entry["column"] in names]
+    for key in ("measurements", "skipped", "repetitions"):
+        if key in found:
+            out[key] = [entry for entry in found[key] if entry["column"] in names]
     for key in BY_COLUMN:
         values = values_of(found["environment"][key], ok_columns(found))
         out["environment"][key] = by_column(values, ok_columns(out))
@@ -403,10 +447,12 @@ def merge(parts):
             if column["status"] == "ok" and known["status"] == "ok":
                 notes.append(f"column {name} is there more than once; the last one is taken")
             merged["columns"][name] = dict(column)
-            for key in ("measurements", "skipped"):
-                merged[key] = [entry for entry in merged[key] if entry["column"] != name] + [
-                    entry for entry in part[key] if entry["column"] == name
+            for key in ("measurements", "skipped", "repetitions"):
+                both = [entry for entry in merged.get(key, ()) if entry["column"] != name] + [
+                    entry for entry in part.get(key, ()) if entry["column"] == name
                 ]
+                if both or key in merged:
+                    merged[key] = both
     # A table that was made wins over one that was not, and the later over the earlier.
     tables = {}
     for part in parts:

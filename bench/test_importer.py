@@ -225,3 +225,102 @@ def test_emulated_regions_want_the_ledger(tmp_path):
 def test_ledger_of_another_shape():
     _, notes, status = importer.run({"log": EMULATED}, {"native": [1, 2]})
     assert status == 1 and "this is no ledger" in notes[0]
+
+
+# ---- several starts, with samples ----
+
+
+def start(column, place, *values, job="msr", more="", **env):
+    """A start's file: one repetition for each value of RDPMC's."""
+    texts = [ENV, f'env: round="{place}"\nenv: position="2"\n']
+    texts += [f'env: {key}="{value}"\n' for key, value in env.items()]
+    for at, value in enumerate(values, 1):
+        text = LINES.replace("median=240", f"median={value}")
+        texts.append(
+            f"sample: job={job} number={at} seconds=2.1 smis={at - 1} aperf_per_mperf=100.0\n{text}"
+        )
+    return "".join([*texts, more, f'env: column="{column}"\nend: column={column} status=0\n'])
+
+
+def sampled(found, column="native"):
+    (entry,) = [
+        one
+        for one in found["measurements"]
+        if (one["column"], one["item"], one["metric"]) == (column, "rdpmc", "time")
+    ]
+    return entry
+
+
+def test_starts_of_a_column_become_one_column():
+    """The base is that of the same repetition: 240 less 20, of 10 operations."""
+    found, notes, status = imported(
+        start("native", 1, 240, 250), start("msr", 1, 230, 230), start("native", 2, 260, 240)
+    )
+    assert (notes, status, results.ok_columns(found)) == ([], 0, ["native", "msr"])
+    entry = sampled(found)
+    assert entry["samples"] == [[1, 1, 22], [1, 2, 23], [2, 1, 24], [2, 2, 22]]
+    assert (entry["value"], entry["n"]) == (22.5, 4)
+    assert entry["low"] < 22.5 < entry["high"] and "p95" not in entry
+    same = sampled(found, "msr")
+    assert (same["low"], same["value"], same["high"]) == (21, 21, 21)
+    assert "of 2 starts" in found["columns"]["native"]["detail"]
+    assert found["repetitions"][1] == {
+        "column": "native",
+        "experiment": "msr",
+        "round": 1,
+        "position": 2,
+        "number": 2,
+        "seconds": 2.1,
+        "smis": 1,
+        "aperf_per_mperf": 100.0,
+    }
+    assert len(found["repetitions"]) == 6
+
+
+def test_samples_are_kept_one_row_a_line(tmp_path):
+    found, _, _ = imported(start("native", 1, 240, 250), start("native", 2, 260))
+    name = tmp_path / "results.json"
+    results.save(found, str(name))
+    text = name.read_text()
+    assert len([line for line in text.splitlines() if '"samples"' in line]) == 2  # two items
+    assert len([line for line in text.splitlines() if '"number"' in line]) == 3
+    again = results.load(str(name))
+    assert again["repetitions"] == found["repetitions"] and sampled(again) == sampled(found)
+    # Merging and choosing columns leave them with their column.
+    merged, _ = results.merge([again, imported(start("msr", 1, 1))[0]])
+    assert {one["column"] for one in merged["repetitions"]} == {"native", "msr"}
+    assert {one["column"] for one in results.only(merged, ["msr"])["repetitions"]} == {"msr"}
+
+
+def test_a_start_that_was_cut_is_left_out():
+    cut = start("native", 2, 900, 900).partition("end:")[0]
+    found, (note,), status = imported(start("native", 1, 240, 250), cut)
+    assert status == 1 and "cut off" in note
+    assert [one[0] for one in sampled(found)["samples"]] == [1, 1]
+
+
+def test_a_file_without_samples_is_read_as_before():
+    found, (note,), _ = imported(file_of("native"), file_of("native", env=ENV + 'env: round="2"\n'))
+    assert "more than once" in note and "repetitions" not in found
+    assert sampled(found)["n"] == 30
+
+
+@pytest.mark.parametrize(
+    "texts, words",
+    [
+        ([start("native", 1, 1), start("native", 1, 2)], "each round and number once"),
+        ([start("native", 0, 1)], "round is '0'"),
+        ([start("native", 1, 1, more="sample: job=msr\n")], "wanted sample: job=J number=N"),
+        ([start("native", 1, 1, more="sample: job=msr number=0\n")], "wanted sample:"),
+        ([start("native", 1, 1, more="sample: job=msr number=2 heat=3\n")], '"heat"'),
+        ([start("native", 1, 1, job="doze")], "repetitions[0].experiment"),
+        (
+            [start("native", 1, 1, microcode="1"), start("native", 2, 1, microcode="2")],
+            "starts of column native differ in microcode",
+        ),
+    ],
+)
+def test_refused_samples(texts, words):
+    with pytest.raises(Trouble) as caught:
+        imported(*texts)
+    assert words in str(caught.value) and "\n" not in str(caught.value)

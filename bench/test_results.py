@@ -118,6 +118,22 @@ REFUSED = [
 ]
 
 
+SAMPLED = {"low": 1, "high": 3, "value": 2, "n": 2, "samples": [[1, 1, 2], [2, 1, 3]]}
+REPETITION = {"column": "native", "experiment": "msr", "round": 1, "position": 1, "number": 1}
+REFUSED += [
+    (good(**{**SAMPLED, "low": 2.5}), ".low: found [2.5, 2, 3]", "in order"),
+    (good(low=1), ".low: found [1, 1]"),
+    (good(**{**SAMPLED, "n": 3}), ".n: found 3"),
+    *(
+        (good(**{**SAMPLED, "samples": bad}), ".samples: found", "[round, number, value]")
+        for bad in (3, [], [[1, 1]], [[0, 1, 2]], [[1, 1, "2"]], [[1, 1, 2], [1, 1, 3]])
+    ),
+    (change(good(), "repetitions", [{**REPETITION, "round": 0}]), "repetitions[0].round"),
+    (change(good(), "repetitions", [{**REPETITION, "smis": "1"}]), "repetitions[0].smis"),
+    (change(good(), "repetitions", [REPETITION] * 2), "each repetition only once"),
+]
+
+
 @pytest.mark.parametrize("made, words", [(made, words) for made, *words in REFUSED])
 def test_refused(made, words):
     with pytest.raises(Trouble) as caught:
@@ -138,6 +154,8 @@ def test_refused(made, words):
         good(metric="time", unit="instructions"),
         good(metric="time", unit="ns"),
         good(metric="other", unit="bytes"),
+        good(**SAMPLED),
+        change(good(), "repetitions", [REPETITION, {**REPETITION, "number": 2, "seconds": 2.5}]),
     ],
 )
 def test_good_results(made):
