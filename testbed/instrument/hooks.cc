@@ -387,6 +387,8 @@ bool tb_on_step_traps(unsigned cpu)
     return !waits_for_branch;
 }
 
+Bit64u tb_on_tsc(Bit64u ticks) { return model_tsc(ticks); }
+
 void tb_on_tlb_control(unsigned cpu, unsigned what)
 {
     if (what == BX_INSTR_CONTEXT_SWITCH)

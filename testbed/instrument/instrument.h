@@ -82,6 +82,7 @@ void tb_on_vmexit(unsigned cpu, Bit32u reason, Bit64u qualification);
 void tb_on_tlb_control(unsigned cpu, unsigned what);
 void tb_on_step_begins(unsigned cpu);
 bool tb_on_step_traps(unsigned cpu);
+Bit64u tb_on_tsc(Bit64u ticks);
 
 /* `what` of tb_on_branch() for a conditional branch; the others are Bochs' own BX_INSTR_IS_*. */
 #define TB_BRANCH_CONDITIONAL 0u
@@ -191,6 +192,8 @@ bool tb_on_step_traps(unsigned cpu);
 /* RFLAGS.TF is set as an instruction begins; is it to trap, now that it is complete? */
 #define BX_INSTR_STEP_BEGINS(cpu_id) tb_on_step_begins(cpu_id)
 #define BX_INSTR_STEP_TRAPS(cpu_id) tb_on_step_traps(cpu_id)
+/* What the TSC has counted at this tick of the machine's clock. */
+#define BX_INSTR_TSC(ticks) tb_on_tsc(ticks)
 /* A page walk for laddr has set a bit of the entry at paddr. */
 #define BX_INSTR_WALK_UPDATE(cpu_id, laddr, paddr)                                                 \
     do {                                                                                           \

@@ -121,6 +121,33 @@ bool parse_schedule(Words &words, bool root, Knobs *knobs)
     return true;
 }
 
+// KEY=VALUE of a noisy clock, `seed` among them.
+bool parse_noise(Words &words, NoiseShape *noise)
+{
+    const std::map<std::string, unsigned NoiseShape::*> rates = {{"jitter", &NoiseShape::jitter},
+                                                                 {"drift", &NoiseShape::drift},
+                                                                 {"slow", &NoiseShape::slow},
+                                                                 {"smi", &NoiseShape::smi}};
+    std::string word;
+
+    while (words >> word) {
+        std::string name = word.substr(0, word.find('=')), value = word.substr(name.size());
+        auto rate = rates.find(name);
+        value.erase(0, 1);
+        if (name == "seed") {
+            if (!parse_number(value, UINT64_MAX, &noise->seed))
+                return false;
+            noise->on = true;
+        } else if (name == "since") {
+            if (!parse_number(value, UINT32_MAX * DRIFT_TICKS, &noise->since))
+                return false;
+        } else if (rate == rates.end() || !parse_unsigned(value, &(noise->*rate->second))) {
+            return false;
+        }
+    }
+    return noise->on && (noise->smi == 0 || noise->smi >= NOISE_BLOCK);
+}
+
 template<typename Value>
 bool choose(const std::string &text, const std::map<std::string, Value> &choices, Value *value)
 {
@@ -319,6 +346,9 @@ const std::vector<Knob> all_knobs = {
     {"show_control", LATE, "the name of a VMX control",
      [](Words &words, Knobs *knobs) { return parse_name(words, &knobs->show_controls); }},
     {"tsc_hz", LATE, "a frequency in Hz, or 0", parse<&Knobs::tsc_hz>},
+    {"tsc_noise", LATE,
+     "seed=N and any of jitter=, drift=, slow= (millionths), smi=TICKS (4096 or more), since=TICKS",
+     [](Words &words, Knobs *knobs) { return parse_noise(words, &knobs->noise); }},
     {"unknown_msrs", LATE, "fault or ignore",
      [](Words &words, Knobs *knobs) {
          return choose(only(words), {{"ignore", false}, {"fault", true}},

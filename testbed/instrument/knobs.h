@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "inject.h"
+#include "noise.h"
 #include "pebs.h"
 #include "platform.h"
 #include "pmu.h"
@@ -79,6 +80,8 @@ struct Knobs {
     unsigned pt_overflow_branches = 0;
     /* What CPUID says that the TSC runs at; 0 leaves the model's own answer. */
     uint32_t tsc_hz = 0;
+    /* It runs as that of a machine that is not quiet. */
+    NoiseShape noise;
     /* IA32_FEATURE_CONTROL as the firmware finds it. */
     FeatureControl feature_control = FEATURE_CONTROL_UNLOCKED;
     /* Not 0: there is MWAIT with several processors too, and a guest's processor asleep in one

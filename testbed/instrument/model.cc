@@ -18,6 +18,8 @@
 namespace {
 
 bool firmware_done;
+// Quiet until the firmware is done, so that servers have nothing of it.
+Noise noise;
 
 // An MSR that keeps what is written to it. A write outside `writable` faults.
 struct StoredMsr {
@@ -220,6 +222,11 @@ int Model::rdmsr(Bit32u index, Bit64u *result)
         value = p_.events.instructions() + p_.storage[index];
         known = MSR_DONE;
     }
+    if (known == MSR_ABSENT && index == MSR_SMI_COUNT && knobs().noise.on && !is_extra(index)) {
+        model_tsc(bx_pc_system.time_ticks());
+        value = noise.smis();
+        known = MSR_DONE;
+    }
     if (known == MSR_ABSENT && knobs().platform.on && !is_extra(index))
         known = p_.platform.read_msr(knobs().platform, index, platform_now(), &value);
     if (known == MSR_ABSENT && (find_stored(index) || is_extra(index))) {
@@ -334,6 +341,7 @@ bool model_firmware_is_done() { return firmware_done; }
 void model_firmware_done()
 {
     firmware_done = true;
+    noise.begin(bx_pc_system.time_ticks());
     if (!knobs().unknown_msrs_fault)
         return;
     for (unsigned n = 0; n < BX_SMP_PROCESSORS; n++)
@@ -345,4 +353,9 @@ void model_wrmsr_seen(uint32_t index)
     // Firmware and GRUB have no system calls; every 64-bit kernel sets them up early.
     if (index == IA32_LSTAR)
         model_firmware_done();
+}
+
+uint64_t model_tsc(uint64_t ticks)
+{
+    return knobs().noise.on ? noise.time(knobs().noise, ticks) : ticks;
 }

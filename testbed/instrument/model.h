@@ -22,3 +22,6 @@ bool model_firmware_is_done();
 
 /* A write of any MSR begins. */
 void model_wrmsr_seen(uint32_t index);
+
+/* What the TSC has counted at this tick of the machine's clock. */
+uint64_t model_tsc(uint64_t ticks);
