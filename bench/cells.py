@@ -148,6 +148,8 @@ class Machine:
         for entry in results["measurements"]:
             cell = (entry["column"], entry["experiment"], entry["item"])
             self.by_cell.setdefault(cell, {})[entry["metric"]] = entry
+        self.sampled = {}
+        self.repetitions = results.get("repetitions", [])
         self.skips = {
             (entry["column"], entry["experiment"], entry["item"]): entry["why"]
             for entry in results["skipped"]
@@ -159,6 +161,19 @@ class Machine:
     def value(self, column, experiment, item, metric):
         entry = self.entry(column, experiment, item, metric)
         return None if entry is None else entry["value"]
+
+    def samples(self, column, experiment, item, metric):
+        """samples.Samples of a measurement; None: it has none."""
+        name = (column, experiment, item, metric)
+        if name not in self.sampled:
+            entry = self.entry(*name)
+            found = None
+            if entry and "samples" in entry:
+                from bench.samples import Samples  # scipy, which other results do not need
+
+                found = Samples(entry["samples"])
+            self.sampled[name] = found
+        return self.sampled[name]
 
     def metrics(self, column, experiment, item):
         return self.by_cell.get((column, experiment, item), {})

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # figures.py: the parts of the report's sections that are no table (added.py): what the figures
 # show, from the results of one machine; plots.py draws them.
+import functools
+
 from bench import plots, published
 from bench.cells import Cell, Drawn, Table
 from bench.columns import VARIANTS
@@ -9,7 +11,16 @@ from bench.formulas import BASE, PROFILED, extra, extra_in_print, of_one_pmi
 from bench.measurements import ALL
 from bench.results import COLUMNS
 
+MAIN_TABLES = {"t41", "t42", "t43", "t45", "t46", "t47"}
+SAMPLED = ("time", "rate")  # what these tables compare
 PLOTTED = ("cpuid", "cpuid_blocked")  # of these: with all the figure would not be readable
+SAMPLES = (
+    "A sample is one repetition of a program in one start of a column. Starts are independent, "
+    "samples of one start are not. So each interval comes from a bootstrap over rounds, and a "
+    "difference compares two columns within each round. The tables tell a difference if its 99 % "
+    "interval does not include 0. They tell one by chance in one of a hundred equal pairs."
+)
+ONE_ROUND = "round. So intervals say nothing of other starts, and no difference is told. "
 COST_METRICS = ("exits", "root_instructions", "vmread", "vmwrite", "root_rdmsr", "root_wrmsr")
 
 
@@ -148,3 +159,108 @@ def facts(machine):
         kind = {HOLDS: "good", BROKEN: "bad"}.get(verdict, "missing")
         table.add(what, [Cell(wanted, "text"), Cell(found, "text"), Cell(verdict, kind)])
     return [table]
+
+
+def starts_of(machine):
+    """{(round, column): its place in the session, from 0 on}"""
+    places = {(one["round"], one["position"], one["column"]) for one in machine.repetitions}
+    return {(place, column): at for at, (place, _, column) in enumerate(sorted(places))}
+
+
+def sampled_items(machine):
+    """(experiment, item, metric, label) of what the main tables have, where it has samples."""
+    for experiment in ALL.experiments:
+        for item in ALL.items(experiment) or ():
+            for metric in SAMPLED if set(item.tables) & MAIN_TABLES else ():
+                if any(machine.samples(name, experiment, item.name, metric) for name in COLUMNS):
+                    yield experiment, item.name, metric, item.label
+
+
+def session_drift(machine):
+    """A samples.Difference of the session's end to its begin; None: there is none to be known."""
+    starts = starts_of(machine)
+    items = [one[:3] for one in sampled_items(machine) if one[2] == "time"]
+    if not items:
+        return None
+    from bench.samples import drift
+
+    found = []
+    for name in COLUMNS:
+        rows = [machine.samples(name, *item) for item in items]
+        rows = [one.by_round for one in rows if one and min(one.by_round.values()) > 0]
+        common = set.intersection(*map(set, rows)) if rows else ()
+        found.append(
+            [
+                (starts[place, name] / max(1, len(starts) - 1), [one[place] for one in rows])
+                for place in sorted(common)
+            ]
+        )
+    return drift(found)
+
+
+def sample_words(machine, experiment, items):
+    """What the samples of an experiment are, as a sentence."""
+    found = [machine.samples(name, experiment, *item[:2]) for item in items for name in COLUMNS]
+    found = [one for one in found if one]
+    warm = [one.warm_up for one in found if one.warm_up]
+    outliers = sum(one[-1] for each in found for one in each.marked())
+    rounds = len({place for one in found for place in one.rounds})
+    return (
+        f"Experiment {experiment}: {sum(len(one.samples) for one in found):,} samples in {rounds} "
+        + ("rounds. " if rounds > 1 else ONE_ROUND)
+        + (f"Warm-up: at most {max(warm)} repetitions of a start, in " if warm else "Warm-up: in ")
+        + f"{len(warm) or 'none'} of {len(found)} series; medians leave it out. Outliers, which "
+        f"medians include: {outliers:,}."
+    )
+
+
+def sample_panels(machine, experiment, items, about):
+    """What plots.samples_figure() draws of an experiment. `about`: {(column, round, number):
+    repetition}."""
+    starts = starts_of(machine)
+    most = max((number for _, _, number in about), default=1)
+
+    def place(name, start, number):
+        return starts.get((start, name), 0) + (number - 1) / most
+
+    panels = []
+    for item, metric, label in items:
+        dots = {}
+        for name in COLUMNS:
+            found = machine.samples(name, experiment, item, metric)
+            middle = found and machine.value(name, experiment, item, metric)
+            if middle:
+                dots[name] = [
+                    (place(name, start, number), 100 * (value / middle - 1), warm, outlier)
+                    for start, number, value, warm, outlier in found.marked()
+                ]
+        panels.append((label, dots))
+    beside = {}
+    for (name, start, number), one in about.items():
+        beside.setdefault(name, []).append(
+            (place(name, start, number), one.get("aperf_per_mperf"), one.get("smis", 0))
+        )
+    return panels, beside
+
+
+def samples(machine):
+    """Each sample of the main tables' items by its place in the session, beside it SMIs and
+    frequency; and what the samples are, in words."""
+    of, out = {}, []
+    for experiment, *item in sampled_items(machine):
+        of.setdefault(experiment, []).append(item)
+    for experiment, items in of.items():
+        about = {
+            (one["column"], one["round"], one["number"]): one
+            for one in machine.repetitions
+            if one["experiment"] == experiment
+        }
+        panels = sample_panels(machine, experiment, items, about)
+        draw = functools.partial(drawn_samples, experiment, panels)
+        out += [sample_words(machine, experiment, items), Drawn(draw)]
+    return [SAMPLES, *out] if out else []
+
+
+def drawn_samples(experiment, panels, prefix):
+    title = f"Every sample of {experiment}, in percent of its column's median"
+    return plots.samples_figure(f"{prefix}samples-{experiment}", title, *panels)

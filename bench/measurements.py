@@ -100,7 +100,8 @@ class Measurements:
             action, _, words = text.partition(" ")
             if action not in ("refuse", "say") or not words:
                 raise ValueError(
-                    f"measurements.ini: [alike]: found '{key} = {text}', wanted refuse or say, words"
+                    f"measurements.ini: [alike]: found '{key} = {text}', wanted refuse or say, "
+                    "and words"
                 )
             found[key] = Alike(action == "refuse", words)
         return found

@@ -388,3 +388,53 @@ def ablation_figure(key, title, groups, unit):
         for heading, rows in groups
     )
     return svg_of(key, title, desc, figure, pyplot)
+
+
+def samples_figure(key, title, panels, beside):
+    """panels: list of (heading, {column: [(place, value, whether it is warm-up, whether it is an
+    outlier)]}); beside: {column: [(place, frequency or None, SMIs)]}, of the same places."""
+    panels = [(heading, dots) for heading, dots in panels if dots]
+    if not panels:
+        return None
+    pyplot = library()
+    count = (len(panels) + 1) // 2 + 1
+    size = {"figsize": (WIDTH, 1.25 * count + 0.6), "squeeze": False, "sharex": True}
+    figure, grid = pyplot.subplots(count, 2, **size)
+    seen = {}
+    for axes, (heading, dots) in zip(grid.flat, panels):
+        for name, each in dots.items():
+            for which, look in (
+                ((False, False), {"marker": "."}),
+                ((True, False), {"marker": "x"}),
+                ((False, True), {"marker": "o", "markerfacecolor": "none"}),
+            ):
+                some = [(at, value) for at, value, *marks in each if tuple(marks) == which]
+                if some:
+                    look = {"linestyle": "", "markersize": 4, "color": COLUMN_COLOURS[name], **look}
+                    (line,) = axes.plot(*zip(*some), **look)
+                    seen.setdefault(name, line)
+        axes.set_title(heading, loc="left")
+        axes.grid(True, axis="y")
+    for axes in grid.flat[len(panels) :]:
+        axes.set_visible(False)
+    clock, smi = grid[-1]
+    for axes, heading, at in ((clock, "APERF/MPERF, %", 1), (smi, "SMIs", 2)):
+        for name, each in beside.items():
+            some = [(one[0], one[at]) for one in each if one[at] is not None]
+            look = {"linestyle": "", "marker": ".", "markersize": 4, "color": COLUMN_COLOURS[name]}
+            if some:
+                axes.plot(*zip(*some), **look)
+        axes.set_visible(True)
+        axes.set_title(heading, loc="left")
+        axes.set_xlabel("starts, in their order")
+        axes.grid(True, axis="y")
+    figure.subplots_adjust(hspace=0.75, wspace=0.22)
+    names = [name for name in COLUMNS if name in seen]
+    figure.legend(
+        [seen[name] for name in names], names, loc="upper center", ncol=len(names), fontsize=8
+    )
+    desc = "Dots are samples, crosses warm-up, circles outliers. " + "; ".join(
+        f"{heading}: " + ", ".join(f"{name} {len(each)}" for name, each in dots.items())
+        for heading, dots in panels
+    )
+    return svg_of(key, title, desc, figure, pyplot)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # summary.py: what was run, where, and the main result of each table, as sentences. Every number in
 # them comes from the results or from published.py.
-from bench import added, leads
+from bench import added, figures, leads
+from bench.measurements import EXPERIMENTS
 from bench.results import BY_COLUMN, COLUMNS, of_columns
 
 KINDS = {
@@ -30,17 +31,33 @@ def where(machine):
 CLOCK_POINTS = 1.0
 
 
+def clock(machine, column, experiment):
+    """APERF over MPERF in percent: of an experiment's repetitions their mean. None: not known."""
+    found = [
+        one["aperf_per_mperf"]
+        for one in machine.repetitions
+        if (one["column"], one["experiment"]) == (column, experiment) and "aperf_per_mperf" in one
+    ]
+    if found:
+        return sum(found) / len(found)
+    return machine.value(column, "machine", experiment, "aperf_per_mperf")
+
+
 def unlike_clocks(machine):
     """Sentences on SMIs in measurements, and on frequencies that are not native's."""
     smis, clocks = {}, {}
+    for one in machine.repetitions:
+        smis[one["column"]] = smis.get(one["column"], 0) + one.get("smis", 0)
     for name in COLUMNS:
         for item in machine.items("machine", name):
             count = machine.value(name, "machine", item, "smis")
             smis[name] = smis.get(name, 0) + (count or 0)
-            mine = machine.value(name, "machine", item, "aperf_per_mperf")
-            its = machine.value("native", "machine", item, "aperf_per_mperf")
+        for experiment in EXPERIMENTS:
+            mine, its = (clock(machine, column, experiment) for column in (name, "native"))
             if None not in (mine, its) and abs(mine - its) > CLOCK_POINTS:
-                clocks.setdefault(name, []).append(f"{item} {mine:.1f} % (native {its:.1f} %)")
+                clocks.setdefault(name, []).append(
+                    f"{experiment} {mine:.1f} % (native {its:.1f} %)"
+                )
     out = []
     if any(smis.values()):
         out.append(
@@ -62,6 +79,9 @@ def unlike(machine):
         for key, words in BY_COLUMN.items()
         if of_columns(machine.environment[key])
     ]
+    found = figures.session_drift(machine)
+    if found and found.told:
+        out.append(f"The machine drifted: times changed by {found} from first to last start.")
     return out + unlike_clocks(machine)
 
 

@@ -145,11 +145,12 @@ def new_table(key, title, unit, published_columns=None, published_name="", extra
 
 
 class Values(dict):
-    """One quantity in all columns, None where it is missing; `why` says of a column why it is."""
+    """One quantity in all columns, None where it is missing; `why` says of a column why it is.
+    `metric`: of the measurement that it is; empty: it is made of several."""
 
-    def __init__(self, values, why):
+    def __init__(self, values, why, metric=""):
         super().__init__(values)
-        self.why = why
+        self.why, self.metric = why, metric
 
     @property
     def known(self):
@@ -158,12 +159,12 @@ class Values(dict):
 
 def asked(machine, experiment, item, *metrics):
     """The values of one item: of the first of the metrics that any column has."""
-    values = dict.fromkeys(COLUMNS)
+    values, metric = dict.fromkeys(COLUMNS), ""
     for metric in metrics:
         values = {name: machine.value(name, experiment, item, metric) for name in COLUMNS}
         if any(value is not None for value in values.values()):
             break
-    return Values(values, lambda name: machine.why(name, experiment, item))
+    return Values(values, lambda name: machine.why(name, experiment, item), metric)
 
 
 def value_cells(table, values, text=number):
@@ -201,6 +202,34 @@ def range_rows(table, machine, experiment, item, metric):
             )
 
 
+def sample_row(table, machine, cell, metric, text, base=""):
+    """Of what has samples: the interval of each median; or with a base, the difference to it, where
+    its interval tells one."""
+    found = {name: machine.samples(name, *cell, metric) for name in COLUMNS} if metric else {}
+    if not any(found.values()) or (base and not found[base]):
+        return
+    cells = []
+    for name in COLUMNS:
+        entry = machine.entry(name, *cell, metric) or {}
+        words = NONE
+        if base and found[name] and name != base:
+            words = told(found[base], found[name])
+        elif not base and "low" in entry:
+            words = f"{text(entry['low'])} to {text(entry['high'])}"
+        cells.append(Cell(words, "range"))
+    table.add(f"differs from {base} by" if base else "95 % interval", cells, "sub")
+
+
+def told(base, other):
+    """The difference of two samples.Samples in words."""
+    from bench.samples import difference
+
+    found = difference(base, other)
+    if found is None:
+        return NONE
+    return str(found) if found.told else "no difference told"
+
+
 def count_row(table, machine, label, experiment, item, *metrics):
     """A row of exact counts under an operation: the sum of these metrics."""
     cells = []
@@ -222,6 +251,7 @@ def under(table, machine, what, cell, values, figures):
         if not alone and (values[base] is not None or (base in figures and what[-1] != "!")):
             cells = [Cell(ratio(values[name], values[base]), "ratio") for name in COLUMNS]
             table.add(f"x {base}", cells + published_ratios(table, figures, base), "sub")
+            sample_row(table, machine, cell, getattr(values, "metric", ""), number, base)
     elif what == "points":
         cells = [Cell(difference(values, name), "ratio") for name in COLUMNS]
         theirs = [Cell(difference(figures, name), "published") for name in table.theirs]
@@ -280,6 +310,8 @@ def add_row(table, machine, row, words, theirs):
         more = table.heads[len(cells) :]
         cells += [Cell(str(figures[head]), "published") for head in more if head in figures]
         table.add(label, cells, row.get("kind", "main"))
+        if not of.startswith("="):
+            sample_row(table, machine, of.split()[:2], values.metric, text)
     cell = of.split()[1:3] if of.startswith("=") else of.split()[:2]
     for what in row.get("under", ()):
         under(table, machine, what.format_map(words), cell, values, figures)

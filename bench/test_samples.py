@@ -2,10 +2,13 @@
 # test_samples.py: the statistics, on sessions of a made-up machine with the noise of the emulator's
 # knob tsc_noise: intervals hold the truth, planted differences are found, and none is told where
 # there is none.
+import re
+
 import numpy
 import pytest
 
-from bench import samples
+from bench import figures, importer, report, results, samples, summary, tables, test_report
+from bench.test_report import row_of
 
 SESSIONS = 200
 JITTER, SMI, LOST = 1e-3, 0.02, 0.02
@@ -27,7 +30,7 @@ def session(rng, columns=2, rounds=5, repetitions=3, slow=(), drift=0.0, shuffle
         order = rng.permutation(columns) if shuffled else range(columns)
         for position, column in enumerate(map(int, order)):
             at = times[place + 1, column] = (place * columns + position) / max(1, starts - 1)
-            rates = skewed(rng, 1) / 9 + skewed(rng, repetitions, BLOCKS).mean(axis=1)
+            rates = skewed(rng, 1) / 3 + skewed(rng, repetitions, BLOCKS).mean(axis=1)
             values = COST * (1 + (slow[column] if slow else 0) + JITTER * rates + drift * at)
             values += COST * LOST * (rng.random(repetitions) < SMI)
             values[: len(warm)] *= 1 + numpy.array(warm)
@@ -135,7 +138,7 @@ def test_warm_up_is_found_and_not_invented():
         assert found.count(wanted) >= 0.95 * SESSIONS, (warm, found)
     # Values that rise all the time have no steady state, and too few tell nothing.
     assert samples.Samples([[1, n, 100 + n] for n in range(1, 11)]).warm_up == 0
-    assert samples.Samples([[1, 1, 9], [1, 2, 1], [1, 3, 1]]).warm_up == 0
+    assert samples.Samples([[1, 1, 9], *([1, n, 1] for n in range(2, 6))]).warm_up == 0
 
 
 def test_outliers_are_marked_and_kept():
@@ -163,3 +166,97 @@ def test_the_same_samples_give_the_same_report():
     assert first.summary() == again.summary()
     other = samples.Samples(made[1])
     assert samples.difference(first, other) == samples.difference(again, other)
+
+
+# ---- the report ----
+
+NAMES = ("native", "kvm", "msr")
+LINE = "bench: experiment=exit item={} metric=time unit=tsc n=30 min=1 median={:.0f} p95=9000000\n"
+
+
+def machine_of(seed=1, **words):
+    """The report's machine of a session in which each column measures CPUID, a million operations
+    in each run. Each third repetition has an SMI."""
+    made, times = session(numpy.random.default_rng(seed), columns=3, **words)
+    texts = {}
+    for (place, column), at in times.items():
+        name = NAMES[column]
+        out = [f'env: kind="metal"\nenv: cpu="x"\nenv: column="{name}"\nenv: round="{place}"\n']
+        out.append(f'env: position="{1 + round(at * (len(times) - 1)) % 3}"\n')
+        for where, number, value in made[column]:
+            if where == place:
+                out.append(
+                    f"sample: job=exit number={number} smis={int(number % 3 == 0)} "
+                    f"aperf_per_mperf={99.9 + column}\n{LINE.format('cpuid', value * 1000)}"
+                )
+        texts[f"{place}.{name}"] = "".join([*out, f"end: column={name} status=0\n"])
+    found, notes, status = importer.run(texts)
+    assert (notes, status) == ([], 0)
+    ((machine,), _) = report.by_machine([results.validate(found)])
+    return machine
+
+
+def test_the_report_says_intervals_and_differences():
+    machine = machine_of(slow=(0, 0, 0.01))
+    table = tables.make(machine, "t43")
+    middle = row_of(table, "CPUID", names=NAMES)[:3]
+    interval = row_of(table, "95 % interval", after="CPUID", names=NAMES)[:3]
+    for text, around in zip(middle, interval):
+        value, low, high = (float(each.replace(",", "")) for each in (text, *around.split(" to ")))
+        assert low < value < high < low * 1.01
+    same, differs = row_of(table, "differs from native by", after="CPUID", names=NAMES)[1:3]
+    assert same == "no difference told"
+    percent, low, high = map(
+        float, re.fullmatch(r"([\d.]+) % \(([\d.]+) to ([\d.]+)\)", differs).groups()
+    )
+    assert low < 1 < high and low < percent < high
+    # The same words on the console and on the page.
+    assert all(differs in text for text in (report.text_of([machine]), report.html_of([machine])))
+
+
+def test_the_report_says_a_drift_where_there_is_one():
+    drifting, steady = machine_of(drift=0.02), machine_of()
+    said = report.text_of([drifting]).splitlines()[2]
+    assert re.match(r"The machine drifted: times changed by (1\.9|2\.0|2\.1)", said), said
+    assert not [text for text in summary.unlike(steady) if "drifted" in text]
+
+
+def test_smis_and_frequency_are_those_of_the_samples():
+    said = " ".join(summary.unlike(machine_of()))
+    assert "SMIs came during measurements: 5 in " in said
+    assert "Column msr ran at another frequency than native (APERF/MPERF): exit 101.9 % " in said
+
+
+def test_every_sample_is_drawn():
+    """Each as what it is, with SMIs and frequency below."""
+    machine = machine_of(repetitions=12, warm=(0.3, 0.2))
+    words, figure = figures.samples(machine)[1:]
+    assert "180 samples in 5 rounds. Warm-up: at most 2 repetitions of a start, in 3 of 3" in words
+    (panel,), beside = figures.sample_panels(
+        machine,
+        "exit",
+        [("cpuid", "time", "CPUID")],
+        {(x["column"], x["round"], x["number"]): x for x in machine.repetitions},
+    )
+    dots = [dot for each in panel[1].values() for dot in each]
+    assert len(dots) == 180 and len({dot[0] for dot in dots}) == 180
+    assert sum(dot[2] for dot in dots) == 30
+    assert sum(dot[3] for dot in dots) == int(re.search(r"include: (\d+)", words)[1]) > 0
+    assert sum(one[2] for each in beside.values() for one in each) == 60
+    drawn = figure.draw("m1-")
+    assert drawn.svg.count("<use ") >= 3 * 180 and "circles outliers" in drawn.desc
+
+
+def test_one_round_says_that_it_tells_little():
+    machine = machine_of(rounds=1, slow=(0, 0, 0.05))
+    assert "9 samples in 1 round. So intervals say nothing" in report.text_of([machine]).replace(
+        "\n", " "
+    )
+    table = tables.make(machine, "t43")
+    assert row_of(table, "differs from native by", after="CPUID", names=NAMES)[:3] == ["-"] * 3
+
+
+def test_results_without_samples_have_nothing_of_it():
+    machine = test_report.metal().machine()
+    assert figures.samples(machine) == []
+    assert "95 % interval" not in [row.label for row in tables.make(machine, "t43").rows]

@@ -7,7 +7,8 @@ set -euo pipefail
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 pure=(events exit_paths floating guest_files platform pmu pmu_cpuid lbr arch_lbr ds pebs bts
-    microarch topdown ledger ledger_json lines inject knobs noise pt pt_msrs pt_output pt_packets pt_time)
+    microarch topdown ledger ledger_json lines inject knobs noise pt pt_msrs pt_output pt_packets
+    pt_time)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
