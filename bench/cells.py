@@ -162,17 +162,21 @@ class Machine:
         entry = self.entry(column, experiment, item, metric)
         return None if entry is None else entry["value"]
 
-    def samples(self, column, experiment, item, metric):
-        """samples.Samples of a measurement; None: it has none."""
-        name = (column, experiment, item, metric)
+    def samples(self, column, experiment, item, metric, less=""):
+        """samples.Samples of a measurement, less another item's of the same repetitions; None: it
+        has none."""
+        name = (column, experiment, item, metric, less)
         if name not in self.sampled:
-            entry = self.entry(*name)
-            found = None
-            if entry and "samples" in entry:
+            parts = [self.entry(column, experiment, one, metric) or {} for one in (item, less)]
+            own, base = ({tuple(x[:2]): x[2] for x in one.get("samples", ())} for one in parts)
+            values = [
+                [*place, value - base.get(place, 0)]
+                for place, value in own.items()
+                if not less or place in base
+            ]
+            if values:
                 from bench.samples import Samples  # scipy, which other results do not need
-
-                found = Samples(entry["samples"])
-            self.sampled[name] = found
+            self.sampled[name] = Samples(values) if values else None
         return self.sampled[name]
 
     def metrics(self, column, experiment, item):

@@ -168,7 +168,7 @@ def starts_of(machine):
 
 
 def sampled_items(machine):
-    """(experiment, item, metric, label) of what the main tables have, where it has samples."""
+    """(experiment, item, metric, label) of each item of the main tables that has samples."""
     for experiment in ALL.experiments:
         for item in ALL.items(experiment) or ():
             for metric in SAMPLED if set(item.tables) & MAIN_TABLES else ():

@@ -59,6 +59,9 @@ def scaled(value, unit):
 
 def extra(machine, column, experiment, item):
     """What M's PMIs add to the run without any."""
+    found = machine.samples(column, experiment, item, machine.metric, BASE)
+    if found:
+        return found.summary()["value"]
     value, base = (machine.value(column, experiment, name, machine.metric) for name in (item, BASE))
     return None if value is None or base is None else value - base
 

@@ -127,6 +127,8 @@ def called(text):
     name, *words = text.removeprefix("=").split()
     if "." in name:
         return of_experiment(name), words
+    if name == "interval":
+        return interval, words
     for module in (formulas, estimate, predict):
         if hasattr(module, name):
             return getattr(module, name), words
@@ -146,11 +148,12 @@ def new_table(key, title, unit, published_columns=None, published_name="", extra
 
 class Values(dict):
     """One quantity in all columns, None where it is missing; `why` says of a column why it is.
-    `metric`: of the measurement that it is; empty: it is made of several."""
+    `metric`: of the measurement that it is, perhaps `less` that of another item; empty: it is none
+    of these."""
 
-    def __init__(self, values, why, metric=""):
+    def __init__(self, values, why, metric="", less=""):
         super().__init__(values)
-        self.why, self.metric = why, metric
+        self.why, self.metric, self.less = why, metric, less
 
     @property
     def known(self):
@@ -202,22 +205,34 @@ def range_rows(table, machine, experiment, item, metric):
             )
 
 
-def sample_row(table, machine, cell, metric, text, base=""):
-    """Of what has samples: the interval of each median; or with a base, the difference to it, where
-    its interval tells one."""
-    found = {name: machine.samples(name, *cell, metric) for name in COLUMNS} if metric else {}
+def sample_row(table, machine, cell, values, text, base=""):
+    """A row for values with samples: the interval of each median. With a base: the difference to
+    it, if its interval tells one."""
+    found = {
+        name: machine.samples(name, *cell, values.metric, values.less) if values.metric else None
+        for name in COLUMNS
+    }
     if not any(found.values()) or (base and not found[base]):
         return
     cells = []
-    for name in COLUMNS:
-        entry = machine.entry(name, *cell, metric) or {}
-        words = NONE
-        if base and found[name] and name != base:
-            words = told(found[base], found[name])
-        elif not base and "low" in entry:
-            words = f"{text(entry['low'])} to {text(entry['high'])}"
+    for name, one in found.items():
+        words, summary = NONE, one.summary() if one and not base else {}
+        if base and one and name != base:
+            words = told(found[base], one)
+        elif "low" in summary:
+            words = f"{text(summary['low'])} to {text(summary['high'])}"
         cells.append(Cell(words, "range"))
     table.add(f"differs from {base} by" if base else "95 % interval", cells, "sub")
+
+
+def interval(table, machine, experiment, item, base, metric="time"):
+    """A row: how much more an item is than another of the same column."""
+    found = [
+        [machine.samples(name, experiment, one, metric) for one in (base, item)] for name in COLUMNS
+    ]
+    if any(None not in pair for pair in found):
+        cells = [Cell(NONE if None in pair else told(*pair), "range") for pair in found]
+        table.add(f"differs from {base} by", cells, "sub")
 
 
 def told(base, other):
@@ -251,7 +266,7 @@ def under(table, machine, what, cell, values, figures):
         if not alone and (values[base] is not None or (base in figures and what[-1] != "!")):
             cells = [Cell(ratio(values[name], values[base]), "ratio") for name in COLUMNS]
             table.add(f"x {base}", cells + published_ratios(table, figures, base), "sub")
-            sample_row(table, machine, cell, getattr(values, "metric", ""), number, base)
+            sample_row(table, machine, cell, values, number, base)
     elif what == "points":
         cells = [Cell(difference(values, name), "ratio") for name in COLUMNS]
         theirs = [Cell(difference(figures, name), "published") for name in table.theirs]
@@ -269,7 +284,8 @@ def values_of(machine, of):
         return asked(machine, *of.split())
     function, words = called(of)
     why = asked(machine, *words[:2]).why
-    return Values({name: function(machine, name, *words) for name in COLUMNS}, why)
+    of_samples = (machine.metric, formulas.BASE) if function is formulas.extra else ()
+    return Values({name: function(machine, name, *words) for name in COLUMNS}, why, *of_samples)
 
 
 def texts_of(machine, text, of):
@@ -310,9 +326,9 @@ def add_row(table, machine, row, words, theirs):
         more = table.heads[len(cells) :]
         cells += [Cell(str(figures[head]), "published") for head in more if head in figures]
         table.add(label, cells, row.get("kind", "main"))
-        if not of.startswith("="):
-            sample_row(table, machine, of.split()[:2], values.metric, text)
     cell = of.split()[1:3] if of.startswith("=") else of.split()[:2]
+    if label:
+        sample_row(table, machine, cell, values, text)
     for what in row.get("under", ()):
         under(table, machine, what.format_map(words), cell, values, figures)
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_samples.py: the statistics, on sessions of a made-up machine with the noise of the emulator's
-# knob tsc_noise: intervals hold the truth, planted differences are found, and none is told where
+# knob tsc_noise: intervals hold the truth, planted differences are found, and none is told if
 # there is none.
 import re
 
@@ -260,3 +260,37 @@ def test_results_without_samples_have_nothing_of_it():
     machine = test_report.metal().machine()
     assert figures.samples(machine) == []
     assert "95 % interval" not in [row.label for row in tables.make(machine, "t43").rows]
+
+
+def test_what_pmis_add_is_of_the_same_repetition():
+    """Both runs vary much, and their difference not at all: so its interval has no width."""
+    texts = {}
+    for place, base in ((1, 500), (2, 900), (3, 700)):
+        lines = LINE.replace("exit", "a1k")
+        texts[str(place)] = (
+            f'env: kind="metal"\nenv: cpu="x"\nenv: round="{place}"\nsample: job=a1k number=1\n'
+            + lines.format("m200000", base)
+            + lines.format("m100", base + 40)
+            + "end: column=native status=0\n"
+        )
+    found, _, _ = importer.run(texts)
+    ((machine,), _) = report.by_machine([found])
+    table = tables.make(machine, "t42-a1k")
+    rows = [(row.label, row.cells[0].text) for row in table.rows if row.cells]
+    assert rows[rows.index(("extra over base", "40")) + 1] == ("95 % interval", "40 to 40")
+    whole = rows[rows.index(("whole program", "740")) + 1][1]
+    assert whole.partition(" to ")[0] != whole.partition(" to ")[2]
+
+
+def test_overheads_have_their_interval():
+    assert tables.ENTRIES["table"]["t45"]["rows"][2]["under"][1]["timed"].startswith("=interval")
+    lines = [LINE.replace("unit=tsc", "unit=ns").replace("exit", "profile")] * 2
+    texts = {
+        str(place): f'env: kind="metal"\nenv: cpu="x"\nenv: round="{place}"\nsample: job=profile '
+        f"number=1\n{lines[0].format('plain', base)}{lines[1].format('profiled', base * 1.05)}"
+        "end: column=native status=0\n"
+        for place, base in ((1, 10000), (2, 20000), (3, 12000))
+    }
+    ((machine,), _) = report.by_machine([importer.run(texts)[0]])
+    found = row_of(tables.make(machine, "t45"), "differs from plain by", names=["native"])
+    assert found[0] == "5.00 % (5.00 to 5.00)"
