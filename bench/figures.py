@@ -20,6 +20,7 @@ SAMPLES = (
     "difference compares two columns within each round. The tables tell a difference if its 99 % "
     "interval does not include 0. They tell one by chance in one of a hundred equal pairs."
 )
+ONE_ROUND = "round. So intervals say nothing of other starts, and no difference is told. "
 COST_METRICS = ("exits", "root_instructions", "vmread", "vmwrite", "root_rdmsr", "root_wrmsr")
 
 
@@ -167,7 +168,7 @@ def starts_of(machine):
 
 
 def sampled_items(machine):
-    """(experiment, item, metric, label) of what the main tables have, where it has samples."""
+    """(experiment, item, metric, label) of each item of the main tables that has samples."""
     for experiment in ALL.experiments:
         for item in ALL.items(experiment) or ():
             for metric in SAMPLED if set(item.tables) & MAIN_TABLES else ():
@@ -203,10 +204,11 @@ def sample_words(machine, experiment, items):
     found = [one for one in found if one]
     warm = [one.warm_up for one in found if one.warm_up]
     outliers = sum(one[-1] for each in found for one in each.marked())
+    rounds = len({place for one in found for place in one.rounds})
     return (
-        f"Experiment {experiment}: {sum(len(one.samples) for one in found):,} samples in "
-        f"{len({place for one in found for place in one.rounds})} round(s). Warm-up: "
-        + (f"at most {max(warm)} repetitions of a start, in " if warm else "found in ")
+        f"Experiment {experiment}: {sum(len(one.samples) for one in found):,} samples in {rounds} "
+        + ("rounds. " if rounds > 1 else ONE_ROUND)
+        + (f"Warm-up: at most {max(warm)} repetitions of a start, in " if warm else "Warm-up: in ")
         + f"{len(warm) or 'none'} of {len(found)} series; medians leave it out. Outliers, which "
         f"medians include: {outliers:,}."
     )

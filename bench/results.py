@@ -360,7 +360,7 @@ def of_columns(text):
 
 
 def by_column(values, names):
-    """One text: the value of all these columns; or, where they differ or some have none, each with
+    """One text: the value of all these columns. If they differ, or some have none: each value with
     its columns."""
     values = {name: values[name] for name in names if values.get(name)}
     different = list(dict.fromkeys(values.values()))
@@ -385,7 +385,7 @@ def alike(found):
 
 
 def check_alike(found):
-    """Raises Trouble where columns differ in what must be alike."""
+    """Raises Trouble if columns differ in what must be alike."""
     different = [
         f"{one.words} ({key}): {found['environment'][key]}"
         for key, one in ALIKE.items()

@@ -139,7 +139,7 @@ def broken(found):
 
 
 def unlike(found):
-    """A line where columns differ in what must be alike."""
+    """A line if columns differ in what must be alike."""
     try:
         results.check_alike(found)
     except results.Trouble as trouble:

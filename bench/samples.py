@@ -28,8 +28,8 @@ SEED, DRAWS = 1, 999
 # Of the interval of a value; and of that of a difference or a drift, which has to exclude 0. A
 # report compares some hundred pairs: at 95 % it would tell five differences by chance.
 LEVEL, LEVEL_TOLD = 0.95, 0.99
-# The warm-up is looked for in at least so many repetitions, and counts where it lies so many
-# standard deviations from the rest.
+# Fewer repetitions show no warm-up. A repetition is far from the rest beyond so many standard
+# deviations.
 FEWEST, APART = 6, 5
 FENCE = 3  # "far out" (J. W. Tukey, "Exploratory Data Analysis", 1977), in interquartile ranges
 
@@ -50,14 +50,14 @@ class Difference(NamedTuple):
 
 
 def warm_up(rows):
-    """How many first repetitions of each start are warm-up. `rows`: for each start its values, with
-    NaN for repetitions that it has not.
+    """How many first repetitions of each start are warm-up. `rows`: the values of each start, with
+    NaN for repetitions that it lacks.
 
     MSER (K. P. White, "An Effective Truncation Heuristic for Bias Reduction in Simulation Output",
-    Simulation 69, 1997) cuts where the standard error of the rest's mean is least. It looks at the
-    median over starts of each repetition, as a part of its start's median, and cuts half at most.
-    MSER cuts something off most noise, too. So of the cut only those first repetitions count that
-    are far from the rest, by a standard deviation that outliers do not change."""
+    Simulation 69, 1997) cuts so that the standard error of the rest's mean is least. The sequence
+    is the median over starts of each repetition, divided by its start's median. At most half is
+    cut. MSER also cuts something off most noise. So only those first repetitions of the cut count
+    that are far from the rest, by a standard deviation that outliers do not change."""
     rows = rows[:, numpy.isfinite(rows).all(axis=0)]
     count = rows.shape[1]
     middles = numpy.median(rows, axis=1, keepdims=True)
@@ -89,7 +89,8 @@ def student(level, free):
 
 
 def half_width(rows, statistic, level=LEVEL):
-    """Of the interval of statistic(rows), where rows are the independent ones; None: of one row."""
+    """Half the width of the interval of statistic(rows). The rows are independent of each other.
+    None: there is only one."""
     count = len(rows)
     if count < 2:
         return None
@@ -147,8 +148,8 @@ class Samples:
 
     @functools.cache
     def summary(self):
-        """value, n, and low and high where there are at least two samples. With one round the
-        interval is of its samples, and knows nothing of other starts."""
+        """value, n, and with at least two samples low and high. With one round the interval comes
+        from its samples, and knows nothing of other starts."""
         value = pooled_median(self.kept)
         found = {"value": value.item(), "n": int(numpy.isfinite(self.kept).sum())}
         rows = self.kept
@@ -168,9 +169,9 @@ def in_percent(middle, half):
 
 
 def difference(base, other):
-    """How much more the other's samples are than the base's. Pairs are the medians of the two in
-    the same round, so what drifts from round to round is in neither's favour. None: there are fewer
-    than two pairs, or values that have no ratio."""
+    """How much larger the other's samples are than the base's. A pair is the two medians of one
+    round, so drift from round to round favours neither. None: there are fewer than two pairs, or
+    values that have no ratio."""
     pairs = [
         (base.by_round[one], other.by_round[one]) for one in base.rounds if one in other.by_round
     ]
@@ -182,10 +183,10 @@ def difference(base, other):
 
 
 def drift(starts):
-    """How much more the session's end is than its begin. `starts`: for each column [(time, values
-    of items)], times in order of the starts from 0 to 1. Of each start it takes the mean of the
-    items, each as a part of the item's mean in its column; then the slope that all columns have in
-    common (least squares). None: too few starts."""
+    """How much larger the values are at the session's end than at its begin. `starts`: for each
+    column [(time, values of items)], with times from 0 to 1 in the order of the starts. Each start
+    has one level: the mean of its items' logarithms, less the column's mean. The drift is the slope
+    of all levels together (least squares). None: there are too few starts."""
     times, levels = [], []
     for each in starts:
         values = numpy.array([values for _, values in each], dtype=float)

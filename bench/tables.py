@@ -206,8 +206,8 @@ def range_rows(table, machine, experiment, item, metric):
 
 
 def sample_row(table, machine, cell, values, text, base=""):
-    """Of what has samples: the interval of each median; or with a base, the difference to it, where
-    its interval tells one."""
+    """A row for values with samples: the interval of each median. With a base: the difference to
+    it, if its interval tells one."""
     found = {
         name: machine.samples(name, *cell, values.metric, values.less) if values.metric else None
         for name in COLUMNS

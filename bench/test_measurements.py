@@ -61,7 +61,9 @@ def shell(command, **environment):
 
 
 def read(top):
-    return columns.read(measurements.Measurements(top))
+    table = measurements.Measurements(top)
+    table.alike()
+    return columns.read(table)
 
 
 def test_peers_are_named_and_hosted():
@@ -151,11 +153,19 @@ def test_plans_name_rows():
         "[items exit]\ncpuid = t43 twice\n",
         "[items exit]\na = - a\na = - b\n",
         "no section\n",
+        "[alike]\nheat = maybe heat\n",
+        "[alike]\nheat = refuse\n",
+        "[alike]\nkernel = say Linux\n",
     ],
 )
 def test_bad_rows(with_rows, row):
     with pytest.raises(ValueError):
         read(with_rows(row))
+
+
+def test_what_must_be_alike(with_rows):
+    found = measurements.Measurements(with_rows("[alike]\nheat = say heat of it\n")).alike()
+    assert found["heat"] == (False, "heat of it") and found["root_mitigations"].refuse
 
 
 def test_dictionaries_know_their_columns():

@@ -453,3 +453,18 @@ def test_two_runs_of_one_machine_are_merged(files, tmp_path):
     merged = run_program("--text", tmp_path / "half0.json", tmp_path / "half1.json")
     assert merged.returncode == 0, merged.stderr
     assert merged.stdout == run_program("--text", files / "emulator.json").stdout
+
+
+def test_columns_that_are_not_alike_make_neither_page_nor_tables(tmp_path):
+    mixed, out = metal().made, tmp_path / "report.html"
+    mixed["environment"]["root_mitigations"] = "kvm: auto; msr, msr+nmi: off"
+    results.save(mixed, str(tmp_path / "mixed.json"))
+    for words in (["--text"], ["--out", out]):
+        done = run_program(*words, tmp_path / "mixed.json")
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1), done.stderr
+        assert "kvm: auto; msr, msr+nmi: off" in done.stderr and not out.exists()
+    named = re.search(r"--columns (\S+)", done.stderr)[1]
+    assert named.startswith("native,kvm,") and "msr" not in named
+    done = run_program("--text", "--columns", "native,msr", tmp_path / "mixed.json")
+    assert done.returncode == 0 and "left out by --columns" in done.stdout
+    assert run_program("--columns", "xen", tmp_path / "mixed.json").returncode == 2

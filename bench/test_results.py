@@ -327,6 +327,8 @@ def test_each_column_keeps_its_own_value_through_every_merge():
     again = with_values("root_mitigations", kvm="off")
     merged, _ = results.merge([merged, *again])
     assert merged["environment"]["root_mitigations"] == "kvm, msr, msr+nmi: off"
+    merged, _ = results.merge([merged, *with_values("root_mitigations", kvm="")])
+    assert merged["environment"]["root_mitigations"] == "msr, msr+nmi: off"
 
 
 def test_a_mixed_pair_is_refused():

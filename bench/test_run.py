@@ -76,6 +76,17 @@ def test_the_program_refuses_and_leaves_it(tmp_path):
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
+def test_an_import_of_columns_that_are_not_alike_says_so(tmp_path):
+    """What was measured is kept all the same."""
+    for name, said in (("kvm", "auto"), ("msr", "off")):
+        text = file_of(name).replace("some noise", f'env: root_mitigations="{said}"')
+        (tmp_path / name).write_text(text)
+    done = command("--import", tmp_path / "kvm", tmp_path / "msr", "--out", tmp_path / "out")
+    assert done.returncode == run.STATUS_FAILED
+    assert "not alike: found mitigations of PMUvisor or of KVM's host" in done.stdout
+    assert results.ok_columns(results.load(str(tmp_path / "out" / run.RESULTS))) == ["kvm", "msr"]
+
+
 def test_an_import_that_cannot_be_written_is_one_line(tmp_path):
     log = tmp_path / "log"
     log.write_text(file_of("native"), encoding="utf-8")

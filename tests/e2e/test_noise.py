@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_noise.py: sessions on the double of a machine that is not quiet (the knob tsc_noise of the
 # emulator), through importer and report. All columns measure the same boot, so only what the knob
-# plants differs: planted differences are told as what they are, none is told where there is none,
+# plants differs: planted differences are told as what they are, none is told if there is none,
 # and the drift is seen.
 import functools
 import os
