@@ -185,16 +185,16 @@ def test_collect_a_part(tmp_path):
         return f"bench: experiment={experiment} item={item} {times}\n"
 
     for name in ("native", "msr+nmi", "kvm"):
-        keep(f"{name}/facts.txt", f'env: kind="metal"\nenv: column="{name}"\n')
-        keep(f"{name}/msr.txt", line("msr", "rdpmc"))
-        keep(f"{name}/exit.txt", line("exit", "cpuid"), torn=b"b0nch" if name == "kvm" else b"")
+        keep(f"1.{name}/facts.txt", f'env: kind="metal"\nenv: column="{name}"\n')
+        keep(f"1.{name}/msr.txt", line("msr", "rdpmc"))
+        keep(f"1.{name}/exit.txt", line("exit", "cpuid"), torn=b"b0nch" if name == "kvm" else b"")
     whole = f'env: kind="metal"\n{line("msr", "rdpmc")}end: column=msr+nmi status=0\n'
-    keep("msr+nmi.txt", whole)
-    keep("abl_none/exit.txt", line("exit", "empty") + line("ablation", "cpuid@none"))
-    put(folder, "bench/intercept.env", b"# GRUB Environment Block\ntries=1\nwhy=refused\n")
+    keep("1.msr+nmi.txt", whole)
+    keep("1.abl_none/exit.txt", line("exit", "empty") + line("ablation", "cpuid@none"))
+    put(folder, "bench/1.intercept.env", b"# GRUB Environment Block\ntries=1\nwhy=refused\n")
     done = run(*COLLECT, esp, out)
     assert done.returncode == 0 and done.stderr.count("\n") == 2, done
-    assert "not all jobs are done yet of: native kvm\n" in done.stderr, done.stderr
+    assert "not all jobs are done yet of: 1.native 1.kvm\n" in done.stderr, done.stderr
     assert "ablation's parts: compiled_out" not in done.stderr, done.stderr
     assert "refused" in done.stdout and "no results yet" in done.stdout, done.stdout
     found = results.load(os.path.join(out, "results.json"))
