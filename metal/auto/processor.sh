@@ -68,8 +68,8 @@ processor_lines() {
     done
 }
 
-# sample_line JOB NUMBER BEFORE AFTER: as one line in front of those of one repetition. A part has one
-# job, whose repetitions have its name.
+# sample_line JOB NUMBER BEFORE AFTER: as one line in front of those of one repetition. A part has
+# one job, whose repetitions have its name.
 sample_line() {
     sampled=$1
     [ -z "$(variant_of "$column")" ] || sampled=$column
