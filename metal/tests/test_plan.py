@@ -274,3 +274,40 @@ def test_menu_is_grubs_language(tmp_path):
     for name in (path("testbed", "grub.cfg"), path("metal", "bench.cfg"), tmp_path / "columns.cfg"):
         done = run("grub-script-check", str(name))
         assert done.returncode == 0, f"{name}: {done.stderr}"
+
+
+CLOCK = """
+. '{plan}'; bench='{work}'; share={share} start_shares=16
+word() {{ echo "$2"; }}; whole() {{ [ -s "$1" ]; }}; keep() {{ cat > "$bench/$1"; }}
+now() {{ echo {now}; }}; seconds_up() {{ echo {up}; }}; read_msr() {{ echo {tsc}; }}
+dmesg() {{ echo 'tsc: Detected 2000.000 MHz processor'; }}
+read_clock; echo "$used $post $((boots / starts)) $post_known"; write_clock {clean}
+"""
+
+
+def clock(work, now, up, clean=1, tsc=0, share=4000):
+    """A start that looks at its clock, and writes it: (used, firmware's and Linux's seconds, how the
+    firmware's are known)."""
+    values = {"now": now, "up": up, "clean": clean, "tsc": tsc, "share": share}
+    script = CLOCK.format(plan=path("metal", "auto", "plan.sh"), work=work, **values)
+    used, post, boot, known = shell(script).strip().split(" ", 3)
+    return int(used), int(post), int(boot), known
+
+
+def test_clock(tmp_path):
+    """Firmware's time is the TSC's before the first restart and the clock's after it. A cut counts
+    what it cost, and a night in which the machine was off does not."""
+    work = str(tmp_path)
+    assert clock(work, 1000, 10, tsc=2_000_000_000 * 55) == (55, 45, 10, "by the TSC")
+    assert clock(work, 1200, 20) == (55 + 200, 180, 15, "measured at the last restart")
+    # Cut in the middle: the time is that of the start that was lost, and firmware is as it was.
+    assert clock(work, 1400, 15, clean=0)[:2] == (455, 185)
+    assert clock(work, 1600, 15)[:2] == (655, 185)
+    assert clock(work, 1800, 15, clean=0)[:2] == (855, 185)
+    assert clock(work, 99_000, 15)[:2] == (855 + 185 + 15, 185), "a night counts"
+    assert clock(work, 500, 15)[:2] == (855 + 2 * (185 + 15), 185), "a clock that was set back"
+
+
+def test_clock_without_a_tsc(tmp_path):
+    """Where the TSC did not begin at the reset the firmware's time is assumed."""
+    assert clock(str(tmp_path), 1000, 10, tsc=2_000_000_000 * 99_999) == (100, 90, 10, "assumed")
