@@ -135,8 +135,8 @@ if [ -n "$bench" ]; then
     names+=(bench/bench.cfg)
 fi
 
-# What is replaced makes room, too. A megabyte is left for results.
-results_bytes=$((1 << 20))
+# What is replaced makes room, too. Some megabytes are left for results.
+results_bytes=$((8 << 20))
 needed=$results_bytes
 free=$(($(stat -f -c '%a * %S' "$esp")))
 for i in "${!names[@]}"; do

@@ -30,6 +30,8 @@ bench=$esp/EFI/pmuvisor/bench
 esp_seconds=30
 boot_seconds=14400
 env_block_bytes=1024
+# Of a job in a start: a partition may be small.
+repetitions=20
 command_line=''
 
 say() {
@@ -241,7 +243,8 @@ centis_up() {
 }
 
 # The program once more, and again, while a run like the last one ends within the job's share of the
-# time. What one job takes too much the next one has less. The results are in /tmp/result.
+# time, and is not one of very many. What one job leaves or takes too much the next one has more or
+# less. The results are in /tmp/result.
 repeat_job() { # repeat_job JOB
     budget=$((share * $(share_of "$1") / 10 - debt))
     job_began=$(centis_up) number=0
@@ -251,7 +254,8 @@ repeat_job() { # repeat_job JOB
         [ "$status" -lt 128 ] || return 0
         job_result "$1" /tmp/output "$why" "$number" >> /tmp/result
         spent=$(($(centis_up) - job_began))
-        if [ "$status" -ne 0 ] || [ $((spent + took_cs)) -gt "$budget" ]; then
+        if [ "$status" -ne 0 ] || [ "$number" -ge "$repetitions" ] ||
+            [ $((spent + took_cs)) -gt "$budget" ]; then
             break
         fi
     done

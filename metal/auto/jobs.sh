@@ -170,7 +170,8 @@ job_result() { # job_result JOB FILE WHY NUMBER; WHY is empty when all is well, 
         return
     fi
     [ -z "${4:-}" ] || sample_line "$1" "$4" /tmp/before /tmp/after
-    job_lines "$column" "$1" "$2"
+    # Of many repetitions the figures alone.
+    job_lines "$column" "$1" "$2" | if [ -n "${4:-}" ]; then grep '^bench:'; else cat; fi
     same=$(own_part)
     if [ -n "$same" ] && [ -n "$(items_in "$(table_of "$same")" "$1")" ]; then
         job_lines "$same" "$1" "$2"
