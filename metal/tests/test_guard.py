@@ -190,12 +190,14 @@ def test_collect_a_part(tmp_path):
         keep(f"1.{name}/exit.txt", line("exit", "cpuid"), torn=b"b0nch" if name == "kvm" else b"")
     whole = f'env: kind="metal"\n{line("msr", "rdpmc")}end: column=msr+nmi status=0\n'
     keep("1.msr+nmi.txt", whole)
-    keep("1.abl_none/exit.txt", line("exit", "empty") + line("ablation", "cpuid@none"))
+    keep("1.abl_none.txt", f'{line("ablation", "cpuid@none")}end: column=msr+nmi status=0\n')
+    keep("plan.cfg", 'set bench_plan="1.native 1.abl_none 1.abl_compiled_out"\n')
+    put(folder, "bench/1.abl_compiled_out.env")
     put(folder, "bench/1.intercept.env", b"# GRUB Environment Block\ntries=1\nwhy=refused\n")
     done = run(*COLLECT, esp, out)
     assert done.returncode == 0 and done.stderr.count("\n") == 2, done
     assert "not all jobs are done yet of: 1.native 1.kvm\n" in done.stderr, done.stderr
-    assert "ablation's parts: compiled_out" not in done.stderr, done.stderr
+    assert "no results yet of the parts: 1.abl_compiled_out\n" in done.stderr, done.stderr
     assert "refused" in done.stdout and "no results yet" in done.stdout, done.stdout
     found = results.load(os.path.join(out, "results.json"))
     assert [(one["column"], one["item"]) for one in found["measurements"]] == [
