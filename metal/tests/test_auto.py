@@ -309,6 +309,30 @@ def test_model_that_perf_does_not_know(lab):
 
 
 @pytest.mark.full
+def test_iret_of_an_smi(lab):
+    """Firmware's SMI handler executes IRET while root mode handles an NMI, and another one comes.
+    PMUvisor reports this and resets the machine. The job is begun once more, and the log is kept.
+    """
+    words = "pmv.jobs=exit pmv.runs=3 pmv.operations=10"
+    nmi = "nmi_root reason=18 exits=30 position="  # the job's VMCALLs
+    knobs = f"{nmi}5\n{nmi}15 unblocked\n"
+    status, kept, console = run_once(lab, "smi", "msr+nmi", words, knobs)
+    assert status == STATUS_POWEROFF, f"exit status {status}"
+    at = 0
+    for said in (
+        "start=1.msr+nmi job=exit attempt=1",
+        "an NMI interrupted the NMI handler, at image offset 0x",
+        "the last run's log is in pmuvisor.log",
+        "start=1.msr+nmi job=exit attempt=2",
+        "start=1.msr+nmi job=exit status=0 kept",
+        "Measurements complete",
+    ):
+        at = console.find(said, at)
+        assert at >= 0, f"no '{said}' after the one before: {console[-600:]}"
+    assert "bench/1.msr+nmi.ok" in kept, sorted(kept)
+
+
+@pytest.mark.full
 def test_no_partition(lab):
     """The kernel finds no partition that it came from, as without a driver for its disk. It says so
     and restarts, and the menu gives the column up after the second time."""
