@@ -286,8 +286,8 @@ read_clock; echo "$used $post $((boots / starts)) $post_known"; write_clock {cle
 
 
 def clock(work, now, up, clean=1, tsc=0, share=4000):
-    """A start that looks at its clock, and writes it: (used, firmware's and Linux's seconds, how the
-    firmware's are known)."""
+    """A start that looks at its clock, and writes it: (used, firmware's and Linux's seconds, how
+    the firmware's are known)."""
     values = {"now": now, "up": up, "clean": clean, "tsc": tsc, "share": share}
     script = CLOCK.format(plan=path("metal", "auto", "plan.sh"), work=work, **values)
     used, post, boot, known = shell(script).strip().split(" ", 3)
