@@ -340,3 +340,33 @@ def config(table, machine):
         for row in columns.CONFIGS.values():
             if row.on == place:
                 config_row(table, machine, row.title, row)
+
+
+# Of the same columns on hardware: their pairs without mitigations and with them, in time.
+TWIN = "mitigations=auto"
+TWIN_FIGURES = tuple(
+    (item.experiment, item.name, head.format(item.label))
+    for experiment, head in (("exit", "{}: cycles"), ("msr", "{}: cycles"), ("a1", "A.1, {}: ns"))
+    for item in ALL.items_in("config", experiment)
+    if item.name != BASE
+)
+
+
+def twin_heads():
+    return [figure[2] for figure in TWIN_FIGURES]
+
+
+def twins(table, machine):
+    """Columns with mitigations off below the measured Linux, as the other tables have them, and
+    with those that each takes by itself."""
+    for twin in columns.CONFIGS.values():
+        if twin.options != TWIN:
+            continue
+        table.group(twin.on)
+        for label, row in (("off", columns.COLUMNS[twin.on]), (TWIN, twin)):
+            cells = [config_cell(row, *figure[:2]) for figure in TWIN_FIGURES]
+            found = [(machine.value(*cell, "time"), machine.why(*cell)) for cell in cells]
+            table.add(
+                label,
+                [table.missing(why) if one is None else Cell(number(one)) for one, why in found],
+            )

@@ -3,8 +3,8 @@
 # results that are all zero, and for ablations with few and with all exits. All figures are made up.
 import pytest
 
-from bench import figures, formulas, report, results, tables
-from bench.test_report import Maker, emulator, row_of
+from bench import columns, figures, formulas, report, results, tables
+from bench.test_report import Maker, emulator, metal, row_of
 
 
 def of_column(name, cpu="made up", **environment):
@@ -100,3 +100,16 @@ def test_ablation_of_every_exit():
     assert headings() == ["CPUID", "VMCALL", "INL", "OUTL", "CPUID in NMI"]
     plotted = [heading for heading, rows in figures.ablation_groups(maker.machine()) if rows]
     assert plotted == ["CPUID", "CPUID in NMI"]
+
+
+def test_pairs_without_mitigations_and_with_them():
+    """On hardware each column that has such a pair has both rows, in time."""
+    maker = metal()
+    maker.add("kvm", "exit", "cpuid", "time", 1200, "cycles")
+    maker.add("kvm", "config", "exit.cpuid@kvm_mitigated", "time", 2900, "cycles")
+    table = tables.make(maker.machine(), "twins")
+    pairs = [row.on for row in columns.CONFIGS.values() if row.options == formulas.TWIN]
+    assert [row.label for row in table.rows if row.kind == "group"] == pairs
+    at = [row.label for row in table.rows].index("kvm")
+    rows = {row.label: row.cells[0].text for row in table.rows[at + 1 : at + 3]}
+    assert rows == {"off": "1,200", formulas.TWIN: "2,900"}, rows
