@@ -25,6 +25,7 @@ OF_PART = re.compile(
     r"^(?:sample: |bench: experiment=(?:ablation|config|machine) ).*\n", re.MULTILINE
 )
 PLAN = re.compile(rb"^# plan ([a-z]+)$", re.MULTILINE)
+STARTS = re.compile(rb'^set bench_plan="(.*)"$', re.MULTILINE)
 # ROUND.NAME: a start, by its files and its folder.
 START = re.compile(r"([1-9]\d*)\.([a-z0-9_+-]+?)(?:\.(?:txt|ok|env))?")
 # What the boot menu noted of a column without results (metal/bench.cfg).
@@ -59,6 +60,12 @@ def why_not(folder, start):
     """Why a start has no results; "no results yet" while they still may come."""
     block = content(folder, f"{start}.env")
     return next((why for note, why in REASONS if note in block), "no results yet")
+
+
+def planned(folder):
+    """The starts of the plan that is on the partition; none: there is no plan."""
+    found = STARTS.search(content(folder, "plan.cfg"))
+    return found[1].decode().split() if found else []
 
 
 def jobs_of(folder):
@@ -110,7 +117,7 @@ def collect(folder, out):
             column = f"{round_number}.{on}"
             if text and " status=0" in texts.get(column, ""):
                 texts[column] = with_part(texts[column], text)
-            else:
+            elif start in planned(folder):
                 lacking.append(start)
             continue
         if not text and (text := from_jobs(folder, start)):

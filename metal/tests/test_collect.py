@@ -119,3 +119,15 @@ def test_no_personal_data_is_sent(tmp_path):
     for key in ("bios", "kvm", "frequency", "mitigations"):
         assert f"environment.{key}" in left, left
     assert "columns.msr+nmi.detail" in left and "columns.intercept.why" in left, left
+
+
+def test_says_which_parts_lack(tmp_path):
+    """Of the parts those of the plan: the menu has blocks of all of them."""
+    esp, folder = new_esp(tmp_path)
+    put_machine(folder)
+    for name in ("1.abl_none.env", "1.mitigated.env"):
+        put(folder, f"bench/{name}")
+    put(folder, "bench/plan.cfg", b'# plan thesis\nset bench_plan="1.native 1.abl_none"\n')
+    done = run(*COLLECT, esp, str(tmp_path / "out"))
+    lacking = [text for text in done.stderr.splitlines() if "no results yet of the parts" in text]
+    assert lacking == ["collect.py: no results yet of the parts: 1.abl_none"], done.stderr
