@@ -36,7 +36,7 @@ WORDS = (
 )
 # The power goes so many millions of instructions after the line, at moments of a seed.
 SEED, CUTS = 51, 3
-CUT_AT, CUT_AFTER = "auto: results go to", (1_000, 25_000)
+CUT_AT, CUT_AFTER = "auto: results go to", (2_000, 25_000)
 TORN = "bench/plan.cfg"
 # A processor that counts its SMIs, and had three before anybody looked; a second of its TSC is one
 # of the machine's clock.
