@@ -17,6 +17,7 @@ from tests.e2e.guest import (
 )
 from tests.e2e.host import HOST_NMIS, image_with_hooks
 from tests.e2e.kernel import mutant
+from tests.e2e.kernels import LATER
 from tests.e2e.machines import ALDER_LAKE, ALDER_LAKE_MODEL
 
 FULL = os.environ.get("FULL") == "1"
@@ -214,22 +215,31 @@ def said(boot, *jobs):
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("column", COLUMNS, ids=[f"hybrid_{column}" for column in COLUMNS])
-def test_hybrid(lab, column):
+@pytest.mark.parametrize(
+    "column, suite",
+    [pytest.param(column, "", id=f"hybrid_{column}") for column in COLUMNS]
+    + [
+        pytest.param(column, suite, id=f"hybrid_{column}_{suite}", marks=pytest.mark.full)
+        for suite in LATER
+        for column in COLUMNS[1:]
+    ],
+)
+def test_hybrid(lab, column, suite):
     """A P-core and an E-core, of which Linux makes two PMUs: A.1, exact counts and the NMI watchdog
     on each as natively; under msr+nmi A.1 takes no exit."""
-    boot = hybrid(lab, column)
+    later = {"kernel": lab.kernel(suite=suite), "name": f"-{suite}"} if suite else {}
+    boot, native = (hybrid(lab, name, **later) for name in (column, "native"))
     pmus = [line.split()[-1] for line in said(boot, "sees: pmu")]
     assert set(KINDS) < set(pmus) and "cpu" not in pmus, pmus
     expect_processors(boot, 2, 1)
-    found, natively = a1(boot, 2), a1(hybrid(lab, "native"), 2)
+    found, natively = a1(boot, 2), a1(native, 2)
     for (cpu, period), row in found.items():
         assert row["pmu"] == KINDS[cpu], row
         assert row["count"] == natively[cpu, period]["count"], row
         assert A1_BRANCHES <= int(row["count"]) < A1_BRANCHES + 100, row
     for row in rows(boot, "loops", 2):
         assert int(row["instructions"]) == LOOP_INSTRUCTIONS, row
-    nmis = [rows(one, "watchdogs", 1)[0]["nmis"] for one in (boot, hybrid(lab, "native"))]
+    nmis = [rows(one, "watchdogs", 1)[0]["nmis"] for one in (boot, native)]
     assert nmis[0] == nmis[1] and min(numbers(nmis[0])) >= 1, nmis
     if column == "msr+nmi":
         expect_no_exits(boot, 2)
