@@ -70,6 +70,17 @@ apic_mode() {
     esac
 }
 
+# The model's name; of a hybrid machine, the PMU of the first processor, too, which measures.
+cpu_name() {
+    name=$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1)
+    for each in /sys/bus/event_source/devices/cpu_core /sys/bus/event_source/devices/cpu_atom; do
+        case $(cat "$each/cpus" 2> /dev/null) in
+            0 | 0[,-]*) name="$name, ${each##*/}" ;;
+        esac
+    done
+    echo "$name"
+}
+
 # How many are online, and of several those that measure.
 processors() {
     count=$(grep -c '^processor' /proc/cpuinfo)
@@ -206,7 +217,7 @@ perf_lacks() {
 print_facts() {
     fact kind "$(kind_of_machine)"
     fact column "$column_name"
-    fact cpu "$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1)"
+    fact cpu "$(cpu_name)"
     if is_kvm; then fact kernel "$(release_of "$bench/vmlinuz")"; else fact kernel "$(uname -r)"; fi
     fact date "$(date -u +%Y-%m-%dT%H:%M:%SZ)"
     fact tick "$(value_of measured pmuvisor | tr ' ' '\n' | sed -n 's/^tick=//p')"

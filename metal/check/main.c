@@ -108,6 +108,29 @@ static void print_brief(const struct verdict *v)
     printf("\n");
 }
 
+#define LEAF_KIND 0x1a
+#define CPUID_7_EDX_HYBRID (1u << 15)
+#define KIND_SHIFT 24
+#define NATIVE_MODEL 0xffffffu
+
+static uint32_t kind_of(const struct processor *p)
+{
+    const struct cpuid_line *line = find_cpuid(p, LEAF_KIND, 0);
+
+    return line == NULL ? 0 : line->eax;
+}
+
+static const char *kind_name(uint32_t kind)
+{
+    switch (kind >> KIND_SHIFT) {
+    case 0x20:
+        return "Atom";
+    case 0x40:
+        return "Core";
+    }
+    return "of an unknown kind";
+}
+
 /* How many, what they call themselves (SDM Vol. 2, "CPUID", "The Processor Brand String Method"),
  * and their microcode. */
 static void print_processors(const struct machine *m)
@@ -136,6 +159,30 @@ static void print_processors(const struct machine *m)
     printf("\n");
 }
 
+/* The kinds of a hybrid machine's processors, which have PMUs of their own (SDM Vol. 2, "CPUID",
+ * leaves 07H and 1AH). A processor that the dump leaves out is like the one before it. */
+static void print_kinds(const struct machine *m)
+{
+    const struct cpuid_line *features = find_cpuid(boot_processor(m), CPUID_LEAF_EXTENDED, 0);
+    const char *before = "  kinds: ";
+    size_t next;
+
+    if (features == NULL || !(features->edx & CPUID_7_EDX_HYBRID))
+        return;
+    for (size_t i = 0; i < m->processor_count; i = next) {
+        uint32_t kind = kind_of(&m->processors[i]);
+
+        for (next = i + 1; next < m->processor_count && kind_of(&m->processors[next]) == kind;)
+            next++;
+        printf("%s%u", before, (unsigned)m->processors[i].number);
+        if (next > i + 1)
+            printf("-%u", (unsigned)m->processors[next - 1].number);
+        printf(" %s, native model %u", kind_name(kind), (unsigned)(kind & NATIVE_MODEL));
+        before = "; ";
+    }
+    printf("; %u measures\n", (unsigned)boot_processor(m)->number);
+}
+
 static void print_verdict(const struct machine *m, const struct verdict *v)
 {
     static const char *const titles[] = {
@@ -162,6 +209,7 @@ static void print_verdict(const struct machine *m, const struct verdict *v)
     }
     printf("The machine:\n");
     print_processors(m);
+    print_kinds(m);
     print_text("  ", m->facts);
     print_text("  ", m->source);
 }

@@ -47,11 +47,12 @@ def put_on(disk, work, name, text):
     mtools("mcopy", disk, "-o", source, f"::/EFI/pmuvisor/{name}")
 
 
-def run(disk, knobs, work, console_file, cut, cpus=1):
+def run(disk, knobs, work, console_file, cut, cpus=1, model=None):
     """One run, to its end or to the cut; its exit status, None when it was cut."""
     command = [path("testbed", "run.sh"), "--disk", disk, "--knobs", knobs]
     command += f"--memory {MEMORY_MIB} --cpus {cpus} --limit {LIMIT}".split()
     command += ["--timeout", str(BACKSTOP_SECONDS)]
+    command += ["--model", model] if model else []
     if cut:
         command += ["--until", cut[0], "--after", str(cut[1])]
     with open(console_file, "wb") as console:
@@ -81,11 +82,13 @@ def read_console(name):
         return console.read().replace("\r", "")
 
 
-def run_once(lab, name, columns, words, knobs="", cpus=1, change=lambda disk, work: None, **plan):
+def run_once(
+    lab, name, columns, words, knobs="", cpus=1, change=lambda disk, work: None, model=None, **plan
+):
     """Makes a disk, changes it, and runs it to its end: (status, {name: bytes}, console)."""
     console_file = os.path.join(lab.keep, f"auto-{name}.console")
     with tempfile.TemporaryDirectory(prefix="pmuvisor-auto.") as work:
         disk, knobs_file = make_disk(work, columns, words, knobs, cpus, **plan)
         change(disk, work)
-        status = run(disk, knobs_file, work, console_file, None, cpus)
+        status = run(disk, knobs_file, work, console_file, None, cpus, model)
         return status, read_folder(disk, work, 0), read_console(console_file)

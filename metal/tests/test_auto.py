@@ -20,6 +20,7 @@ from metal.tests.made_up import append, complaints, content, make, mtools, new_e
 from metal.tests.test_check import MACHINES
 from testbed.boots import image, initrd, kernel
 from testbed.machine import STATUS_POWEROFF, TOP, made, path
+from tests.e2e.machines import ALDER_LAKE, ALDER_LAKE_MODEL
 from tests.e2e.scripts import expect_line
 from tests.e2e.scripts import run as command
 
@@ -350,18 +351,28 @@ def test_no_partition(lab):
 @pytest.mark.full
 def test_all_processors(lab):
     """bench_cpus=all: every processor is up, natively and under PMUvisor, and the jobs are on the
-    first."""
+    first; of a hybrid machine the results name its kind."""
 
     def all_processors(disk, work):
         local = mtools("mtype", disk, "::/EFI/pmuvisor/local.cfg").decode()
         put_on(disk, work, "local.cfg", local + "set bench_cpus=all\n")
 
     words = "pmv.jobs=exit,a1 pmv.runs=3 pmv.operations=10 pmv.a1_runs=1 tsc_early_khz=50000"
-    status, kept, _ = run_once(lab, "cpus", "native msr+nmi", words, cpus=2, change=all_processors)
+    status, kept, _ = run_once(
+        lab,
+        "cpus",
+        "native msr+nmi",
+        words,
+        "\n".join(ALDER_LAKE),
+        cpus=2,
+        change=all_processors,
+        model=ALDER_LAKE_MODEL,
+    )
     assert status == STATUS_POWEROFF, f"exit status {status}"
     for name in ("native", "msr+nmi"):
         text = kept[f"bench/1.{name}.txt"].decode()
         assert 'env: processors="2, jobs on mask 1"' in text, f"{name}: {text[:600]}"
+        assert re.search(r'^env: cpu=".+, cpu_core"$', text, re.MULTILINE), f"{name}: {text[:600]}"
         assert "experiment=exit item=cpuid " in text and "item=all skip=" not in text, text
 
 

@@ -142,6 +142,23 @@ def test_machine(name):
     return f"{count} processors"
 
 
+# The kinds, by leaf 1AH.
+HYBRID = {
+    "alder-lake": "0-1 Core, native model 1; 16 Atom, native model 1; 0 measures",
+    "raptor-lake": "0-1 Core, native model 1; 16 Atom, native model 1; 0 measures",
+    "arrow-lake": "0-1 Core, native model 3; 2 Atom, native model 3; 0 measures",
+    "lunar-lake": "0-1 Core, native model 3; 4 Atom, native model 3; 0 measures",
+}
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_kinds(name):
+    """A hybrid machine's processors by their kinds; another machine has no such line."""
+    _, verdict, _ = run("--from", dump(name))
+    said = re.findall(r"^  kinds: (.*)$", verdict, re.MULTILINE)
+    assert said == [HYBRID[name]] if name in HYBRID else said == [], verdict
+
+
 def test_many_processors(tmp_path):
     """As many as the machine has, where the dump has two of those that differ in their APIC IDs."""
     text = text_of("emerald-rapids").removesuffix("end\n")

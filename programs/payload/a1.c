@@ -71,7 +71,7 @@ int a1_run(const struct a1_plan *plan, struct a1_result *result)
     struct perf_event_attr attr = {
         .type = PERF_TYPE_HARDWARE,
         .size = sizeof(struct perf_event_attr),
-        .config = PERF_COUNT_HW_BRANCH_INSTRUCTIONS,
+        .config = PERF_COUNT_HW_BRANCH_INSTRUCTIONS | (uint64_t)plan->pmu << PERF_PMU_TYPE_SHIFT,
         .exclude_kernel = 1,
         .disabled = 1,
         .sample_period = plan->period,

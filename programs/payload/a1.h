@@ -17,6 +17,7 @@ struct a1_plan {
     uint32_t region;       /* the whole program; 0: not marked */
     uint32_t inner_region; /* what is between the two hypercalls; 0: not marked */
     bool hypercalls;       /* NMI passthrough on before and off after, as in the appendix */
+    uint32_t pmu;          /* perf's type of the PMU, 0: the one that the kernel takes */
 };
 
 struct a1_result {

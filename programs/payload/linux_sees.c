@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PMUS "/sys/bus/event_source/devices"
 #define CLOCK "/sys/devices/system/clocksource/clocksource0/current_clocksource"
 #define FLAGS "\nflags"
 

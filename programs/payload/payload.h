@@ -72,6 +72,8 @@ void print_mitigations(void);
 /* Prints the A.1 table of the last job_a1; false when it has not run. */
 bool a1_print_table(void);
 
+#define PMUS "/sys/bus/event_source/devices" /* a folder for each PMU */
+
 /* Lifts perf's limits on the rate of samples and on the time that PMIs may take, either of which
  * would throttle an event of a short period, and stops the NMI watchdog, whose PMIs would count as
  * the caller's. 0, or -errno of the limits. */

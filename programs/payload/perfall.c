@@ -18,6 +18,28 @@
 #define SCRIPT "/tmp/script"
 #define PERIOD "20011"
 #define RECORDS 32 /* with each sample */
+#define FNV_FIRST 0xcbf29ce484222325ull
+
+/* The lines of a file that have this in them. */
+static void print_lines(const char *before, const char *path, const char *with)
+{
+    char *text = read_text(path);
+
+    for (char *line; (line = next_word(&text, "\n")) != NULL;)
+        if (strstr(line, with) != NULL)
+            printf("%s%s\n", before, line);
+}
+
+/* A checksum that goes on with a text, FNV-1a, up to its second slash: of a branch record both
+ * addresses, "0xFROM/0xTO/...", and no cycles. */
+static unsigned long long checked(unsigned long long sum, const char *record)
+{
+    for (int slashes = 0; *record != '\0' && slashes < 2; record++) {
+        slashes += *record == '/';
+        sum = (sum ^ (unsigned char)*record) * 0x100000001b3ull;
+    }
+    return sum;
+}
 
 JOB(loops)
 {
@@ -59,6 +81,64 @@ JOB(statall)
     return status != 0 || seen != processors_online();
 }
 
+/* Takes what perf has written of two events, a kind's each: the counts that its lines begin with,
+ * or how many lines there are, and the sum of these. */
+struct by_kind {
+    long long counts[2], lines[2];
+    unsigned long long sum;
+};
+static struct by_kind by_kind(const char *path)
+{
+    static const char *const kinds[] = {"cpu_core/", "cpu_atom/"};
+    struct by_kind found = {.sum = FNV_FIRST};
+    char *text = read_text(path);
+
+    for (char *line; (line = next_word(&text, "\n")) != NULL;)
+        for (int i = 0; i < 2; i++) {
+            if (strstr(line, kinds[i]) == NULL)
+                continue;
+            found.counts[i] = strtoll(line, NULL, 10);
+            found.lines[i]++;
+            const char *address = strrchr(line, ' ');
+            found.sum = checked(found.sum, address == NULL ? line : address);
+        }
+    return found;
+}
+
+/* What perf makes of a hybrid machine: the PMUs that it lists, its own tests of event names, and on
+ * each processor /loop, counted and sampled by PEBS, by both kinds' PMUs. */
+JOB(hybrid)
+{
+    static const char counted[] = "cpu_core/instructions/u,cpu_atom/instructions/u";
+    static const char sampled[] = "cpu_core/instructions/upp,cpu_atom/instructions/upp";
+    char *const list[] = {PERF, "list", "pmu", NULL};
+    char *const test[] = {PERF, "test", "event definition", "hybrid", NULL};
+    char *const stat[] = {PERF, "stat", "-x",    ";", "-e", (char *)counted,
+                          "-o", COUNTS, "/loop", NULL};
+    char *const record[] = {PERF,   "record", "-e",    (char *)sampled, "-c",
+                            PERIOD, "-o",     SAMPLES, "/loop",         NULL};
+    char *const script[] = {PERF, "script", "-i", SAMPLES, "-F", "event,ip", NULL};
+    int failed = perf_lift_limits() != 0 || run_program(SCRIPT, list) != 0;
+
+    print_lines("hybrid: list ", SCRIPT, "/branch-instructions/");
+    failed |= run_program(SCRIPT, test);
+    print_lines("hybrid: test ", SCRIPT, ":");
+    for (int cpu = 0; cpu < processors_online(); cpu++) {
+        uint32_t type;
+        const char *pmu = hybrid_pmu(cpu, &type);
+
+        failed |= pin(0, cpu) != 0 || run_program("/tmp/stat.out", stat) != 0;
+        struct by_kind stats = by_kind(COUNTS);
+        failed |= run_program("/tmp/record.out", record) != 0 || run_program(SCRIPT, script) != 0;
+        struct by_kind samples = by_kind(SCRIPT);
+        printf("hybrid: cpu=%d pmu=%s core=%lld atom=%lld core_samples=%lld atom_samples=%lld "
+               "sum=%llx\n",
+               cpu, pmu == NULL ? "cpu" : pmu, stats.counts[0], stats.counts[1], samples.lines[0],
+               samples.lines[1], samples.sum);
+    }
+    return failed != 0;
+}
+
 /* perf script prints one line a sample: "[002]". */
 JOB(recordall)
 {
@@ -96,23 +176,13 @@ JOB(recordall)
     return failed || status != 0;
 }
 
-/* Both addresses of a branch, "0xFROM/0xTO/...", go into the checksum; cycles do not. */
-static unsigned long long checked(unsigned long long sum, const char *record)
-{
-    for (int slashes = 0; *record != '\0' && slashes < 2; record++) {
-        slashes += *record == '/';
-        sum = (sum ^ (unsigned char)*record) * 0x100000001b3ull; /* FNV-1a */
-    }
-    return sum;
-}
-
 /* perf script prints one line a sample: a blank and a record, for each record. */
 JOB(recordbranches)
 {
     char *const record[] = {PERF,   "record", "-b",    "-e",    "branches:u", "-c",
                             PERIOD, "-o",     SAMPLES, "/loop", NULL};
     char *const script[] = {PERF, "script", "-i", SAMPLES, "-F", "brstack", NULL};
-    unsigned long long sum = 0xcbf29ce484222325ull;
+    unsigned long long sum = FNV_FIRST;
     long long samples = 0, records = 0, full = 0;
     int failed = perf_lift_limits() != 0, status = run_program("/tmp/record.out", record);
     char *text;

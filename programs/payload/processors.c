@@ -30,6 +30,29 @@ bool processor_is_online(int cpu)
     return text == NULL ? cpu == 0 : text[0] == '1';
 }
 
+const char *hybrid_pmu(int cpu, uint32_t *type)
+{
+    static const char *const names[] = {"cpu_core", "cpu_atom"};
+    char path[64];
+
+    *type = 0;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        snprintf(path, sizeof(path), PMUS "/%s/cpus", names[i]);
+        char *list = read_text(path);
+        for (char *word; (word = next_word(&list, ",\n")) != NULL;) {
+            int first, last, count = sscanf(word, "%d-%d", &first, &last);
+
+            if (count < 1 || cpu < first || cpu > (count == 2 ? last : first))
+                continue;
+            snprintf(path, sizeof(path), PMUS "/%s/type", names[i]);
+            char *text = read_text(path);
+            *type = text == NULL ? 0 : (uint32_t)strtoul(text, NULL, 10);
+            return names[i];
+        }
+    }
+    return NULL;
+}
+
 int pin(pid_t process, int cpu)
 {
     cpu_set_t set;
@@ -77,10 +100,13 @@ int counted_make(struct counted *c, int cpu)
     } events[] = {{PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS},
                   {PERF_TYPE_HARDWARE, PERF_COUNT_HW_BRANCH_INSTRUCTIONS},
                   {PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_MIGRATIONS}};
+    uint32_t pmu = 0;
     int ends[2];
 
     if (pipe(ends) != 0)
         return -errno;
+    if (cpu >= 0)
+        (void)hybrid_pmu(cpu, &pmu);
     fflush(stdout);
     c->process = fork();
     if (c->process == 0) {
@@ -92,7 +118,11 @@ int counted_make(struct counted *c, int cpu)
     if (c->process < 0)
         return -errno;
     for (int i = 0; i < 3; i++) {
-        c->fds[i] = open_counter(c->process, events[i].type, events[i].config);
+        bool hardware = events[i].type == PERF_TYPE_HARDWARE;
+
+        c->fds[i] = open_counter(c->process, events[i].type,
+                                 events[i].config |
+                                     (hardware ? (uint64_t)pmu << PERF_PMU_TYPE_SHIFT : 0));
         if (c->fds[i] < 0)
             return -errno;
     }

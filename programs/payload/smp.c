@@ -56,13 +56,15 @@ JOB(smp)
     return 0;
 }
 
-/* Program A.1 on each processor: its periods in the regions REGION_A1_SMP + 10 * cpu on. */
+/* Program A.1 on each processor, with the PMU of its kind: its periods in the regions
+ * REGION_A1_SMP + 10 * cpu on. */
 JOB(a1smp)
 {
     int failed = 0, error = perf_lift_limits();
 
     for (int cpu = 0; error == 0 && cpu < processors_online(); cpu++) {
         struct a1_plan plan = {.period = a1_periods[A1_RUNS - 1]};
+        const char *pmu = hybrid_pmu(cpu, &plan.pmu);
         struct a1_result r;
 
         error = pin(0, cpu);
@@ -72,9 +74,10 @@ JOB(a1smp)
             plan.period = a1_periods[i];
             plan.region = REGION_A1_SMP + 10 * (unsigned)cpu + i;
             error = a1_run(&plan, &r);
-            printf("a1smp: cpu=%d region=%u M=%llu expected=%lld pmis=%lld nmis=%lld count=%lld\n",
-                   cpu, plan.region, (unsigned long long)r.period, r.expected, r.pmis, r.nmis,
-                   r.count);
+            printf("a1smp: cpu=%d pmu=%s region=%u M=%llu expected=%lld pmis=%lld nmis=%lld "
+                   "count=%lld\n",
+                   cpu, pmu == NULL ? "cpu" : pmu, plan.region, (unsigned long long)r.period,
+                   r.expected, r.pmis, r.nmis, r.count);
             failed |= r.pmis != r.expected || r.nmis != r.expected;
         }
     }

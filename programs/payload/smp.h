@@ -18,6 +18,10 @@ bool processor_is_online(int cpu);
 /* Lets the process (0: the caller) run on this processor alone. 0 or -errno. */
 int pin(pid_t process, int cpu);
 
+/* Of a hybrid machine, the PMU of this processor: "cpu_core" or "cpu_atom", and perf's type of it,
+ * which an event of that processor has to name. NULL and 0: all processors have the same PMU. */
+const char *hybrid_pmu(int cpu, uint32_t *type);
+
 /* One line of /proc/interrupts ("NMI", "PMI"), by the processors that are online, in their order; a
  * kernel without that line gives zeros. Returns the sum over all processors, or -1. */
 long long interrupt_counts(const char *name, long long counts[PROCESSORS_MAX]);

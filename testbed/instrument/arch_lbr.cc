@@ -68,7 +68,13 @@ bool within(uint32_t index, uint32_t first) { return index >= first && index < f
 
 }  // namespace
 
-void ArchLbr::reset() { *this = ArchLbr(); }
+void ArchLbr::reset()
+{
+    unsigned most = most_;
+
+    *this = ArchLbr();
+    set_most(most);
+}
 
 bool ArchLbr::ctl_valid(uint64_t value) { return (value & ~CTL_VALID) == 0; }
 
@@ -112,8 +118,7 @@ MsrResult ArchLbr::write_msr(uint32_t index, uint64_t value)
         ctl_ = value;
     } else if (index == IA32_LBR_DEPTH) {
         uint64_t step = value / DEPTH_STEP;
-        if (step == 0 || value % DEPTH_STEP != 0 || value > LBR_DEPTH ||
-            !(DEPTHS >> (step - 1) & 1))
+        if (step == 0 || value % DEPTH_STEP != 0 || value > most_ || !(DEPTHS >> (step - 1) & 1))
             return MSR_FAULT;
         depth_ = static_cast<unsigned>(value);
         for (LbrEntry &record : records_)
@@ -166,7 +171,7 @@ bool ArchLbr::record(const Branch &branch)
     return true;
 }
 
-void arch_lbr_cpuid(uint32_t own, uint32_t extended, uint32_t leaf, uint32_t subleaf,
+void arch_lbr_cpuid(unsigned most, uint32_t own, uint32_t extended, uint32_t leaf, uint32_t subleaf,
                     CpuidResult *result)
 {
     if (leaf == 0 && result->eax < LEAF_ARCH_LBR)
@@ -179,5 +184,5 @@ void arch_lbr_cpuid(uint32_t own, uint32_t extended, uint32_t leaf, uint32_t sub
     // The highest one that there is now: it answers for those past it, too.
     bool past = leaf > (leaf < LEAF_EXTENDED ? LEAF_ARCH_LBR : extended);
     if (leaf == LEAF_ARCH_LBR || (own < LEAF_ARCH_LBR && past))
-        *result = {DEPTHS, ALL_THREE, ALL_THREE, 0};
+        *result = {DEPTHS & ((1u << most / DEPTH_STEP) - 1), ALL_THREE, ALL_THREE, 0};
 }

@@ -13,6 +13,8 @@
 class ArchLbr : public BranchRecords {
 public:
     void reset();
+    /* Its deepest stack has so many records: 8, 16 or LBR_DEPTH. */
+    void set_most(unsigned most) { most_ = depth_ = most; }
     MsrResult read_msr(uint32_t index, uint64_t *value) const override;
     MsrResult write_msr(uint32_t index, uint64_t value) override;
     bool record(const Branch &branch) override;
@@ -33,11 +35,12 @@ private:
 
     LbrEntry records_[LBR_DEPTH] = {};
     uint64_t ctl_ = 0;
+    unsigned most_ = LBR_DEPTH;
     unsigned depth_ = LBR_DEPTH;
     uint64_t last_cycles_ = 0;
 };
 
-/* Writes the part of architectural LBRs into the result of a leaf, of a processor whose last leaf
- * is `own`. */
-void arch_lbr_cpuid(uint32_t own, uint32_t extended, uint32_t leaf, uint32_t subleaf,
+/* Writes the part of architectural LBRs into the result of a leaf, of a processor with `most`
+ * records whose last leaf is `own`. */
+void arch_lbr_cpuid(unsigned most, uint32_t own, uint32_t extended, uint32_t leaf, uint32_t subleaf,
                     CpuidResult *result);

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <map>
+#include <set>
 #include <sstream>
 
 #define PART(name, acts, wanted) const char *wanted(const std::string &value);
@@ -152,6 +153,27 @@ bool parse_noise(Words &words, NoiseShape *noise)
     return noise->on && (noise->smi == 0 || noise->smi >= NOISE_BLOCK);
 }
 
+const char *parse_line(Words &words, const std::string &name, Knobs *knobs);
+
+// N KNOB VALUES, of a knob that makes the processor and nothing else.
+bool parse_own(Words &words, Knobs *knobs)
+{
+    static const std::set<std::string> possible = {
+        "arch_lbr",       "cpuid",          "hide_cpuid",       "hide_msr",    "msr",        "pebs",
+        "pmu_fixed_ctrl", "pmu_fixed_mask", "pmu_general_mask", "pmu_metrics", "pmu_version"};
+    Knobs trial;
+    OwnKnob own;
+    std::string number, name;
+
+    words >> number;
+    own.line = rest_of(words);
+    std::istringstream line(own.line);
+    line >> name;
+    knobs->own.push_back(own);
+    return parse_unsigned(number, &knobs->own.back().processor) && possible.count(name) > 0 &&
+           parse_line(line, name, &trial) == nullptr;
+}
+
 template<typename Value>
 bool choose(const std::string &text, const std::map<std::string, Value> &choices, Value *value)
 {
@@ -260,7 +282,11 @@ template<bool Knobs::*on> bool parse(Words &words, Knobs *knobs)
 // servers.py reads the first two columns, and README.md has a row for each name.
 const std::vector<Knob> all_knobs = {
     {"allow_resets", LATE, "a number", parse<&Knobs::allow_resets>},
-    {"arch_lbr", LATE, "on or off", parse<&Knobs::arch_lbr>},
+    {"arch_lbr", LATE, "off, on, or 8 or 16 records",
+     [](Words &words, Knobs *knobs) {
+         return choose(only(words), {{"off", 0u}, {"on", LBR_DEPTH}, {"8", 8u}, {"16", 16u}},
+                       &knobs->arch_lbr);
+     }},
     {"cpuid", LATE, "LEAF SUBLEAF eax|ebx|ecx|edx BITS",
      [](Words &words, Knobs *knobs) { return parse_cpuid(words, &knobs->cpuid); }},
     {"exit_lines", LATE, "on or off", parse<&Knobs::exit_lines>},
@@ -318,12 +344,15 @@ const std::vector<Knob> all_knobs = {
      [](Words &words, Knobs *knobs) {
          return parse_mask(words, PMU_GENERAL_MAX, &knobs->pmu_shape.general);
      }},
+    {"pmu_metrics", LATE, "on or off",
+     [](Words &words, Knobs *knobs) { return parse_switch(words, &knobs->pmu_shape.metrics); }},
     {"pmu_version", LATE, "3, 4, 5 or 6",
      [](Words &words, Knobs *knobs) {
          unsigned &version = knobs->pmu_shape.version;
          return parse_unsigned(only(words), &version) && version >= PMU_VERSION_LEAST &&
                 version <= PMU_VERSION_LEAF_23H;
      }},
+    {"processor", LATE, "N and a line of cpuid, msr, arch_lbr, pebs or pmu_*", parse_own},
     {"pt", LATE, "off, on or ptwrite",
      [](Words &words, Knobs *knobs) {
          return choose(only(words), {{"off", PT_OFF}, {"on", PT_ON}, {"ptwrite", PT_WITH_PTWRITE}},
@@ -371,6 +400,22 @@ const char *parse_knob(const Knob &knob, const std::string &name, Words &words, 
     return knob.part(knobs->parts[name] = rest_of(words));
 }
 
+const Knob *find_knob(const std::string &name)
+{
+    for (const Knob &knob : all_knobs)
+        if (name == knob.name)
+            return &knob;
+    return nullptr;
+}
+
+// The same of a line of that name.
+const char *parse_line(Words &words, const std::string &name, Knobs *knobs)
+{
+    const Knob *knob = find_knob(name);
+
+    return knob ? parse_knob(*knob, name, words, knobs) : "";
+}
+
 std::string every_name()
 {
     std::string all;
@@ -404,11 +449,9 @@ bool knobs_parse(std::istream &in, Knobs *knobs, std::string *error)
         std::string name;
         if (!(words >> name))
             continue;
-        auto knob = std::find_if(all_knobs.begin(), all_knobs.end(),
-                                 [&](const Knob &one) { return name == one.name; });
-        bool known = knob != all_knobs.end();
-        const char *wanted = known ? parse_knob(*knob, name, words, knobs) : nullptr;
-        if (known && !wanted) {
+        const Knob *knob = find_knob(name);
+        const char *wanted = parse_line(words, name, knobs);
+        if (!wanted) {
             if (knob->acts == EARLY)
                 knobs->machine += line + "\n";
             if (knob->acts != AFTER_INIT)
@@ -417,14 +460,18 @@ bool knobs_parse(std::istream &in, Knobs *knobs, std::string *error)
         }
         std::ostringstream text;
         text << "knob in line " << number << ": found '" << line << "', wanted "
-             << (known ? wanted : every_name());
+             << (knob ? wanted : every_name());
         *error = text.str();
         return false;
     }
-    if (const char *wanted = pmu_impossible(knobs->pmu_shape)) {
-        *error = std::string("knobs of the PMU: wanted ") + wanted;
-        return false;
-    }
+    std::vector<PmuShape> shapes = {knobs->pmu_shape};
+    for (const OwnKnob &own : knobs->own)
+        shapes.push_back(knobs_of(*knobs, own.processor).pmu_shape);
+    for (const PmuShape &shape : shapes)
+        if (const char *wanted = pmu_impossible(shape)) {
+            *error = std::string("knobs of the PMU: wanted ") + wanted;
+            return false;
+        }
     if (knobs->tsc_hz != 0)
         knobs->platform.ratio = std::clamp(knobs->tsc_hz / RATIO_HZ, 1u, RATIO_MAX);
     if (!knobs->platform.ratios.empty() && !knobs->platform.on) {
@@ -464,6 +511,19 @@ void knobs_reread(bool at_init)
 }
 
 const Knobs &knobs() { return current; }
+
+Knobs knobs_of(const Knobs &all, unsigned processor)
+{
+    Knobs one = all;
+
+    for (const OwnKnob &own : all.own) {
+        std::istringstream words(own.line);
+        std::string name;
+        if (own.processor == processor && words >> name)
+            parse_line(words, name, &one);
+    }
+    return one;
+}
 
 const char *knobs_with_kernel()
 {

@@ -29,6 +29,12 @@ struct ExtraMsr {
     uint64_t reset;
 };
 
+/* A line that is for one processor alone. */
+struct OwnKnob {
+    unsigned processor;
+    std::string line;
+};
+
 /* Bits that CPUID shows in addition, or does not show. */
 struct ExtraCpuid {
     uint32_t leaf, subleaf;
@@ -70,7 +76,7 @@ struct Knobs {
     /* It has the package's registers. */
     PlatformShape platform;
     /* Its branch records are the architectural ones. */
-    bool arch_lbr = false;
+    unsigned arch_lbr = 0; /* how many at most; 0: they are not */
     /* PEBS and BTS; and how many instructions late a record is stored, wherever that is then. */
     PebsFormat pebs = PEBS_OFF;
     unsigned pebs_late = 0;
@@ -113,6 +119,8 @@ struct Knobs {
     /* Those that the model has and this processor has not. */
     std::vector<uint32_t> hide_msrs;
     std::vector<ExtraCpuid> cpuid, hide_cpuid;
+    /* Lines of the knobs above, from the PMU on, that only one processor has. */
+    std::vector<OwnKnob> own;
 };
 
 /* Reads "3" or "3-9"; an open end is not offered because a sweep has to end. */
@@ -132,6 +140,9 @@ void knobs_init();
 void knobs_reread(bool at_init);
 
 const Knobs &knobs();
+
+/* The same with the lines that are this processor's own. */
+Knobs knobs_of(const Knobs &all, unsigned processor);
 
 /* A knob that is given, of a part whose file begins with the kernel; null: none. */
 const char *knobs_with_kernel();

@@ -80,9 +80,9 @@ const StoredMsr *find_stored(uint32_t index)
     return nullptr;
 }
 
-bool is_hidden(uint32_t index)
+bool is_hidden(const Processor &p, uint32_t index)
 {
-    for (uint32_t hidden : knobs().hide_msrs)
+    for (uint32_t hidden : p.own.hide_msrs)
         if (hidden == index)
             return true;
     return false;
@@ -99,9 +99,9 @@ PlatformTime platform_now()
 }
 
 // The knobs' registers, which the model itself does not have.
-bool is_extra(uint32_t index)
+bool is_extra(const Processor &p, uint32_t index)
 {
-    for (const ExtraMsr &msr : knobs().msrs)
+    for (const ExtraMsr &msr : p.own.msrs)
         if (msr.index == index)
             return true;
     return false;
@@ -163,19 +163,20 @@ void Model::get_cpuid_leaf(Bit32u function, Bit32u subfunction, cpuid_function_t
     cpuid_function_t first, extended;
     inner_->get_cpuid_leaf(0, 0, &first);
     inner_->get_cpuid_leaf(CPUID_EXTENDED, 0, &extended);
+    uint32_t last = knobs().pmu ? pmu_last_leaf(p_.own.pmu_shape, first.eax) : first.eax;
     CpuidResult result = {leaf->eax, leaf->ebx, leaf->ecx, leaf->edx};
     if (knobs().pmu)
-        pmu_cpuid(knobs().pmu_shape, first.eax, function, subfunction, &result);
-    if (knobs().arch_lbr)
-        arch_lbr_cpuid(first.eax, extended.eax, function, subfunction, &result);
+        pmu_cpuid(p_.own.pmu_shape, first.eax, function, subfunction, &result);
+    if (p_.own.arch_lbr)
+        arch_lbr_cpuid(p_.own.arch_lbr, last, extended.eax, function, subfunction, &result);
     if (knobs().pt != PT_OFF)
         pt_cpuid(knobs().pt == PT_WITH_PTWRITE, function, subfunction, &result);
     get_leaf(leaf, result.eax, result.ebx, result.ecx, result.edx);
     Bit32u *const regs[] = {&leaf->eax, &leaf->ebx, &leaf->ecx, &leaf->edx};
-    for (const ExtraCpuid &hidden : knobs().hide_cpuid)
+    for (const ExtraCpuid &hidden : p_.own.hide_cpuid)
         if (hidden.leaf == function && hidden.subleaf == subfunction)
             *regs[hidden.reg] &= ~hidden.bits;
-    for (const ExtraCpuid &extra : knobs().cpuid)
+    for (const ExtraCpuid &extra : p_.own.cpuid)
         if (extra.leaf == function && extra.subleaf == subfunction)
             *regs[extra.reg] |= extra.bits;
     if (function == CPUID_POWER && knobs().platform.on && knobs().platform.turbo())
@@ -200,18 +201,18 @@ int Model::rdmsr(Bit32u index, Bit64u *result)
     MsrResult known = MSR_ABSENT;
 
     hot_count(hot_of(p_.id));
-    if (is_hidden(index))
+    if (is_hidden(p_, index))
         return BOCHS_UNKNOWN;
     if (knobs().pmu) {
         known = p_.pmu.read_msr(index, &value);
         if (known == MSR_ABSENT)
             known = p_.pebs.read_msr(index, &value);
     }
-    if (known == MSR_ABSENT && (knobs().pmu || knobs().arch_lbr))
+    if (known == MSR_ABSENT && (knobs().pmu || p_.own.arch_lbr))
         known = p_.records().read_msr(index, &value);
     if (known == MSR_ABSENT && p_.pt)
         known = p_.pt->read_msr(index, &value);
-    if (knobs().arch_lbr && index == IA32_PERF_CAPABILITIES)
+    if (p_.own.arch_lbr && index == IA32_PERF_CAPABILITIES)
         value |= PERF_CAP_LBR_FMT;
     if (known == MSR_ABSENT && index == IA32_DEBUGCTL) {
         value = p_.debugctl;
@@ -222,16 +223,16 @@ int Model::rdmsr(Bit32u index, Bit64u *result)
         value = p_.events.instructions() + p_.storage[index];
         known = MSR_DONE;
     }
-    if (known == MSR_ABSENT && index == MSR_SMI_COUNT && knobs().noise.on && !is_extra(index)) {
+    if (known == MSR_ABSENT && index == MSR_SMI_COUNT && knobs().noise.on && !is_extra(p_, index)) {
         model_tsc(bx_pc_system.time_ticks());
         value = noise.smis();
         known = MSR_DONE;
     }
-    if (known == MSR_ABSENT && knobs().platform.on && !is_extra(index))
+    if (known == MSR_ABSENT && knobs().platform.on && !is_extra(p_, index))
         known = p_.platform.read_msr(knobs().platform, index, platform_now(), &value);
-    if (known == MSR_ABSENT && (find_stored(index) || is_extra(index))) {
+    if (known == MSR_ABSENT && (find_stored(index) || is_extra(p_, index))) {
         value = p_.storage[index];
-        if (!is_extra(index))
+        if (!is_extra(p_, index))
             value |= p_.platform.also(knobs().platform, index);
         if (index == IA32_MISC_ENABLE && p_.pebs.format() != PEBS_OFF)
             value &= ~(MISC_ENABLE_BTS_UNAVAIL | MISC_ENABLE_PEBS_UNAVAIL);
@@ -246,7 +247,7 @@ int Model::wrmsr(Bit32u index, Bit64u value)
     MsrResult known = MSR_ABSENT;
 
     hot_count(hot_of(p_.id));
-    if (is_hidden(index))
+    if (is_hidden(p_, index))
         return BOCHS_UNKNOWN;
     if (knobs().pmu) {
         // Not an instruction of its own, but the MSR list of a VM entry, which retires in root
@@ -261,7 +262,7 @@ int Model::wrmsr(Bit32u index, Bit64u value)
             known = p_.pebs.write_msr(index, value);
         p_.pmu.set_pebs(p_.pebs.counters());
     }
-    if (known == MSR_ABSENT && (knobs().pmu || knobs().arch_lbr))
+    if (known == MSR_ABSENT && (knobs().pmu || p_.own.arch_lbr))
         known = p_.records().write_msr(index, value);
     if (known == MSR_ABSENT && p_.pt)
         known = p_.pt->write_msr(index, value, in_msr_list());
@@ -269,7 +270,7 @@ int Model::wrmsr(Bit32u index, Bit64u value)
         if (value & ~DEBUGCTL_VALID)
             return BOCHS_FAULT;
         // With architectural records bit 0 has no effect and stays 0.
-        p_.debugctl = knobs().arch_lbr ? value & ~DEBUGCTL_LBR : value;
+        p_.debugctl = p_.own.arch_lbr ? value & ~DEBUGCTL_LBR : value;
         known = MSR_DONE;
     }
     if (known != MSR_ABSENT) {
@@ -281,7 +282,7 @@ int Model::wrmsr(Bit32u index, Bit64u value)
         return BOCHS_DONE;
     }
     const StoredMsr *stored = find_stored(index);
-    if (is_extra(index)) {
+    if (is_extra(p_, index)) {
         if (index == IA32_PRED_CMD && (value & PRED_CMD_IBPB))
             p_.predictor.barrier();
         p_.storage[index] = value;
@@ -332,7 +333,7 @@ void model_reset(Processor &p)
 
 void model_reset_extra(Processor &p)
 {
-    for (const ExtraMsr &msr : knobs().msrs)
+    for (const ExtraMsr &msr : p.own.msrs)
         p.storage[msr.index] = msr.reset;
 }
 

@@ -44,6 +44,7 @@ constexpr uint32_t MSR_LER_FROM_LIP = 0x1dd;
 constexpr uint32_t MSR_LER_TO_LIP = 0x1de;
 constexpr uint32_t MSR_POWER_CTL = 0x1fc;
 constexpr uint32_t IA32_FIXED_CTR0 = 0x309;
+constexpr uint32_t MSR_PERF_METRICS = 0x329;
 constexpr uint32_t IA32_PERF_CAPABILITIES = 0x345;
 constexpr uint32_t IA32_FIXED_CTR_CTRL = 0x38d;
 constexpr uint32_t IA32_PERF_GLOBAL_STATUS = 0x38e;
@@ -143,6 +144,7 @@ constexpr uint64_t FIXED_CTRL_RDPMC_USER_DISABLE = bit(33);
 
 /* IA32_PERF_GLOBAL_STATUS and its relatives. */
 constexpr unsigned GLOBAL_FIXED_SHIFT = 32;
+constexpr uint64_t GLOBAL_PERF_METRICS = bit(48);
 constexpr uint64_t GLOBAL_STATUS_TRACE_TOPA_PMI = bit(55);
 constexpr uint64_t GLOBAL_STATUS_LBR_FRZ = bit(58);
 constexpr uint64_t GLOBAL_STATUS_CTR_FRZ = bit(59);
@@ -160,6 +162,7 @@ constexpr unsigned PERF_CAP_PEBS_FMT_SHIFT = 8;
 constexpr uint64_t PERF_CAP_FREEZE_WHILE_SMM = bit(12);
 constexpr uint64_t PERF_CAP_FW_WRITE = bit(13);
 constexpr uint64_t PERF_CAP_PEBS_BASELINE = bit(14);
+constexpr uint64_t PERF_CAP_METRICS = bit(15);
 
 /* MSR_PEBS_DATA_CFG: the groups of a record beside the basic one, and how many branch records less
  * one. */

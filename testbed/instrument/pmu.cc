@@ -27,6 +27,8 @@ constexpr unsigned PREC_DIST_COUNTER = 1;
 
 // RDPMC's ECX: bit 30 chooses the fixed counters.
 constexpr uint32_t RDPMC_FIXED = 1u << 30;
+// And bit 29 PERF_METRICS.
+constexpr uint32_t RDPMC_METRICS = 1u << 29;
 
 // The bit of a counter in GLOBAL_CTRL and its relatives.
 unsigned global_bit(unsigned n)
@@ -64,7 +66,8 @@ void Pmu::set_shape(const PmuShape &shape)
 
 uint64_t Pmu::global_counters() const
 {
-    return uint64_t{shape_.fixed} << GLOBAL_FIXED_SHIFT | shape_.general;
+    return uint64_t{shape_.fixed} << GLOBAL_FIXED_SHIFT | shape_.general |
+           (shape_.metrics ? GLOBAL_PERF_METRICS : 0);
 }
 
 uint64_t Pmu::fixed_ctrl_valid() const
@@ -120,6 +123,7 @@ void Pmu::reset()
     for (uint64_t &rsp : offcore_rsp_)
         rsp = 0;
     fixed_ctrl_ = shape_.fixed_ctrl;
+    metrics_ = 0;
     // All general counters on: what version 1 software expects.
     global_ctrl_ = shape_.general;
     status_ = 0;
@@ -200,6 +204,8 @@ MsrResult Pmu::read_msr(uint32_t index, uint64_t *value) const
         *value = offcore_rsp_[n];
     else if (index == IA32_FIXED_CTR_CTRL)
         *value = fixed_ctrl_;
+    else if (index == MSR_PERF_METRICS && shape_.metrics)
+        *value = metrics_;
     else if (index == IA32_PERF_GLOBAL_STATUS)
         *value = status_;
     else if (index == IA32_PERF_GLOBAL_CTRL)
@@ -213,7 +219,7 @@ MsrResult Pmu::read_msr(uint32_t index, uint64_t *value) const
     else if (index == IA32_PERF_GLOBAL_INUSE)
         *value = in_use();
     else if (index == IA32_PERF_CAPABILITIES)
-        *value = CAPABILITIES | capabilities_;
+        *value = CAPABILITIES | capabilities_ | (shape_.metrics ? PERF_CAP_METRICS : 0);
     else
         return MSR_ABSENT;
     return MSR_DONE;
@@ -238,6 +244,8 @@ MsrResult Pmu::write_msr(uint32_t index, uint64_t value)
         reserved = ~OFFCORE_RSP_VALID;
     else if (index == IA32_FIXED_CTR_CTRL)
         reserved = ~fixed_ctrl_valid();
+    else if (index == MSR_PERF_METRICS && shape_.metrics)
+        reserved = 0;
     else if (index == IA32_PERF_GLOBAL_CTRL)
         reserved = ~global_counters();
     else if (index == IA32_PERF_GLOBAL_STATUS_RESET)
@@ -262,6 +270,8 @@ MsrResult Pmu::write_msr(uint32_t index, uint64_t value)
         offcore_rsp_[n] = value;
     else if (index == IA32_FIXED_CTR_CTRL)
         fixed_ctrl_ = value;
+    else if (index == MSR_PERF_METRICS)
+        metrics_ = value;
     else if (index == IA32_PERF_GLOBAL_CTRL)
         global_ctrl_ = value;
     else if (index == IA32_PERF_GLOBAL_STATUS_RESET)
@@ -354,6 +364,10 @@ bool Pmu::rdpmc(uint32_t ecx, bool user, uint64_t *value) const
     uint32_t n = ecx & ~RDPMC_FIXED;
     bool fixed = ecx & RDPMC_FIXED;
 
+    if (ecx == RDPMC_METRICS && shape_.metrics) {
+        *value = metrics_;
+        return true;
+    }
     if (n >= (fixed ? PMU_FIXED_MAX : PMU_GENERAL_MAX) ||
         !((fixed ? shape_.fixed : shape_.general) >> n & 1))
         return false;

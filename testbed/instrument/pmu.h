@@ -40,6 +40,7 @@ struct PmuShape {
     uint32_t general = 0xf; /* a bit for each counter */
     uint32_t fixed = 0x7;
     uint32_t fixed_ctrl = 0; /* IA32_FIXED_CTR_CTRL after reset: as if firmware had left it */
+    bool metrics = false;    /* there is MSR_PERF_METRICS, which is mere storage */
 };
 
 /* Counters with a PEBS record due after an instruction. */
@@ -122,7 +123,7 @@ private:
     enum Register { REGISTER_OTHER, REGISTER_LOW_HALF, REGISTER_FULL, REGISTER_EVTSEL };
 
     Register find(uint32_t index, unsigned *n) const;
-    uint64_t global_counters() const;
+    uint64_t global_counters() const; /* and PERF_METRICS */
     uint64_t fixed_ctrl_valid() const;
     uint64_t evtsel_valid() const;
     bool user_disable() const;
@@ -153,6 +154,7 @@ private:
     uint64_t evtsel_[PMU_GENERAL_MAX] = {};
     uint64_t offcore_rsp_[OFFCORE_RSPS] = {};
     uint64_t fixed_ctrl_ = 0;
+    uint64_t metrics_ = 0;
     uint64_t global_ctrl_ = 0;
     uint64_t status_ = 0;
     bool own_status_ = true;

@@ -67,16 +67,19 @@ Processor::~Processor() = default;
 
 BranchRecords &Processor::records()
 {
-    if (knobs().arch_lbr)
+    if (own.arch_lbr)
         return arch_lbr;
     return lbr;
 }
 
 void processor_take_knobs(Processor &p)
 {
+    p.own = knobs_of(knobs(), p.id);
     p.injector = Injector(knobs().nmi_schedules);
-    p.pebs = Pebs(knobs().pebs, knobs().pmu_shape);
-    p.pmu.set_shape(knobs().pmu_shape);
+    p.pebs = Pebs(p.own.pebs, p.own.pmu_shape);
+    p.pmu.set_shape(p.own.pmu_shape);
+    if (p.own.arch_lbr)
+        p.arch_lbr.set_most(p.own.arch_lbr);
     p.pmu.set_capabilities(p.pebs.capabilities());
     p.pmu.set_skid(knobs().pmi_skid);
     p.pmu.sweep_skid(knobs().pmi_skids);
@@ -113,7 +116,7 @@ void processor_create(unsigned cpu)
 
 bool processor_records(const Processor &p)
 {
-    return (knobs().arch_lbr ? p.arch_lbr.enabled() : (p.debugctl & DEBUGCTL_LBR) != 0) &&
+    return (p.own.arch_lbr ? p.arch_lbr.enabled() : (p.debugctl & DEBUGCTL_LBR) != 0) &&
            !p.pmu.lbr_frozen();
 }
 

@@ -16,6 +16,7 @@
 #include "events.h"
 #include "exit_paths.h"
 #include "inject.h"
+#include "knobs.h"
 #include "ledger.h"
 #include "lbr.h"
 #include "lines.h"
@@ -54,6 +55,8 @@ struct Processor {
     ~Processor();
 
     const unsigned id;
+    /* With those that are its own: all that makes it another processor than the next. */
+    Knobs own;
     EventCounts events;
     Pmu pmu;
     Lbr lbr;

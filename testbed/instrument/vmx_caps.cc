@@ -12,6 +12,7 @@
 #include "cpuid.h"
 #include "knobs.h"
 #include "msr_index.h"
+#include "processor.h"
 #include "vmx_caps.h"
 
 namespace {
@@ -185,7 +186,7 @@ void vmx_caps_apply(unsigned number)
                                                VMX_VM_EXEC_CTRL1_MONITOR_VMEXIT;
     if (std::strcmp(cpu->cpuid->get_name(), SKYLAKE_X) == 0)
         hide_what_skylake_lacks(cap);
-    if (knobs().arch_lbr) {
+    if (processor(number).own.arch_lbr) {
         cap.vmx_vmexit_ctrl1_supported_bits |= VMX_VMEXIT_CTRL1_CLEAR_IA32_LBR_CTRL;
         cap.vmx_vmentry_ctrl_supported_bits |= VMX_VMENTRY_CTRL1_LOAD_GUEST_LBR_CTRL;
     }

@@ -1,7 +1,51 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# machines.py: ACPI tables of odd machines, for the tests: the test bed's own, changed.
+# machines.py: odd machines, for the tests: the test bed's own ACPI tables, changed; the knobs of
+# hybrid ones.
 import os
 import struct
+
+# A P-core and an E-core, as metal/tests/dumps/arrow-lake.dump has their counters; their branch
+# records and PEBS differ, too.
+ARROW_LAKE = [
+    "pmu_version 6",
+    "arch_lbr on",
+    "pebs 4",
+    "cpuid 7 0 edx 0x8000",
+    "processor 0 cpuid 0x1a 0 eax 0x40000003",
+    "processor 0 pmu_general_mask 0x3ff",
+    "processor 0 pmu_fixed_mask 0xf",
+    "processor 0 pmu_metrics on",
+    "processor 1 cpuid 0x1a 0 eax 0x20000003",
+    "processor 1 pmu_general_mask 0xff",
+    "processor 1 pmu_fixed_mask 0x77",
+    "processor 1 arch_lbr 8",
+    "processor 1 pebs off",
+]
+# What Linux 6.1 takes for an Alder Lake (alder-lake.dump, on Bochs' model of the nearest
+# processor): CPUID.0AH names the counters that all cores have, and the P-core has more. Without
+# hardware feedback, whose registers the emulator lacks.
+ALDER_LAKE_MODEL = "arrow_lake"
+ALDER_LAKE = [
+    "pmu_version 5",
+    "pmu_general_mask 0x3f",
+    "pmu_fixed_mask 7",
+    "arch_lbr on",
+    "pebs 4",
+    "hide_cpuid 1 0 eax 0xfffffff",
+    "cpuid 1 0 eax 0x90672",
+    "hide_cpuid 6 0 eax 0x980000",
+    "cpuid 7 0 edx 0x8000",
+    "processor 0 cpuid 0x1a 0 eax 0x40000001",
+    "processor 0 pmu_general_mask 0xff",
+    "processor 0 pmu_fixed_mask 0xf",
+    "processor 0 pmu_metrics on",
+    "processor 0 hide_cpuid 0xa 0 eax 0xff00",
+    "processor 0 cpuid 0xa 0 eax 0x600",
+    "processor 0 hide_cpuid 0xa 0 ecx 0x8",
+    "processor 0 hide_cpuid 0xa 0 edx 0x1f",
+    "processor 0 cpuid 0xa 0 edx 3",
+    "processor 1 cpuid 0x1a 0 eax 0x20000001",
+]
 
 LENGTH, CHECKSUM = 4, 9  # offsets in a table's header; ACPI, "System Description Table Header"
 HEADER_BYTES = 36

@@ -7,6 +7,7 @@ import pytest
 from testbed.machine import exit_count
 from tests.e2e import host, kernel
 from tests.e2e.kernel import Plan, expect_ok, failed, notes
+from tests.e2e.machines import ARROW_LAKE
 
 CPUS = 4
 # An instruction is 20 ns, so a delay of 20 us is 10,000 instructions: see testbed/README.md.
@@ -222,6 +223,42 @@ def test_init_without_cet(lab):
     expect_ok(boot, ["smp-init-msrs"])
     found = {int(row["msr"], 16) for row in boot.lines("init")}
     assert found and not ZERO_AFTER_INIT & found, [hex(index) for index in found]
+
+
+# Of a P-core and an E-core: how many of the PMU's registers are there, the counters, and the bits
+# of GLOBAL_CTRL beside theirs (PERF_METRICS).
+KINDS = {"pmu-registers": (73, 0xF_000003FF, 1 << 48), "pmu-registers@1": (65, 0x77_000000FF, 0)}
+
+
+def kinds(lab, entry, name="", **more):
+    words = ["pmu-registers", "@pmu-registers"]
+    return run(lab, f"kinds-{entry}{name}", words, *ARROW_LAKE, cpus=2, entry=entry, **more)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    ["native", "msr+nmi", "msr", "intercept"],
+    ids=["kinds_native", "kinds_msr_nmi", "kinds_msr", "kinds_intercept"],
+)
+def test_kinds(lab, entry):
+    """Of two kinds of processors each has its own PMU, natively and under each policy."""
+    boot = kinds(lab, entry)
+    expect_ok(boot, list(KINDS))
+    found = {
+        row["name"]: (int(row["there"]), int(row["enabled"]), int(row["taken"]))
+        for row in boot.lines("registers")
+    }
+    for name, (there, counters, more) in KINDS.items():
+        # Natively the emulator shows every index as there: no kernel has started.
+        wanted = (found[name][0] if entry == "native" else there, counters, counters | more)
+        assert found[name] == wanted, f"{name}: {found[name]}, wanted {wanted}"
+
+
+def test_kinds_fail(lab):
+    """A policy that takes the E-core's facts for the P-core's enters the guest with bits that the
+    P-core lacks."""
+    boot = kinds(lab, "intercept", "-one", efi=kernel.mutant("one_kind"), until="---- stopped ----")
+    assert "(ENTRY_FAILURE_GUEST_STATE)" in boot.console, boot.last_line()
 
 
 def test_starts_fail(lab):

@@ -4,6 +4,7 @@
 # threads that move, processors switched off and on. FULL=1: also other policies and numbers
 # of processors, perf on all of them, kexec, panic, reboot, and the boot times.
 import os
+import re
 
 import pytest
 
@@ -16,10 +17,14 @@ from tests.e2e.guest import (
     guest,
 )
 from tests.e2e.host import HOST_NMIS, image_with_hooks
+from tests.e2e.kernel import mutant
+from tests.e2e.kernels import LATER
+from tests.e2e.machines import ALDER_LAKE, ALDER_LAKE_MODEL
 
 FULL = os.environ.get("FULL") == "1"
 TSC = "tsc_hz 50000000\n"
 LIMIT = 40_000  # millions of instructions
+COLUMNS = ["native", "msr+nmi", "msr", "intercept"]
 
 A1_PERIODS = (200000, 10000, 1000, 100)
 A1_BRANCHES = 100000
@@ -184,6 +189,90 @@ def expect_pmis_at_once(boot, cpus):
     assert (
         numbers(row["pmis"]) == numbers(row["nmis"]) == [PMIS_AT_ONCE] * cpus
     ), f"{boot.name}: {row}"
+
+
+# Linux's PMU of each processor, and the jobs that use them: with Debian's perf, and without.
+KINDS = ["cpu_core", "cpu_atom"]
+HYBRID_JOBS = "sees,smp,a1smp,loops,watchdogs"
+HYBRID_PERF = "hybrid,statall,recordall"
+
+
+def hybrid(lab, column, jobs=HYBRID_JOBS, name="", **more):
+    return linux(
+        lab,
+        column,
+        2,
+        jobs,
+        name=f"-hybrid{name}",
+        model=ALDER_LAKE_MODEL,
+        knobs=TSC + "\n".join(ALDER_LAKE),
+        **more,
+    )
+
+
+def said(boot, *jobs):
+    """What these jobs have printed."""
+    return [line for line in boot.console.splitlines() if line.startswith(jobs)]
+
+
+@pytest.mark.more
+@pytest.mark.parametrize(
+    "column, suite",
+    [pytest.param(column, "", id=f"hybrid_{column}") for column in COLUMNS]
+    + [
+        pytest.param(column, suite, id=f"hybrid_{column}_{suite}", marks=pytest.mark.full)
+        for suite in LATER
+        for column in COLUMNS[1:]
+    ],
+)
+def test_hybrid(lab, column, suite):
+    """A P-core and an E-core, of which Linux makes two PMUs: A.1, exact counts and the NMI watchdog
+    on each as natively; under msr+nmi A.1 takes no exit."""
+    later = {"kernel": lab.kernel(suite=suite), "name": f"-{suite}"} if suite else {}
+    boot, native = (hybrid(lab, name, **later) for name in (column, "native"))
+    pmus = [line.split()[-1] for line in said(boot, "sees: pmu")]
+    assert set(KINDS) < set(pmus) and "cpu" not in pmus, pmus
+    expect_processors(boot, 2, 1)
+    found, natively = a1(boot, 2), a1(native, 2)
+    for (cpu, period), row in found.items():
+        assert row["pmu"] == KINDS[cpu], row
+        assert row["count"] == natively[cpu, period]["count"], row
+        assert A1_BRANCHES <= int(row["count"]) < A1_BRANCHES + 100, row
+    for row in rows(boot, "loops", 2):
+        assert int(row["instructions"]) == LOOP_INSTRUCTIONS, row
+    nmis = [rows(one, "watchdogs", 1)[0]["nmis"] for one in (boot, native)]
+    assert nmis[0] == nmis[1] and min(numbers(nmis[0])) >= 1, nmis
+    if column == "msr+nmi":
+        expect_no_exits(boot, 2)
+
+
+@pytest.mark.more
+def test_hybrid_fails(lab):
+    """With the E-core's facts for the P-core's, nothing counts there."""
+    boot = hybrid(lab, "intercept", "a1smp", "-one", efi=mutant("one_kind"))
+    counts = {int(row["cpu"]): int(row["count"]) for row in boot.lines("a1smp")}
+    assert boot.job_status("a1smp") == 1 and counts[0] == 0, counts
+    assert counts[1] >= A1_BRANCHES, counts
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("column", COLUMNS, ids=[f"hybrid_perf_{column}" for column in COLUMNS])
+def test_hybrid_perf(lab, column):
+    """Debian's perf: its own test for hybrid processors, both PMUs in its list, exact counts and
+    PEBS samples by the PMU of the processor's kind alone, as natively."""
+    boot, natively = (hybrid(lab, c, HYBRID_PERF, "-perf", tools=True) for c in (column, "native"))
+    for job in HYBRID_PERF.split(","):
+        assert boot.job_status(job) == 0, said(boot, job)
+    found, wanted = (
+        [line for line in said(one, "hybrid:") if "Running" not in line] for one in (boot, natively)
+    )
+    assert found == wanted, f"{found}, natively {wanted}"
+    assert any(re.search("hybrid.* : Ok", line) for line in said(boot, "hybrid: test ")), found
+    for row in boot.lines("hybrid"):
+        if "pmu" in row:
+            mine, other = ("core", "atom") if row["pmu"] == KINDS[0] else ("atom", "core")
+            assert int(row[mine]) == LOOP_INSTRUCTIONS and int(row[other]) == 0, row
+            assert int(row[f"{mine}_samples"]) > 0 == int(row[f"{other}_samples"]), row
 
 
 def test_pmis_at_once(lab):

@@ -95,26 +95,41 @@ TEST(debug_exception_ends_architectural_records)
     CHECK_EQUAL(read(lbr, 0x14ce), EVERYTHING & ~bit(0));
 }
 
+TEST(a_processor_may_have_fewer_records)
+{
+    CpuidResult result = {};
+    ArchLbr lbr;
+    uint64_t value;
+    lbr.set_most(8);
+    lbr.reset();
+    CHECK_EQUAL(read(lbr, 0x14cf), 8u);
+    CHECK_EQUAL(lbr.write_msr(0x14cf, 16), MSR_FAULT);
+    CHECK_EQUAL(lbr.write_msr(0x14cf, 8), MSR_DONE);
+    CHECK_EQUAL(lbr.read_msr(0x1508, &value), MSR_ABSENT);
+    arch_lbr_cpuid(8, 0x16, 0x80000008, 0x1c, 0, &result);
+    CHECK_EQUAL(result.eax, 1u);
+}
+
 TEST(cpuid_shows_leaf_1ch)
 {
     CpuidResult result = {0x16, 1, 2, 3};
-    arch_lbr_cpuid(0x16, 0x80000008, 0, 0, &result);
+    arch_lbr_cpuid(LBR_DEPTH, 0x16, 0x80000008, 0, 0, &result);
     CHECK_EQUAL(result.eax, 0x1cu);
     result = {5, 5, 5, 5};
-    arch_lbr_cpuid(0x16, 0x80000008, 0x17, 0, &result);
+    arch_lbr_cpuid(LBR_DEPTH, 0x16, 0x80000008, 0x17, 0, &result);
     CHECK_EQUAL(result.ecx, 0u);
     result = {0, 0, 0, 1};
-    arch_lbr_cpuid(0x16, 0x80000008, 7, 0, &result);
+    arch_lbr_cpuid(LBR_DEPTH, 0x16, 0x80000008, 7, 0, &result);
     CHECK_EQUAL(result.edx, 1u << 19 | 1u);
-    arch_lbr_cpuid(0x16, 0x80000008, 0x1c, 0, &result);
+    arch_lbr_cpuid(LBR_DEPTH, 0x16, 0x80000008, 0x1c, 0, &result);
     CHECK_EQUAL(result.eax, 0xbu);
     for (uint32_t past : {0x1du, 0x40u, 0x7fffffffu, 0x80000009u, 0xffffffffu}) {
         result = {};
-        arch_lbr_cpuid(0x16, 0x80000008, past, 0, &result);
+        arch_lbr_cpuid(LBR_DEPTH, 0x16, 0x80000008, past, 0, &result);
         CHECK_EQUAL(result.eax, 0xbu);
     }
     result = {};
-    arch_lbr_cpuid(0x16, 0x80000008, 0x80000008, 0, &result);
+    arch_lbr_cpuid(LBR_DEPTH, 0x16, 0x80000008, 0x80000008, 0, &result);
     CHECK_EQUAL(result.eax, 0u);
 }
 

@@ -162,6 +162,24 @@ TEST(counters_beyond_the_usual_ones_count_and_overflow)
     CHECK_EQUAL(m.read(IA32_PERF_GLOBAL_INUSE), bit(15) | bit(35) | bit(37) | GLOBAL_INUSE_PMI);
 }
 
+TEST(metrics_are_storage_that_a_bit_enables)
+{
+    PmuShape shape;
+    uint64_t value;
+    CHECK(!there(Machine(shape), MSR_PERF_METRICS));
+    CHECK(!Machine(shape).pmu.global_ctrl_valid(bit(48)));
+    shape.metrics = true;
+    Machine m(shape);
+    CHECK_EQUAL(m.write(MSR_PERF_METRICS, 0x04030201), MSR_DONE);
+    CHECK_EQUAL(m.read(MSR_PERF_METRICS), 0x04030201u);
+    CHECK(m.pmu.rdpmc(1u << 29, false, &value));
+    CHECK_EQUAL(value, 0x04030201u);
+    CHECK(!m.pmu.rdpmc(1u << 29 | 1, false, &value));
+    CHECK_EQUAL(m.write(IA32_PERF_GLOBAL_CTRL, bit(48) | 1), MSR_DONE);
+    CHECK_EQUAL(m.write(IA32_PERF_GLOBAL_CTRL, bit(49)), MSR_FAULT);
+    CHECK(m.read(IA32_PERF_CAPABILITIES) & bit(15));
+}
+
 bool accepted(const char *text, Knobs *knobs)
 {
     std::istringstream in(text);
@@ -179,6 +197,22 @@ TEST(knobs_of_the_shape)
     for (const char *bad : {"pmu_version 2", "pmu_version 7", "pmu_general_mask 0x10000",
                             "pmu_fixed_mask 0x10000", "pmu_fixed_mask 5", "pmu_general_mask 5",
                             "pmu_general_mask 0x7ff", "pmu_version 5\npmu_general_mask 5"}) {
+        Knobs none;
+        CHECK_EQUAL(std::string(accepted(bad, &none) ? bad : ""), "");
+    }
+    Knobs kinds;
+    CHECK(accepted("processor 1 pmu_general_mask 0x3f\npmu_general_mask 0xff\n"
+                   "processor 1 cpuid 0x1a 0 eax 2\ncpuid 7 0 edx 1\nprocessor 1 arch_lbr 8\n",
+                   &kinds));
+    CHECK_EQUAL(kinds.pmu_shape.general, 0xffu);
+    CHECK_EQUAL(knobs_of(kinds, 0).pmu_shape.general, 0xffu);
+    CHECK_EQUAL(knobs_of(kinds, 0).cpuid.size(), 1u);
+    CHECK_EQUAL(knobs_of(kinds, 1).pmu_shape.general, 0x3fu);
+    CHECK_EQUAL(knobs_of(kinds, 1).cpuid.size(), 2u);
+    CHECK_EQUAL(knobs_of(kinds, 1).arch_lbr, 8u);
+    for (const char *bad : {"processor 1", "processor x pebs 4", "processor 1 pebs 5",
+                            "processor 1 pmi_skid 3", "processor 1 pmu_fixed_mask 5",
+                            "processor 1 processor 1 pebs 4", "processor 1 nonsense"}) {
         Knobs none;
         CHECK_EQUAL(std::string(accepted(bad, &none) ? bad : ""), "");
     }
