@@ -16,6 +16,7 @@ from metal.tests.test_secure import REFUSAL, expect_order
 from testbed.boots import kernel
 from testbed.machine import SCRATCH, Skip, made, path, tool
 from tests.e2e import emulated_pc
+from tests.e2e.distribution import LOGS, RELEASES, TREE, folder, inside, new_root
 from tests.e2e.scripts import run
 
 pytestmark = pytest.mark.more
@@ -120,7 +121,7 @@ def second_version(package, out):
         tool(["dpkg-deb", "-b", "--root-owner-group", work, out])
 
 
-def new_root(root):
+def fill_root(root):
     for (
         name
     ) in "etc/default etc/grub.d boot/efi boot/grub var/lib/dpkg/info out over usr dev tmp".split():
@@ -152,7 +153,7 @@ def fixture_life(package):
     """The root after the package's life; its folder out has the stages."""
     with tempfile.TemporaryDirectory(prefix="pmuvisor-deb.", dir=SCRATCH) as root:
         os.chmod(root, 0o755)
-        new_root(root)
+        fill_root(root)
         shutil.copy(package, os.path.join(root, "out", "first.deb"))
         second_version(package, os.path.join(root, "out", "second.deb"))
         user = [] if os.geteuid() == 0 else ["--map-root-user"]
@@ -204,11 +205,12 @@ def test_contents(package):
             done = run("man", "--warnings", "-l", page, MANWIDTH="80")
             assert done.returncode == 0 and not done.stderr, done
             assert "EXIT STATUS" in done.stdout
-        done = run(f"{work}/usr/sbin/pmuvisor-check", "--help")
-        options = set(re.findall(r"--[a-z]+", done.stdout))
-        assert options and options <= set(
-            re.findall(r"--[a-z]+", run("man", "-l", pages[1]).stdout)
+        option = re.compile(r"^ +(--[a-z]+)", re.MULTILINE)
+        options, described = (
+            option.findall(run(*command).stdout)
+            for command in ((f"{work}/usr/sbin/pmuvisor-check", "--help"), ("man", "-l", pages[1]))
         )
+        assert options and options == described
 
 
 def test_entries(life):
@@ -301,3 +303,159 @@ def test_chosen(lab, life):
         f"Loading Linux {NEW}",
         KERNEL,
     )
+
+
+# ---- in a Debian of its own ----
+
+PREPARE = """set -e
+export DEBIAN_FRONTEND=noninteractive
+testbed/deps.sh build deb
+make deb
+lintian --allow-root --fail-on error build/deb/*.changes
+cp build/deb/*.deb /life/first.deb
+apt-get install -y --no-install-recommends grub-efi-amd64 initramfs-tools zstd \\
+    linux-image-cloud-amd64
+release=$(basename /lib/modules/*)
+cd /life
+apt-get download "linux-image-$release"
+# Another kernel's package: the same with another release, and few modules.
+dpkg-deb -R linux-image-*.deb kernel
+rm -f linux-image-*.deb
+rm -rf kernel/lib/modules/*/kernel/drivers kernel/usr/lib/modules/*/kernel/drivers
+find kernel -depth -name "*$release*" | while read -r name; do
+    mv "$name" "$(dirname "$name")/$(basename "$name" | sed "s/$release/$1/")"
+done
+sed -i "s/$release/$1/g" kernel/DEBIAN/*
+dpkg-deb -Znone -b kernel other.deb
+rm -rf kernel
+cat > /etc/default/grub << 'END'
+GRUB_DEFAULT=0
+GRUB_TIMEOUT=0
+GRUB_CMDLINE_LINUX="console=ttyS0 init=/life/second panic=1"
+GRUB_CMDLINE_LINUX_DEFAULT=quiet
+GRUB_TERMINAL=console
+END
+mkdir -p /boot/efi /boot/grub
+cp "/boot/vmlinuz-$release" /life/vmlinuz
+cp "/boot/initrd.img-$release" /life/initrd.img
+echo MODULES=list > /etc/initramfs-tools/conf.d/small
+"""
+# What both starts of the machine begin with. Each runs as PID 1, and says how it ended.
+BEGIN = """#!/bin/bash
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C DEBIAN_FRONTEND=noninteractive
+exec > /dev/ttyS0 2>&1
+trap 'echo "life: status $?"; sync; umount /boot/efi; mount -o remount,ro /
+    echo o > /proc/sysrq-trigger; sleep 60' EXIT
+set -ex
+mountpoint -q /proc || mount -t proc proc /proc
+mount -o remount,rw /
+mount /dev/vda1 /boot/efi
+copies=/boot/efi/EFI/pmuvisor/debian
+files() {
+    find / -xdev \\( -path /life -o -path /tmp -o -path /root -o -path /var/lib/dpkg \\
+        -o -path /var/cache -o -path /var/log \\) -prune -o -print | sort
+    find /boot/efi | sort
+    find /etc /boot -type f ! -name grubenv -exec md5sum {} + | sort
+}
+entries() {
+    sed -n "s/^menuentry.* --id '\\(pmuvisor[^']*\\)' {/\\1/p" /boot/grub/grub.cfg | paste -s -d ' '
+}
+is() { [ "$1" = "$2" ]; }
+"""
+FIRST = """
+grub-install --target=x86_64-efi --removable --no-nvram --efi-directory=/boot/efi /dev/vda
+update-grub
+files > /life/before
+dpkg -i /life/first.deb
+is "$(entries)" pmuvisor
+cmp $copies/*/vmlinuz /boot/vmlinuz-*
+cmp $copies/*/initrd.img /boot/initrd.img-*
+sed -i 's/^PMUVISOR_OPTIONS=.*/PMUVISOR_OPTIONS="policy=msr wait=0"/' /etc/default/pmuvisor
+cp /etc/default/pmuvisor /life/edited
+update-grub
+grub-reboot pmuvisor
+"""
+SECOND = """
+grep -q BOOT_IMAGE= /proc/cmdline
+dpkg --force-confdef --force-confold -i /life/second.deb
+cmp /etc/default/pmuvisor /life/edited
+rm /etc/default/pmuvisor.dpkg-dist
+grep -q 'chainloader .* policy=msr wait=0 append=root=UUID=' /boot/grub/grub.cfg
+dpkg -i /life/other.deb
+is "$(entries)" "pmuvisor pmuvisor-$(uname -r)"
+cmp $copies/OTHER/vmlinuz /boot/vmlinuz-OTHER
+rm $copies/OTHER/initrd.img
+update-initramfs -u -k OTHER
+cmp $copies/OTHER/initrd.img /boot/initrd.img-OTHER
+dpkg -P linux-image-OTHER
+is "$(entries)" pmuvisor
+[ ! -e $copies/OTHER ]
+dpkg -P pmuvisor
+rm -rf /lib/modules/OTHER
+files > /life/after
+diff /life/before /life/after
+"""
+OTHER = "9.9-cloud-amd64"
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("release", RELEASES, ids=[f"debian_{name}" for name in RELEASES])
+def test_debian(lab, release):
+    """Built, installed and started in QEMU in a new Debian. The first start has no boot loader, and
+    installs GRUB and the package. In the second one GRUB starts PMUvisor, which refuses, and then
+    Debian, where the package is upgraded, another kernel comes and goes, and the package is purged.
+    """
+    if os.geteuid() != 0:
+        raise Skip("debootstrap and chroot want root")
+    assert shutil.which("debootstrap"), "debootstrap is missing; run: testbed/deps.sh full"
+    with folder(release) as work:
+        root = os.path.join(work, "root")
+        os.mkdir(root)
+        with open(os.path.join(LOGS, f"{release}-deb.log"), "w", encoding="utf-8") as log:
+            new_root(root, RELEASES[release], log)
+            for name, text in (("first", FIRST), ("second", SECOND)):
+                text = (BEGIN + text).replace("OTHER", OTHER)
+                put(root, f"life/{name}", text.encode(), 0o755)
+            status = inside(root, log, "sh", "-c", PREPARE, "sh", OTHER)
+            assert status == 0, f"see {log.name}"
+            second_version(f"{root}/life/first.deb", f"{root}/life/second.deb")
+            shutil.rmtree(root + TREE)
+            # No partition table is needed for GRUB to find it.
+            disk, esp = os.path.join(work, "root.img"), os.path.join(work, "esp.img")
+            tool(["truncate", "-s", "4G", disk])
+            tool(["mke2fs", "-q", "-t", "ext4", "-d", root, disk])
+            os.mkdir(os.path.join(work, "empty"))
+            tool(
+                [
+                    path("testbed", "disk.sh"),
+                    "--gpt",
+                    "--volume",
+                    "32",
+                    "--out",
+                    esp,
+                    "--size",
+                    "300",
+                ]
+            )
+        kernel_of_it = [f"{root}/life/{name}" for name in ("vmlinuz", "initrd.img")]
+        words = "root=/dev/vdb console=ttyS0 quiet panic=1 init=/life/first"
+        for name, options, texts in (
+            (
+                "first",
+                ["-kernel", kernel_of_it[0], "-initrd", kernel_of_it[1], "-append", words],
+                (),
+            ),
+            (
+                "second",
+                [],
+                ("Loading PMUvisor", "policy msr", "/vmlinuz: ", REFUSAL, "Loading Linux"),
+            ),
+        ):
+            drives = [f"if=virtio,format=raw,file={file}" for file in (esp, disk)]
+            machine = emulated_pc.command(
+                *"-M q35 -cpu Skylake-Server -m 1024 -vga std".split(),
+                *(word for drive in drives for word in ("-drive", drive)),
+                *options,
+            )
+            keep = os.path.join(lab.keep, f"deb-{release}-{name}.console")
+            expect_order(emulated_pc.talk(machine, [], keep), *texts, "life: status 0")
