@@ -15,6 +15,7 @@
 #   make collect ESP=DIR   results.json and report.html of the results that are there, and
 #                     machine.json, the file to send, in bench/out/metal (COLLECT_OUT=); ESP=HOST:DIR
 #                     gets the results by ssh
+#   make deb          the images, pmuvisor-check and GRUB's entries as a package of Debian, in build/deb
 #   make pmuvisor-check   a program for Linux that says what the image would: metal/check/check.mk
 
 include metal/check/check.mk
@@ -114,3 +115,38 @@ collect:
 	    "say where the EFI system partition is mounted: make collect ESP=/boot/efi" >&2; exit 1; }
 	@testbed/deps.sh bench
 	@$(PYTHON) -m metal.collect "$(ESP)" "$(COLLECT_OUT)"
+
+# ---- the Debian package ----
+# metal/debian is the package's folder debian/. It packs files that make has built.
+DEB = $(BUILD)/deb
+DEB_TREE = $(DEB)/pmuvisor
+DEB_FILES = $(EFI) $(LAB) $(DEB)/pmuvisor-check $(DEB)/pmuvisor-check.8 docs/pmuvisor.7
+# In a version of Debian, - divides the version from the package's own revision.
+DEB_VERSION = $(shell sed -n 's/^.define PMUVISOR_VERSION_TEXT "\(.*\)"/\1/p' include/hypercall.h)+$(shell \
+    git describe --always --dirty --tags | tr -c 'A-Za-z0-9.~\n' .)
+DEB_MAINTAINER = $(shell git log -1 --format='%an <%ae>')
+
+.PHONY: deb deb-parts
+deb:
+	@testbed/deps.sh build deb
+	@$(MAKE) --no-print-directory deb-parts
+
+# A package can depend on the C library.
+$(DEB)/pmuvisor-check: $(CHECK_OWN_OBJECTS) $(CHECK)/image.a
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(filter-out -static,$(CHECK_LDFLAGS)) -Wl,-z,relro,-z,now -o $@ $^
+
+$(DEB)/pmuvisor-check.8: metal/debian/pmuvisor-check.8.sed $(DEB)/pmuvisor-check
+	$(Q)$(DEB)/pmuvisor-check --help | sed -f $< > $@
+
+deb-parts: $(DEB_FILES)
+	@rm -rf $(DEB_TREE) && mkdir $(DEB_TREE)
+	@cp $(DEB_FILES) $(DEB_TREE) && chmod -x $(DEB_TREE)/*.efi && cp -r metal/debian $(DEB_TREE)
+	@cat LICENSE /usr/share/doc/gnu-efi/copyright > $(DEB_TREE)/debian/copyright
+	@sed -i 's/@MAINTAINER@/$(DEB_MAINTAINER)/' $(DEB_TREE)/debian/control
+	@printf '%s\n' 'pmuvisor ($(DEB_VERSION)) unstable; urgency=medium' '' '  * Built from this commit.' '' \
+	    " -- $(DEB_MAINTAINER)  $$(git log -1 --format=%cD)" > $(DEB_TREE)/debian/changelog
+	@cd $(DEB_TREE) && DEB_BUILD_OPTIONS=noautodbgsym dpkg-buildpackage -b -d -us -uc > ../build.log 2>&1 || \
+	    { tail -n 5 ../build.log >&2; exit 1; }
+	@echo $(DEB)/pmuvisor_$(DEB_VERSION)_amd64.deb

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 # Installs the Debian packages that PMUvisor's build, runs and tests need and that are missing.
-# Usage: deps.sh [--ask] [GROUP ...], of: build run kvm check more full bench trace docs lint sign
+# Usage: deps.sh [--ask] [GROUP ...], of: build run kvm check more full bench trace docs lint sign deb
 # Default: build run. --ask: not before somebody at the terminal says so. Either way a line says
 # first how many packages that is, and their size. When nothing is missing this only asks dpkg.
 # Without root or sudo it prints the command and fails. Elsewhere than on Debian it says what is
@@ -28,6 +28,8 @@ lz4 zstd python3 patch"
         chromium-driver python3-selenium python3-jsonschema python3-yaml"
     # Signatures for Secure Boot: make install and make usb with SIGN_KEY.
     [sign]="sbsigntool"
+    # The Debian package, and its checker.
+    [deb]="debhelper lintian"
     # The measurements' plots and statistics. What the guest runs is fetched into the cache and not
     # installed.
     [bench]="python3-jinja2 python3-matplotlib python3-pytest python3-pytest-xdist python3-scipy"

@@ -26,7 +26,7 @@
 #   what experiments have: see experiments/NAME/README.md
 #   make build/payload/NAME-FLAVOUR.img   an initial RAM disk, see docs/adding.md
 #   make bench [QUICK=1], make answers, make report [RESULTS="a.json b.json"]   see docs/measuring.md
-#   make install ESP=DIR, make usb, make collect ESP=DIR, make pmuvisor-check   see docs/metal.md
+#   make install ESP=DIR, make usb, make collect ESP=DIR, make deb, make pmuvisor-check   see docs/metal.md
 #   make docs   makes the option pages and pictures of docs/, see CONTRIBUTING.md
 #   GUEST=cloud|stock   which of Debian's kernels the guest of `make run` is
 
@@ -45,7 +45,7 @@ RUN_LEDGER = $(RUN)/ledger.json
 .PHONY: run nested exit-lines exit-lines-run check built short short-tests e2e same run-guest check-all test-machine lines analyse format
 
 # What only the tests of MORE=1 and of FULL=1 need.
-MORE_GROUPS = $(if $(filter 1,$(MORE) $(FULL)),more) $(if $(filter 1,$(FULL)),full)
+MORE_GROUPS = $(if $(filter 1,$(MORE) $(FULL)),more deb) $(if $(filter 1,$(FULL)),full)
 
 # Two steps, so that the second make sees the packages that the first one installed.
 run:
