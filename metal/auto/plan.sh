@@ -163,11 +163,14 @@ bad_columns() {
         sed 's|.*/[0-9]*\.\(.*\)\.env$|!\1|' | grep -v -x -F "!$column"
 }
 
-# The menu counts in files that are there already.
+# The menu counts in files that are there already. A power cut in here may leave a short one, in
+# which the menu could not count: its column would be left out.
 write_plan() { # write_plan START...
     writable
     for each_start in "$@"; do
-        [ -e "$bench/$each_start.env" ] || empty_block > "$bench/$each_start.env"
+        each_file=$bench/$each_start.env
+        [ "$(stat -c %s "$each_file" 2> /dev/null)" = "$env_block_bytes" ] ||
+            empty_block > "$each_file"
     done
     read_only
     printf '# plan %s\nset bench_plan="%s"\n' "$plan" "$*" | keep plan.cfg ||

@@ -311,3 +311,36 @@ def test_clock(tmp_path):
 def test_clock_without_a_tsc(tmp_path):
     """Where the TSC did not begin at the reset the firmware's time is assumed."""
     assert clock(str(tmp_path), 1000, 10, tsc=2_000_000_000 * 99_999) == (100, 90, 10, "assumed")
+
+
+FOLLOW = """
+{sources}{around}
+set +e
+whole() {{ [ -s "$1" ]; }}; keep() {{ cat > "$bench/$1"; }}; say() {{ echo "auto: $*"; }}
+writable() {{ :; }}; read_only() {{ :; }}; now() {{ echo 1000; }}; env_block_bytes=1024
+empty_block() {{ head -c 1024 /dev/zero; }}
+start={start} used={used} at=1000 post=30 post_known=assumed boots=10 starts=1
+follow_plan
+"""
+
+
+def follow(work, start, used, minutes=60):
+    """What a start of the plan `thesis` says of it after so many seconds."""
+    put(work, "id", SEED.encode())
+    sources = "".join(f". '{path(*name.split('/'))}'; " for name in SOURCES)
+    words = f"pmv.plan=thesis pmv.minutes={minutes}"
+    around = AROUND.format(top=TOP, bench=work, column=start.partition(".")[2], words=words)
+    return shell(FOLLOW.format(sources=sources, around=around, start=start, used=used))
+
+
+def test_a_torn_block_is_made_anew(tmp_path):
+    """The power may be cut while the first start makes the blocks: the menu leaves out a column
+    whose block is torn. One that has counted is kept."""
+    work = str(tmp_path)
+    put(work, "2.kvm.env", b"# GRUB")
+    put(work, "1.kvm.env", BLOCK.format(1, "").encode().ljust(1024, b"#"))
+    follow(work, "1.native", 40)
+    sizes = {os.path.getsize(name) for name in glob.glob(f"{work}/*.env")}
+    assert sizes == {1024}, sizes
+    with open(f"{work}/1.kvm.env", "rb") as source:
+        assert b"tries=1" in source.read(), "what the menu counted is gone"
