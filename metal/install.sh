@@ -174,7 +174,7 @@ put_results_aside() {
         number=$((number + 1))
         old=$target/bench.old$number
     done
-    rm -f "$target"/bench/*.env "$target"/bench/{plan.cfg,clock.txt}
+    rm -f "$target"/bench/*.env "$target"/bench/{plan.cfg,clock.txt,clock2.txt}
     for name in "$target"/bench/[0-9]*.*; do
         [ -n "$(find "$name" -type f -print -quit 2> /dev/null)" ] || continue
         found=1

@@ -17,8 +17,8 @@
 #                         S.txt         the start's results, put together from the jobs'
 #                         S.ok          S.txt is whole; the boot menu looks for this
 #                         S.env         the boot menu's count of boots, set back here
-#                         plan.cfg      the starts in their order, clock.txt the time that is used
-#                         (plan.sh)
+#                         plan.cfg      the starts in their order, clock.txt and its copy clock2.txt
+#                         the time that is used (plan.sh)
 # A file is never renamed: on FAT that is two writes, and a power cut between them leaves two names
 # for one file. A sum in the last line tells whole from torn instead.
 set -u

@@ -3,8 +3,9 @@
 # plan.sh: which starts a plan of measurements.ini has, in which order, and how long each may take.
 # The first start writes bench/plan.cfg, which the boot menu reads. Each later one mends it where it
 # is torn, and has fewer rounds where those that are left have no time. bench/clock.txt has how much
-# of the time is used, by the machine's clock, so that firmware counts. Times are in seconds, a
-# share's in milliseconds. Sourced by auto.sh.
+# of the time is used, by the machine's clock, so that firmware counts; clock2.txt is a copy for the
+# case that the power is cut while clock.txt is written. Times are in seconds, a share's in
+# milliseconds. Sourced by auto.sh.
 # shellcheck disable=SC2154 # auto.sh sets bench, start, column and plan
 
 # What firmware takes where nobody has measured it, and what it never takes; what ends a start; what
@@ -242,7 +243,7 @@ now() {
 }
 
 clock_value() {
-    sed -n "s/^$1=//p" "$bench/clock.txt"
+    sed -n "s/^$1=//p" "$bench/$clock"
 }
 
 # What firmware took, by the TSC, which counts from the reset on.
@@ -263,7 +264,9 @@ read_clock() {
     at=$(now)
     boots=$(seconds_up) starts=1
     kernel_began=$((at - boots))
-    if whole "$bench/clock.txt"; then
+    clock=clock.txt
+    whole "$bench/$clock" || clock=clock2.txt
+    if whole "$bench/$clock"; then
         used=$(clock_value used) post=$(clock_value post) post_known=$(clock_value post_known)
         gap=$((kernel_began - $(clock_value at)))
         if [ "$(clock_value clean)" = 1 ] && between "$gap" 0 $post_most; then
@@ -289,7 +292,7 @@ seconds_used() {
 }
 
 write_clock() { # write_clock CLEAN: whether a restart follows
-    {
+    clock_text=$(
         echo "used=$(seconds_used)"
         echo "at=$(now)"
         echo "clean=$1"
@@ -298,7 +301,9 @@ write_clock() { # write_clock CLEAN: whether a restart follows
         echo "boots=$boots"
         echo "starts=$starts"
         echo "may_take=$((${share:-0} * ${start_shares:-0} / 1000 + cut_seconds))"
-    } | keep clock.txt
+    )
+    echo "$clock_text" | keep clock.txt
+    echo "$clock_text" | keep clock2.txt
 }
 
 # progress JOB NUMBER OF: where the plan is.

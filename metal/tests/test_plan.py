@@ -306,6 +306,9 @@ def test_clock(tmp_path):
     assert clock(work, 1800, 15, clean=0)[:2] == (855, 185)
     assert clock(work, 99_000, 15)[:2] == (855 + 185 + 15, 185), "a night counts"
     assert clock(work, 500, 15)[:2] == (855 + 2 * (185 + 15), 185), "a clock that was set back"
+    # Cut while it was written: an empty file, as FAT has it then.
+    put(work, "clock.txt")
+    assert clock(work, 700, 15)[0] == 855 + 2 * (185 + 15) + 200, "the used time was forgotten"
 
 
 def test_clock_without_a_tsc(tmp_path):
