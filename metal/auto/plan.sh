@@ -207,17 +207,22 @@ follow_plan() {
     place=$(echo "$wanted" | tr ' ' '\n' | grep "^${start%%.*}\." | grep -n -x -F "$start" |
         cut -d : -f 1)
     place=${place:-1}
+    short=''
+    if [ "$seconds_planned" -gt 0 ] && [ "$share" -eq 0 ]; then
+        short="it will take more than planned: too little is left to run each job once"
+    elif [ "$known" != "$wanted" ] && [ "$share" -lt $((${least:-0} * 1000)) ]; then
+        short="it may take more than planned: a start has $((share / 1000)) s for each share of a"
+        short="$short job, and should have $least"
+    fi
     # A configuration is compared once.
     if [ "$seconds_planned" -eq 0 ] || [ -n "$(configuration_of "$column")" ]; then
         share=0
     elif [ "$share" -eq 0 ]; then
         share=1
     fi
-    [ "$known" != "$wanted" ] || return 0
     # shellcheck disable=SC2086 # words
-    write_plan $wanted
-    # shellcheck disable=SC2086 # words
-    say_plan $wanted
+    [ "$known" = "$wanted" ] || { write_plan $wanted && say_plan $wanted; }
+    [ -z "$short" ] || say "plan $plan: $short; bench_minutes= in local.cfg gives it more"
 }
 
 say_plan() { # say_plan START...
@@ -231,9 +236,6 @@ say_plan() { # say_plan START...
         "$(seconds_used)") are used: $rounds rounds of $in_round columns; firmware takes $post s" \
         "of each start ($post_known), Linux $((boots / starts)) s; jobs take" \
         "$((round_shares * share / 1000 / in_round)) s of a start on average"
-    [ "$share" -ge $((least * 1000)) ] ||
-        say "plan $plan: this will take more than planned: a start has $((share / 1000)) s for" \
-            "each share of a job, and should have $least; bench_minutes= in local.cfg gives it more"
 }
 
 # ---- the clock ----

@@ -336,6 +336,15 @@ def follow(work, start, used, minutes=60):
     return shell(FOLLOW.format(sources=sources, around=around, start=start, used=used))
 
 
+def test_more_than_planned_is_said(tmp_path):
+    """Each start says so when the minutes cannot be kept to, also when the plan stays as it is."""
+    work = str(tmp_path)
+    assert "more than planned" not in follow(work, "1.native", 40)
+    assert "auto: plan thesis: 60 minutes" in follow(work, "1.native", 3300), "no new plan is said"
+    said = follow(work, "1.native", 3590)
+    assert said.startswith("auto: plan thesis: it will take more than planned"), said
+
+
 def test_a_torn_block_is_made_anew(tmp_path):
     """The power may be cut while the first start makes the blocks: the menu leaves out a column
     whose block is torn. One that has counted is kept."""
