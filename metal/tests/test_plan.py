@@ -356,3 +356,34 @@ def test_a_torn_block_is_made_anew(tmp_path):
     assert sizes == {1024}, sizes
     with open(f"{work}/1.kvm.env", "rb") as source:
         assert b"tries=1" in source.read(), "what the menu counted is gone"
+
+
+GIVE_UP = """
+start={start} column={column} bench='{work}' share=0
+say() {{ :; }}; keep() {{ cat > "$bench/$1"; }}; whole() {{ [ -s "$1" ]; }}
+job_left_out() {{ echo "bench: experiment=$1 item=all skip=\\"$2\\""; }}
+touch_file() {{ echo began; exit 0; }}
+do_job exit 1 1
+"""
+
+
+def test_a_job_that_was_given_up_stays_so(tmp_path):
+    """A job that took the machine down twice is begun in no later round of the same column: each
+    time would cost two restarts."""
+    work = str(tmp_path)
+    with open(path("metal", "auto", "auto.sh"), encoding="ascii") as source:
+        text = source.read()
+    functions = text[text.index("# Why attempt N left nothing") : text.index("put_together() {")]
+
+    def again(start):
+        os.makedirs(os.path.join(work, start), exist_ok=True)
+        column = start.partition(".")[2]
+        return shell(functions + GIVE_UP.format(start=start, column=column, work=work))
+
+    put(work, "1.kvm/exit.1", b"it did not end in 100 s\n")
+    assert again("1.kvm") == "began\n", "there was no second attempt"
+    put(work, "1.kvm/exit.2")
+    assert again("1.kvm") == "" and again("2.kvm") == "", "it was begun once more"
+    with open(os.path.join(work, "2.kvm", "exit.txt"), encoding="ascii") as source:
+        assert 'skip="begun twice: first it did not end in 100 s, then the' in source.read()
+    assert again("2.native") == "began\n", "another column's job was left out"
