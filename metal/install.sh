@@ -135,8 +135,9 @@ if [ -n "$bench" ]; then
     names+=(bench/bench.cfg)
 fi
 
-# What is replaced makes room, too. Some megabytes are left for results.
-results_bytes=$((8 << 20))
+# What is replaced makes room, too. A start leaves 330 KB where each job has all its repetitions
+# (auto.sh), and a plan has up to 40 such starts.
+results_bytes=$((16 << 20))
 needed=$results_bytes
 free=$(($(stat -f -c '%a * %S' "$esp")))
 for i in "${!names[@]}"; do
