@@ -182,7 +182,11 @@ write_plan() { # write_plan START...
 follow_plan() {
     share=0 place=1 in_round=1 rounds=1
     [ -n "$(word pmv.plan '')" ] || return 0
-    seconds_planned=$(($(word pmv.minutes 0) * 60))
+    minutes=$(word pmv.minutes 0)
+    case $minutes in
+        *[!0-9]* | 0?*) restart "pmv.minutes=$minutes: wanted a number (bench_minutes= in local.cfg)" ;;
+    esac
+    seconds_planned=$((minutes * 60))
     left=0
     if [ "$seconds_planned" -gt 0 ]; then
         # 0 would be no plan of minutes.

@@ -321,7 +321,7 @@ FOLLOW = """
 set +e
 whole() {{ [ -s "$1" ]; }}; keep() {{ cat > "$bench/$1"; }}; say() {{ echo "auto: $*"; }}
 writable() {{ :; }}; read_only() {{ :; }}; now() {{ echo 1000; }}; env_block_bytes=1024
-empty_block() {{ head -c 1024 /dev/zero; }}
+empty_block() {{ head -c 1024 /dev/zero; }}; restart() {{ say "$*"; exit 0; }}
 start={start} used={used} at=1000 post=30 post_known=assumed boots=10 starts=1
 follow_plan
 """
@@ -343,6 +343,9 @@ def test_more_than_planned_is_said(tmp_path):
     assert "auto: plan thesis: 60 minutes" in follow(work, "1.native", 3300), "no new plan is said"
     said = follow(work, "1.native", 3590)
     assert said.startswith("auto: plan thesis: it will take more than planned"), said
+    for wrong in ("1h", "060"):
+        said = follow(work, "1.native", 40, minutes=wrong)
+        assert said.startswith(f"auto: pmv.minutes={wrong}: wanted a number"), said
 
 
 def test_a_torn_block_is_made_anew(tmp_path):
