@@ -184,7 +184,7 @@ follow_plan() {
     [ -n "$(word pmv.plan '')" ] || return 0
     minutes=$(word pmv.minutes 0)
     case $minutes in
-        *[!0-9]* | 0?*) restart "pmv.minutes=$minutes: wanted a number (bench_minutes= in local.cfg)" ;;
+        *[!0-9]* | 0?*) restart "pmv.minutes=$minutes (bench_minutes=): wanted a number" ;;
     esac
     seconds_planned=$((minutes * 60))
     left=0

@@ -345,7 +345,7 @@ def test_more_than_planned_is_said(tmp_path):
     assert said.startswith("auto: plan thesis: it will take more than planned"), said
     for wrong in ("1h", "060"):
         said = follow(work, "1.native", 40, minutes=wrong)
-        assert said.startswith(f"auto: pmv.minutes={wrong}: wanted a number"), said
+        assert said.startswith(f"auto: pmv.minutes={wrong} (bench_minutes=): wanted a number"), said
 
 
 def test_a_torn_block_is_made_anew(tmp_path):
