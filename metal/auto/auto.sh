@@ -268,10 +268,11 @@ why_of() { # why_of JOB N
     echo "${noted:-the machine went down in it}"
 }
 
-# Why the column's job was given up in another round; nothing where it was not.
+# Why the column's job was given up in another round; nothing where it was not, or where nothing but
+# cuts of the power may have ended it.
 given_up() { # given_up JOB
     cat "$bench"/[0-9]*."$column/$1.txt" 2> /dev/null |
-        sed -n 's/^bench: .* item=all skip="\(begun twice: .*\)"$/\1/p' | head -n 1
+        sed -n 's/^bench: .* skip="\(begun twice: .* it \(did not\|ended\) .*\)"$/\1/p' | head -n 1
 }
 
 # One job, unless it is done. A job that took the machine down twice, or was killed twice, is given

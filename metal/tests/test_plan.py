@@ -390,3 +390,7 @@ def test_a_job_that_was_given_up_stays_so(tmp_path):
     with open(os.path.join(work, "2.kvm", "exit.txt"), encoding="ascii") as source:
         assert 'skip="begun twice: first it did not end in 100 s, then the' in source.read()
     assert again("2.native") == "began\n", "another column's job was left out"
+    for attempt in (1, 2):
+        put(work, f"1.native/exit.{attempt}")
+    assert again("1.native") == ""
+    assert again("2.native") == "began\n", "two cuts of the power left it out of all rounds"
