@@ -42,8 +42,8 @@ REPETITION = ("column", "experiment", "round", "number")
 # Parts of one set of results must agree in these.
 SAME = ("kind", "cpu")
 # COLUMN, COLUMN: VALUE; COLUMN: VALUE
-LIST = "(?:{0})(?:, (?:{0}))*".format("|".join(map(re.escape, COLUMNS)))
-EACH = re.compile(rf"(?:^|; )({LIST}): (.*?)(?=; {LIST}: |$)")
+SOME = "(?:{0})(?:, (?:{0}))*".format("|".join(map(re.escape, COLUMNS)))
+EACH = re.compile(rf"(?:^|; )({SOME}): (.*?)(?=; {SOME}: |$)")
 
 
 class Trouble(Exception):

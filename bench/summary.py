@@ -81,7 +81,10 @@ def unlike(machine):
     ]
     found = figures.session_drift(machine)
     if found and found.told:
-        out.append(f"The machine drifted: times changed by {found} from first to last start.")
+        out.append(
+            f"The machine drifted: times changed by {found} from first to "
+            "last start (99 % interval)."
+        )
     return out + unlike_clocks(machine)
 
 

@@ -222,7 +222,7 @@ def sample_row(table, machine, cell, values, text, base=""):
         elif "low" in summary:
             words = f"{text(summary['low'])} to {text(summary['high'])}"
         cells.append(Cell(words, "range"))
-    table.add(f"differs from {base} by" if base else "95 % interval", cells, "sub")
+    table.add(f"differs from {base} by (99 %)" if base else "95 % interval", cells, "sub")
 
 
 def interval(table, machine, experiment, item, base, metric="time"):
@@ -232,7 +232,7 @@ def interval(table, machine, experiment, item, base, metric="time"):
     ]
     if any(None not in pair for pair in found):
         cells = [Cell(NONE if None in pair else told(*pair), "range") for pair in found]
-        table.add(f"differs from {base} by", cells, "sub")
+        table.add(f"differs from {base} by (99 %)", cells, "sub")
 
 
 def told(base, other):

@@ -28,6 +28,7 @@ NAMED = {
     "facts.txt",
     "plan.cfg",
     "clock.txt",
+    "clock2.txt",
     "JOB.txt",
 }
 # Folders that may be taken away, each with the pages of docs/ that are of it alone.

@@ -16,7 +16,7 @@ import sys
 import tempfile
 
 from bench import columns, importer, machine_file, report, results
-from bench.measurements import ALL
+from bench.measurements import ALIKE, ALL
 
 BENCH = "EFI/pmuvisor/bench"
 JOBS = [name for name, one in ALL.experiments.items() if one.get("metal")]
@@ -28,6 +28,8 @@ PLAN = re.compile(rb"^# plan ([a-z]+)$", re.MULTILINE)
 STARTS = re.compile(rb'^set bench_plan="(.*)"$', re.MULTILINE)
 # ROUND.NAME: a start, by its files and its folder.
 START = re.compile(r"([1-9]\d*)\.([a-z0-9_+-]+?)(?:\.(?:txt|ok|env))?")
+# Of a job that was begun, and did not end well (metal/auto/auto.sh).
+FAILED = re.compile(r'^auto: (job=\S+) status=\d+ (why=".*")$', re.MULTILINE)
 # What the boot menu noted of a column without results (metal/bench.cfg).
 REASONS = (
     (b"\nwhy=refused", "it refused to start; its entry of the boot menu shows why"),
@@ -101,6 +103,18 @@ def starts_in(folder):
     return sorted(found, key=lambda start: (start[0], names.index(start[1])))
 
 
+def unlike(text, part, name):
+    """What must be alike of a column and a part of it, and differs: a line for each. The two of a
+    pair with and without mitigations differ in those."""
+    own, its = (dict(importer.ENV.findall(one)) for one in (text, part))
+    return [
+        f"{one.words} ({key}): '{its[key]}', the column's '{own[key]}'"
+        for key, one in ALIKE.items()
+        if one.refuse and own.get(key) and its.get(key) and own[key] != its[key]
+        if not (key == "root_mitigations" and name in columns.CONFIGS)
+    ]
+
+
 def with_part(text, part):
     """A column's results with those of a part of it, which was measured in a start of its own."""
     head, end, tail = text.rpartition("\nend: ")
@@ -109,14 +123,18 @@ def with_part(text, part):
 
 def collect(folder, out):
     """Makes the results and the report; the exit status. results.Trouble: why there are none."""
-    texts, partial, lacking = {}, [], []
+    texts, partial, lacking, failed, different = {}, [], [], [], []
     for round_number, name in starts_in(folder):
         start = f"{round_number}.{name}"
         text, on = whole(folder, f"{start}.txt"), PARTS[name].on if name in PARTS else name
+        failed += [f"{start} {' '.join(found)}" for found in FAILED.findall(text)]
         if name in PARTS:
             column = f"{round_number}.{on}"
             if text and " status=0" in texts.get(column, ""):
-                texts[column] = with_part(texts[column], text)
+                found = unlike(texts[column], text, name)
+                different += [f"{start}: {one}" for one in found]
+                if not found:
+                    texts[column] = with_part(texts[column], text)
             elif start in planned(folder):
                 lacking.append(start)
             continue
@@ -132,6 +150,10 @@ def collect(folder, out):
     ):
         if names:
             print(f"collect.py: {what} {' '.join(names)}", file=sys.stderr)
+    for text in different:
+        print(f"collect.py: left out, because it is not like its column, {text}", file=sys.stderr)
+    for text in failed:
+        print(f"collect.py: a run failed: {text}", file=sys.stderr)
     found, notes, status = importer.run({f"{start}.txt": text for start, text in texts.items()})
     for column in {*columns.NAMES} - {start.partition(".")[2] for start in texts}:
         found["columns"][column]["why"] = why_not(folder, f"1.{column}")

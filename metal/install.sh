@@ -135,8 +135,9 @@ if [ -n "$bench" ]; then
     names+=(bench/bench.cfg)
 fi
 
-# What is replaced makes room, too. Some megabytes are left for results.
-results_bytes=$((8 << 20))
+# What is replaced makes room, too. A start leaves 330 KB where each job has all its repetitions
+# (auto.sh), and a plan has up to 40 such starts.
+results_bytes=$((16 << 20))
 needed=$results_bytes
 free=$(($(stat -f -c '%a * %S' "$esp")))
 for i in "${!names[@]}"; do
@@ -174,7 +175,7 @@ put_results_aside() {
         number=$((number + 1))
         old=$target/bench.old$number
     done
-    rm -f "$target"/bench/*.env "$target"/bench/{plan.cfg,clock.txt}
+    rm -f "$target"/bench/*.env "$target"/bench/{plan.cfg,clock.txt,clock2.txt}
     for name in "$target"/bench/[0-9]*.*; do
         [ -n "$(find "$name" -type f -print -quit 2> /dev/null)" ] || continue
         found=1

@@ -17,8 +17,8 @@
 #                         S.txt         the start's results, put together from the jobs'
 #                         S.ok          S.txt is whole; the boot menu looks for this
 #                         S.env         the boot menu's count of boots, set back here
-#                         plan.cfg      the starts in their order, clock.txt the time that is used
-#                         (plan.sh)
+#                         plan.cfg      the starts in their order, clock.txt and its copy clock2.txt
+#                         the time that is used (plan.sh)
 # A file is never renamed: on FAT that is two writes, and a power cut between them leaves two names
 # for one file. A sum in the last line tells whole from torn instead.
 set -u
@@ -268,16 +268,25 @@ why_of() { # why_of JOB N
     echo "${noted:-the machine went down in it}"
 }
 
+# Why the column's job was given up in another round; nothing where it was not, or where nothing but
+# cuts of the power may have ended it.
+given_up() { # given_up JOB
+    cat "$bench"/[0-9]*."$column/$1.txt" 2> /dev/null |
+        sed -n 's/^bench: .* skip="\(begun twice: .* it \(did not\|ended\) .*\)"$/\1/p' | head -n 1
+}
+
 # One job, unless it is done. A job that took the machine down twice, or was killed twice, is given
-# up; any other end is its result, whatever its status.
+# up, in later rounds, too; any other end is its result, whatever its status.
 do_job() { # do_job JOB NUMBER OF
     if whole "$bench/$start/$1.txt"; then
         return
     fi
     attempt=1
     [ ! -e "$bench/$start/$1.1" ] || attempt=2
-    if [ -e "$bench/$start/$1.2" ]; then
+    why=$(given_up "$1")
+    [ ! -e "$bench/$start/$1.2" ] ||
         why="begun twice: first $(why_of "$1" 1), then $(why_of "$1" 2)"
+    if [ -n "$why" ]; then
         say "start=$start job=$1 given up, $why"
         job_left_out "$1" "$why" | keep "$start/$1.txt" || restart "cannot write $start/$1.txt"
         return

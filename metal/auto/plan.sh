@@ -3,8 +3,9 @@
 # plan.sh: which starts a plan of measurements.ini has, in which order, and how long each may take.
 # The first start writes bench/plan.cfg, which the boot menu reads. Each later one mends it where it
 # is torn, and has fewer rounds where those that are left have no time. bench/clock.txt has how much
-# of the time is used, by the machine's clock, so that firmware counts. Times are in seconds, a
-# share's in milliseconds. Sourced by auto.sh.
+# of the time is used, by the machine's clock, so that firmware counts; clock2.txt is a copy for the
+# case that the power is cut while clock.txt is written. Times are in seconds, a share's in
+# milliseconds. Sourced by auto.sh.
 # shellcheck disable=SC2154 # auto.sh sets bench, start, column and plan
 
 # What firmware takes where nobody has measured it, and what it never takes; what ends a start; what
@@ -163,11 +164,14 @@ bad_columns() {
         sed 's|.*/[0-9]*\.\(.*\)\.env$|!\1|' | grep -v -x -F "!$column"
 }
 
-# The menu counts in files that are there already.
+# The menu counts in files that are there already. A power cut in here may leave a short one, in
+# which the menu could not count: its column would be left out.
 write_plan() { # write_plan START...
     writable
     for each_start in "$@"; do
-        [ -e "$bench/$each_start.env" ] || empty_block > "$bench/$each_start.env"
+        each_file=$bench/$each_start.env
+        [ "$(stat -c %s "$each_file" 2> /dev/null)" = "$env_block_bytes" ] ||
+            empty_block > "$each_file"
     done
     read_only
     printf '# plan %s\nset bench_plan="%s"\n' "$plan" "$*" | keep plan.cfg ||
@@ -178,7 +182,11 @@ write_plan() { # write_plan START...
 follow_plan() {
     share=0 place=1 in_round=1 rounds=1
     [ -n "$(word pmv.plan '')" ] || return 0
-    seconds_planned=$(($(word pmv.minutes 0) * 60))
+    minutes=$(word pmv.minutes 0)
+    case $minutes in
+        *[!0-9]* | 0?*) restart "pmv.minutes=$minutes (bench_minutes=): wanted a number" ;;
+    esac
+    seconds_planned=$((minutes * 60))
     left=0
     if [ "$seconds_planned" -gt 0 ]; then
         # 0 would be no plan of minutes.
@@ -203,17 +211,22 @@ follow_plan() {
     place=$(echo "$wanted" | tr ' ' '\n' | grep "^${start%%.*}\." | grep -n -x -F "$start" |
         cut -d : -f 1)
     place=${place:-1}
+    short=''
+    if [ "$seconds_planned" -gt 0 ] && [ "$share" -eq 0 ]; then
+        short="it will take more than planned: too little is left to run each job once"
+    elif [ "$known" != "$wanted" ] && [ "$share" -lt $((${least:-0} * 1000)) ]; then
+        short="it may take more than planned: a start has $((share / 1000)) s for each share of a"
+        short="$short job, and should have $least"
+    fi
     # A configuration is compared once.
     if [ "$seconds_planned" -eq 0 ] || [ -n "$(configuration_of "$column")" ]; then
         share=0
     elif [ "$share" -eq 0 ]; then
         share=1
     fi
-    [ "$known" != "$wanted" ] || return 0
     # shellcheck disable=SC2086 # words
-    write_plan $wanted
-    # shellcheck disable=SC2086 # words
-    say_plan $wanted
+    [ "$known" = "$wanted" ] || { write_plan $wanted && say_plan $wanted; }
+    [ -z "$short" ] || say "plan $plan: $short; bench_minutes= in local.cfg gives it more"
 }
 
 say_plan() { # say_plan START...
@@ -227,9 +240,6 @@ say_plan() { # say_plan START...
         "$(seconds_used)") are used: $rounds rounds of $in_round columns; firmware takes $post s" \
         "of each start ($post_known), Linux $((boots / starts)) s; jobs take" \
         "$((round_shares * share / 1000 / in_round)) s of a start on average"
-    [ "$share" -ge $((least * 1000)) ] ||
-        say "plan $plan: this will take more than planned: a start has $((share / 1000)) s for" \
-            "each share of a job, and should have $least; bench_minutes= in local.cfg gives it more"
 }
 
 # ---- the clock ----
@@ -239,7 +249,7 @@ now() {
 }
 
 clock_value() {
-    sed -n "s/^$1=//p" "$bench/clock.txt"
+    sed -n "s/^$1=//p" "$bench/$clock"
 }
 
 # What firmware took, by the TSC, which counts from the reset on.
@@ -260,7 +270,9 @@ read_clock() {
     at=$(now)
     boots=$(seconds_up) starts=1
     kernel_began=$((at - boots))
-    if whole "$bench/clock.txt"; then
+    clock=clock.txt
+    whole "$bench/$clock" || clock=clock2.txt
+    if whole "$bench/$clock"; then
         used=$(clock_value used) post=$(clock_value post) post_known=$(clock_value post_known)
         gap=$((kernel_began - $(clock_value at)))
         if [ "$(clock_value clean)" = 1 ] && between "$gap" 0 $post_most; then
@@ -286,7 +298,7 @@ seconds_used() {
 }
 
 write_clock() { # write_clock CLEAN: whether a restart follows
-    {
+    clock_text=$(
         echo "used=$(seconds_used)"
         echo "at=$(now)"
         echo "clean=$1"
@@ -295,7 +307,9 @@ write_clock() { # write_clock CLEAN: whether a restart follows
         echo "boots=$boots"
         echo "starts=$starts"
         echo "may_take=$((${share:-0} * ${start_shares:-0} / 1000 + cut_seconds))"
-    } | keep clock.txt
+    )
+    echo "$clock_text" | keep clock.txt
+    echo "$clock_text" | keep clock2.txt
 }
 
 # progress JOB NUMBER OF: where the plan is.

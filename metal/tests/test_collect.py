@@ -131,3 +131,45 @@ def test_says_which_parts_lack(tmp_path):
     done = run(*COLLECT, esp, str(tmp_path / "out"))
     lacking = [text for text in done.stderr.splitlines() if "no results yet of the parts" in text]
     assert lacking == ["collect.py: no results yet of the parts: 1.abl_none"], done.stderr
+
+
+def test_parts_are_alike_or_left_out(tmp_path):
+    """A part that was measured in another environment than its column does not come into the
+    results; a pair with and without mitigations differs in those."""
+    esp, folder = new_esp(tmp_path)
+    put_machine(folder)
+    facts = (
+        'env: kind="metal"\nenv: column="msr+nmi"\nenv: turbo="{}"\nenv: root_mitigations="{}"\n'
+    )
+    for name, experiment, item, turbo, below in (
+        ("abl_none", "ablation", "cpuid@none", "on", "off"),
+        ("mitigated", "config", "exit.cpuid@mitigated", "off", "auto"),
+    ):
+        text = facts.format(turbo, below) + line(experiment, item)
+        put_whole(folder, f"1.{name}.txt", f"{text}end: column=msr+nmi status=0\n")
+    done = run(*COLLECT, esp, str(tmp_path / "out"))
+    left = [text for text in done.stderr.splitlines() if "left out" in text]
+    assert left == [
+        "collect.py: left out, because it is not like its column, "
+        "1.abl_none: turbo (turbo): 'on', the column's 'off'"
+    ], done.stderr
+    found = results.load(str(tmp_path / "out" / "results.json"))
+    experiments = {entry["experiment"] for entry in found["measurements"]}
+    assert "config" in experiments and "ablation" not in experiments, experiments
+
+
+def test_a_failed_repetition_is_said(tmp_path):
+    """A job that failed after others of its repetitions had figures: it may have found a fault."""
+    esp, folder = new_esp(tmp_path)
+    put_machine(folder)
+    said = "".join(f'env: {key}="{value}"\n' for key, value in MACHINE.items())
+    put_whole(folder, "2.native.txt", f"""env: kind="metal"
+env: column="native"
+{said}sample: job=pmi number=1 seconds=2.1
+{line("pmi", "lvtpc_write")}failed: experiment=pmi item=lvtpc_write metric=time unit=tsc n=3
+auto: job=pmi status=1 why="not ok 3 - an NMI was lost"
+end: column=native status=0
+""")  # fmt: skip
+    done = run(*COLLECT, esp, str(tmp_path / "out"))
+    wanted = 'collect.py: a run failed: 2.native job=pmi why="not ok 3 - an NMI was lost"'
+    assert wanted in done.stderr.splitlines(), done.stderr

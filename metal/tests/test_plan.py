@@ -306,8 +306,91 @@ def test_clock(tmp_path):
     assert clock(work, 1800, 15, clean=0)[:2] == (855, 185)
     assert clock(work, 99_000, 15)[:2] == (855 + 185 + 15, 185), "a night counts"
     assert clock(work, 500, 15)[:2] == (855 + 2 * (185 + 15), 185), "a clock that was set back"
+    # Cut while it was written: an empty file, as FAT has it then.
+    put(work, "clock.txt")
+    assert clock(work, 700, 15)[0] == 855 + 2 * (185 + 15) + 200, "the used time was forgotten"
 
 
 def test_clock_without_a_tsc(tmp_path):
     """Where the TSC did not begin at the reset the firmware's time is assumed."""
     assert clock(str(tmp_path), 1000, 10, tsc=2_000_000_000 * 99_999) == (100, 90, 10, "assumed")
+
+
+FOLLOW = """
+{sources}{around}
+set +e
+whole() {{ [ -s "$1" ]; }}; keep() {{ cat > "$bench/$1"; }}; say() {{ echo "auto: $*"; }}
+writable() {{ :; }}; read_only() {{ :; }}; now() {{ echo 1000; }}; env_block_bytes=1024
+empty_block() {{ head -c 1024 /dev/zero; }}; restart() {{ say "$*"; exit 0; }}
+start={start} used={used} at=1000 post=30 post_known=assumed boots=10 starts=1
+follow_plan
+"""
+
+
+def follow(work, start, used, minutes=60):
+    """What a start of the plan `thesis` says of it after so many seconds."""
+    put(work, "id", SEED.encode())
+    sources = "".join(f". '{path(*name.split('/'))}'; " for name in SOURCES)
+    words = f"pmv.plan=thesis pmv.minutes={minutes}"
+    around = AROUND.format(top=TOP, bench=work, column=start.partition(".")[2], words=words)
+    return shell(FOLLOW.format(sources=sources, around=around, start=start, used=used))
+
+
+def test_more_than_planned_is_said(tmp_path):
+    """Each start says so when the minutes cannot be kept to, also when the plan stays as it is."""
+    work = str(tmp_path)
+    assert "more than planned" not in follow(work, "1.native", 40)
+    assert "auto: plan thesis: 60 minutes" in follow(work, "1.native", 3300), "no new plan is said"
+    said = follow(work, "1.native", 3590)
+    assert said.startswith("auto: plan thesis: it will take more than planned"), said
+    for wrong in ("1h", "060"):
+        said = follow(work, "1.native", 40, minutes=wrong)
+        assert said.startswith(f"auto: pmv.minutes={wrong} (bench_minutes=): wanted a number"), said
+
+
+def test_a_torn_block_is_made_anew(tmp_path):
+    """The power may be cut while the first start makes the blocks: the menu leaves out a column
+    whose block is torn. One that has counted is kept."""
+    work = str(tmp_path)
+    put(work, "2.kvm.env", b"# GRUB")
+    put(work, "1.kvm.env", BLOCK.format(1, "").encode().ljust(1024, b"#"))
+    follow(work, "1.native", 40)
+    sizes = {os.path.getsize(name) for name in glob.glob(f"{work}/*.env")}
+    assert sizes == {1024}, sizes
+    with open(f"{work}/1.kvm.env", "rb") as source:
+        assert b"tries=1" in source.read(), "what the menu counted is gone"
+
+
+GIVE_UP = """
+start={start} column={column} bench='{work}' share=0
+say() {{ :; }}; keep() {{ cat > "$bench/$1"; }}; whole() {{ [ -s "$1" ]; }}
+job_left_out() {{ echo "bench: experiment=$1 item=all skip=\\"$2\\""; }}
+touch_file() {{ echo began; exit 0; }}
+do_job exit 1 1
+"""
+
+
+def test_a_job_that_was_given_up_stays_so(tmp_path):
+    """A job that took the machine down twice is begun in no later round of the same column: each
+    time would cost two restarts."""
+    work = str(tmp_path)
+    with open(path("metal", "auto", "auto.sh"), encoding="ascii") as source:
+        text = source.read()
+    functions = text[text.index("# Why attempt N left nothing") : text.index("put_together() {")]
+
+    def again(start):
+        os.makedirs(os.path.join(work, start), exist_ok=True)
+        column = start.partition(".")[2]
+        return shell(functions + GIVE_UP.format(start=start, column=column, work=work))
+
+    put(work, "1.kvm/exit.1", b"it did not end in 100 s\n")
+    assert again("1.kvm") == "began\n", "there was no second attempt"
+    put(work, "1.kvm/exit.2")
+    assert again("1.kvm") == "" and again("2.kvm") == "", "it was begun once more"
+    with open(os.path.join(work, "2.kvm", "exit.txt"), encoding="ascii") as source:
+        assert 'skip="begun twice: first it did not end in 100 s, then the' in source.read()
+    assert again("2.native") == "began\n", "another column's job was left out"
+    for attempt in (1, 2):
+        put(work, f"1.native/exit.{attempt}")
+    assert again("1.native") == ""
+    assert again("2.native") == "began\n", "two cuts of the power left it out of all rounds"
