@@ -61,7 +61,9 @@ def sureness(machine, of, asked, text):
     }
     words = dict.fromkeys(found, "")
     base = found["native"].summary() if found["native"] else {}
-    if base.get("value") and "low" in base:
+    if base and len(found["native"].rounds) == 1:
+        words["native"] = " (of one round, which tells no difference)"
+    elif base.get("value") and "low" in base:
         parts = (base[key] * asked["native"] / base["value"] for key in ("low", "high"))
         words["native"] = f" (95 %: {' to '.join(map(text, parts))})"
     for name, one in found.items():

@@ -283,7 +283,8 @@ def test_what_pmis_add_is_of_the_same_repetition():
 
 
 def test_the_first_screen_says_how_sure_it_is():
-    """Native's interval, and that of each ratio to native: one of them tells no difference."""
+    """Native's interval, and that of each ratio to native: one of them tells no difference. One
+    round has none of them."""
     texts = {}
     for place, (native, same) in enumerate([(100, 101), (102, 100), (101, 102)], 1):
         for column, extra in (("native", native), ("kvm", 12 * native), ("msr+nmi", same)):
@@ -301,6 +302,11 @@ def test_the_first_screen_says_how_sure_it_is():
     assert 90 < low < 101 < high < 112, said
     assert "kvm 12.0x (99 %: 12.0x to 12.0x)" in said, said
     assert re.search(r"msr\+nmi 1x \(no difference told, 99 %: 0\.\d+x to 1\.\d+x\)", said), said
+    first = {start: text for start, text in texts.items() if start.startswith("1.")}
+    ((alone,), _) = report.by_machine([importer.run(first)[0]])
+    said = next(lead.sentence for lead in leads.leads(alone) if lead.key == "pmi")
+    assert "takes 100 ns (of one round, which tells no difference) natively" in said, said
+    assert " %" not in said, said
     assert command == "make usb BENCH=thesis" and ", in 3 rounds." in summary.where(machine)
 
 
