@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from bench import plots, results, tables
 from bench.cells import NONE, Cell, Table, points, ratio
+from bench.measurements import ALL
 
 READING = (
     "Each row has figures of one unit, which its label names. An emulator counts instructions. A "
@@ -30,19 +31,57 @@ class Lead:
         return plots.bars_figure(prefix + self.key, self.title, self.values, self.text, alone)
 
 
-def times(values):
+def times(values, sure):
     """Each column's figure as times native's."""
     ratios = ((name, ratio(value, values["native"])) for name, value in values.items())
-    return ", ".join(f"{name} {text}" for name, text in ratios if name != "native")
+    return ", ".join(f"{name} {text}{sure[name]}" for name, text in ratios if name != "native")
+
+
+def cell_of_row(of):
+    """[experiment, item] of a row's `of`."""
+    return of.split()[1:3] if of.startswith("=") else of.split()[:2]
+
+
+def command_of(machine, what):
+    """What measures it: on a bare machine the stick of a plan that has it."""
+    if machine.environment["kind"] != "metal":
+        return what["command"]
+    found = f"{cell_of_row(what['of'])[0]}:" in ALL.sections["plans"]["thesis"]
+    return f"make usb BENCH={'thesis' if found else 'all'}"
+
+
+def sureness(machine, of, asked, text):
+    """{column: words}: of native's samples the interval, of another column's that of the ratio to
+    native; "" without samples."""
+    found = {
+        name: machine.samples(name, *cell_of_row(of), asked.metric, asked.less)
+        if asked.metric
+        else None
+        for name in asked
+    }
+    words = dict.fromkeys(found, "")
+    base = found["native"].summary() if found["native"] else {}
+    if base and len(found["native"].rounds) == 1:
+        words["native"] = " (of one round, which tells no difference)"
+    elif base.get("value") and "low" in base:
+        parts = (base[key] * asked["native"] / base["value"] for key in ("low", "high"))
+        words["native"] = f" (95 %: {' to '.join(map(text, parts))})"
+    for name, one in found.items():
+        step = tables.difference_of(found["native"], one) if base and one else None
+        if name != "native" and step:
+            low, high = (ratio(100 + each, 100) for each in (step.low, step.high))
+            words[name] = f" ({'' if step.told else 'no difference told, '}99 %: {low} to {high})"
+    return words
 
 
 def said(machine, what):
     """(values of the columns that ran, how one looks, the sentence: "" where it lacks a figure)"""
     words = {**what, "cost": machine.metric}
     of = what["of"].format_map(words) if "of" in what else ""
+    asked = tables.values_of(machine, of) if of else tables.Values({}, None)
     values = {
         name: value
-        for name, value in (tables.values_of(machine, of) if of else {}).items()
+        for name, value in asked.items()
         if value is not None and name != what.get("but")
     }
     text, _ = tables.texts_of(machine, what.get("text", "number"), of.split())
@@ -50,10 +89,12 @@ def said(machine, what):
     if (of and not values) or ("{native}" in what["say"] and not values.get("native")):
         return values, text, ""
     looks = {name: text(value) for name, value in values.items()}
-    more = times(values) if "native" in values else ""
+    sure = sureness(machine, of, asked, text) if of else {}
+    more = times(values, sure) if "native" in values else ""
     pair = [values.get(name) for name in ("msr+nmi", "native")]
     words.update(
         native=looks.get("native", ""),
+        native_sure=sure.get("native", ""),
         each=", ".join(f"{look} {name}" for name, look in looks.items()),
         named=", ".join(f"{name} {look}" for name, look in looks.items() if name != "native"),
         times=more,
@@ -63,7 +104,6 @@ def said(machine, what):
     )
     if "{their" in what["say"] and "native" in theirs:
         numbers = {name: float(value) for name, value in theirs.items()}
-        words["their_times"] = times(numbers)
         words["their_ratio"] = {
             name: ratio(value, numbers["native"]) for name, value in numbers.items()
         }
@@ -85,7 +125,7 @@ def leads(machine):
     for key, entry in tables.ENTRIES["lead"].items():
         what = tables.picked(entry, machine.exact)
         title = what["title"].format_map(what)
-        out.append(Lead(key, title, *said(machine, what), what["command"]))
+        out.append(Lead(key, title, *said(machine, what), command_of(machine, what)))
     return out
 
 

@@ -95,6 +95,7 @@ WHY = re.compile(
         importer.ABSENT,
         "not asked for",
         "no results yet",
+        "the plan leaves it out",
         "it refused to start; its entry of the boot menu shows why",
         "it was started twice and found no partition to write to, or never came so far",
         "no line 'end:': it was cut off",

@@ -10,7 +10,7 @@ from bench.cells import Drawn, Machine, OnPage, Table
 
 TITLE = "PMUvisor: the measurements"
 SUMMED = (
-    f"The columns {summary.ALL} on one machine in one run, beside what the thesis published. "
+    "The columns of a machine, beside what the thesis published. "
     "Ratios are each column's own figure over native's and over KVM's: so the thesis's "
     "ratios of cycles or time can be read beside ratios of counts, while the figures "
     "themselves cannot be compared."

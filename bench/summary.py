@@ -11,12 +11,14 @@ KINDS = {
     "nested": "a machine under QEMU/KVM with nested VMX: cycles and time, the outer KVM's included",
     "metal": "a bare machine: cycles and time",
 }
-ALL = ", ".join(COLUMNS[:-1]) + " and " + COLUMNS[-1]
 
 
 def where(machine):
     environment = machine.environment
-    out = f"Run on {KINDS[environment['kind']]}. Processor: {environment['cpu'] or 'not known'}."
+    rounds = {one["round"] for one in machine.repetitions}
+    out = f"Run on {KINDS[environment['kind']]}"
+    out += f", in {len(rounds)} round{'s' * (len(rounds) > 1)}" if rounds else ""
+    out += f". Processor: {environment['cpu'] or 'not known'}."
     if environment["emulator"]:
         out += f" Emulator: {environment['emulator']}."
     ran = [name for name in COLUMNS if machine.results["columns"][name]["status"] == "ok"]

@@ -235,11 +235,16 @@ def interval(table, machine, experiment, item, base, metric="time"):
         table.add(f"differs from {base} by (99 %)", cells, "sub")
 
 
-def told(base, other):
-    """The difference of two samples.Samples in words."""
-    from bench.samples import difference
+def difference_of(base, other):
+    """The samples.Difference of two samples.Samples; None: there is none."""
+    from bench.samples import difference as of_samples  # scipy, which other results do not need
 
-    found = difference(base, other)
+    return of_samples(base, other)
+
+
+def told(base, other):
+    """The same in words."""
+    found = difference_of(base, other)
     if found is None:
         return NONE
     return str(found) if found.told else "no difference told"
@@ -284,7 +289,8 @@ def values_of(machine, of):
         return asked(machine, *of.split())
     function, words = called(of)
     why = asked(machine, *words[:2]).why
-    of_samples = (machine.metric, formulas.BASE) if function is formulas.extra else ()
+    less_base = function in (formulas.extra, formulas.extra_of_one)
+    of_samples = (machine.metric, formulas.BASE) if less_base else ()
     return Values({name: function(machine, name, *words) for name in COLUMNS}, why, *of_samples)
 
 

@@ -7,7 +7,7 @@ import re
 import numpy
 import pytest
 
-from bench import figures, importer, report, results, samples, summary, tables, test_report
+from bench import figures, importer, leads, report, results, samples, summary, tables, test_report
 from bench.test_report import row_of
 
 SESSIONS = 200
@@ -282,6 +282,34 @@ def test_what_pmis_add_is_of_the_same_repetition():
     assert rows[rows.index(("extra over base", "40")) + 1] == ("95 % interval", "40 to 40")
     whole = rows[rows.index(("whole program", "740")) + 1][1]
     assert whole.partition(" to ")[0] != whole.partition(" to ")[2]
+
+
+def test_the_first_screen_says_how_sure_it_is():
+    """Native's interval, and that of each ratio to native: one of them tells no difference. One
+    round has none of them."""
+    texts = {}
+    for place, (native, same) in enumerate([(100, 101), (102, 100), (101, 102)], 1):
+        for column, extra in (("native", native), ("kvm", 12 * native), ("msr+nmi", same)):
+            lines = LINE.replace("exit", "a1").replace("unit=tsc", "unit=ns")
+            texts[f"{place}.{column}"] = (
+                f'env: kind="metal"\nenv: cpu="x"\nenv: column="{column}"\nenv: round="{place}"\n'
+                f"sample: job=a1 number=1\n{lines.format('m200000', 5000)}"
+                f"{lines.format('m100', 5000 + 1000 * extra)}end: column={column} status=0\n"
+            )
+    ((machine,), _) = report.by_machine([importer.run(texts)[0]])
+    said, command = next((x.sentence, x.command) for x in leads.leads(machine) if x.key == "pmi")
+    low, high = map(
+        float, re.search(r"takes 101 ns \(95 %: (\S+) to (\S+)\) natively", said).groups()
+    )
+    assert 90 < low < 101 < high < 112, said
+    assert "kvm 12.0x (99 %: 12.0x to 12.0x)" in said, said
+    assert re.search(r"msr\+nmi 1x \(no difference told, 99 %: 0\.\d+x to 1\.\d+x\)", said), said
+    first = {start: text for start, text in texts.items() if start.startswith("1.")}
+    ((alone,), _) = report.by_machine([importer.run(first)[0]])
+    said = next(lead.sentence for lead in leads.leads(alone) if lead.key == "pmi")
+    assert "takes 100 ns (of one round, which tells no difference) natively" in said, said
+    assert " %" not in said, said
+    assert command == "make usb BENCH=thesis" and ", in 3 rounds." in summary.where(machine)
 
 
 def test_overheads_have_their_interval():

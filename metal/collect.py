@@ -60,8 +60,9 @@ def whole(*names):
 
 def why_not(folder, start):
     """Why a start has no results; "no results yet" while they still may come."""
-    block = content(folder, f"{start}.env")
-    return next((why for note, why in REASONS if note in block), "no results yet")
+    block, plan = content(folder, f"{start}.env"), planned(folder)
+    other = "the plan leaves it out" if plan and start not in plan else "no results yet"
+    return next((why for note, why in REASONS if note in block), other)
 
 
 def planned(folder):

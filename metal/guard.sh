@@ -196,6 +196,9 @@ case $what in
         ;;
     once)
         need_installed
+        ! measures ||
+            fail "'$folder/local.cfg' has 'bench=', so each start measures: restart the machine;" \
+                "without measurements: make install ESP=$esp BENCH=none, and guard.sh --server $esp"
         grep -qs "id $entry " "$grub/custom.cfg" ||
             fail "'$grub/custom.cfg' has no entry '$entry'; first: guard.sh --server $esp"
         write_guard ''

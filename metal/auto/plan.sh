@@ -322,5 +322,5 @@ progress() {
         minutes_left=", $(minutes_of "$left") minutes left"
     fi
     say "column $place of $in_round, job $2 of $3, round ${start%%.*} of $rounds$minutes_left:" \
-        "$column, $1"
+        "column $column, job $1"
 }

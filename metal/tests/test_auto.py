@@ -46,7 +46,8 @@ PLANNED = re.compile(
     r"auto: plan thesis: (\d+) minutes, of which \d+ are used: (\d+) rounds of 7 columns"
 )
 PROGRESS = re.compile(
-    r"auto: column (\d+) of 7, job (\d) of (\d), round (\d) of \d, (\d+) minutes left: (\S+), (\S+)"
+    r"auto: column (\d+) of 7, job (\d) of (\d), round (\d) of \d, (\d+) minutes left: "
+    r"column (\S+), job (\S+)"
 )
 
 

@@ -98,7 +98,8 @@ def test_server(tmp_path, bench):
     grubenv = os.path.join(root, "boot", "grub", "grubenv")
     run("grub-editenv", grubenv, "create")
     before = files_of(tmp_path)
-    expect_line(run(GUARD, "--once", esp, GUARD_ROOT=root), "no entry 'pmuvisor'", "--server")
+    wanted = "each start measures: restart" if bench else "no entry 'pmuvisor'"
+    expect_line(run(GUARD, "--once", esp, GUARD_ROOT=root), wanted, "guard.sh --server")
 
     def server():
         done = run(GUARD, "--server", esp, GUARD_ROOT=root)
@@ -191,14 +192,16 @@ def test_collect_a_part(tmp_path):
     whole = f'env: kind="metal"\n{line("msr", "rdpmc")}end: column=msr+nmi status=0\n'
     keep("1.msr+nmi.txt", whole)
     keep("1.abl_none.txt", f'{line("ablation", "cpuid@none")}end: column=msr+nmi status=0\n')
-    keep("plan.cfg", 'set bench_plan="1.native 1.abl_none 1.abl_compiled_out"\n')
+    keep("plan.cfg", 'set bench_plan="1.native 1.msr 1.abl_none 1.abl_compiled_out"\n')
     put(folder, "bench/1.abl_compiled_out.env")
     put(folder, "bench/1.intercept.env", b"# GRUB Environment Block\ntries=1\nwhy=refused\n")
     done = run(*COLLECT, esp, out)
     assert done.returncode == 0 and done.stderr.count("\n") == 2, done
     assert "not all jobs are done yet of: 1.native 1.kvm\n" in done.stderr, done.stderr
     assert "no results yet of the parts: 1.abl_compiled_out\n" in done.stderr, done.stderr
-    assert "refused" in done.stdout and "no results yet" in done.stdout, done.stdout
+    assert "column intercept: not run: it refused" in done.stdout, done.stdout
+    assert "column msr: not run: no results yet\n" in done.stdout, done.stdout
+    assert "column kvm-new: not run: the plan leaves it out\n" in done.stdout, done.stdout
     found = results.load(os.path.join(out, "results.json"))
     assert [(one["column"], one["item"]) for one in found["measurements"]] == [
         ("native", "rdpmc"),
