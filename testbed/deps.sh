@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 # Installs the Debian packages that PMUvisor's build, runs and tests need and that are missing.
-# Usage: deps.sh [--ask] [GROUP ...], of: build run kvm check more full bench trace docs lint sign deb
+# Usage: deps.sh [--ask] [GROUP ...], of: build run kvm check more deb full bench trace docs lint
+# sign
 # Default: build run. --ask: not before somebody at the terminal says so. Either way a line says
 # first how many packages that is, and their size. When nothing is missing this only asks dpkg.
 # Without root or sudo it prints the command and fails. Elsewhere than on Debian it says what is

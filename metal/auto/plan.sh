@@ -236,8 +236,8 @@ say_plan() { # say_plan START...
         return
     fi
     round_shares=$(echo "$named" | awk -F : '{ sum += $2 } END { print sum }')
-    say "plan $plan: $(minutes_of "$seconds_planned") minutes, of which $(minutes_of \
-        "$(seconds_used)") are used: $rounds rounds of $in_round columns; firmware takes $post s" \
+    say "plan $plan: $(minutes_of "$seconds_planned") minutes, $(minutes_of \
+        "$(seconds_used)") used; rounds of $in_round columns: $rounds; firmware takes $post s" \
         "of each start ($post_known), Linux $((boots / starts)) s; jobs take" \
         "$((round_shares * share / 1000 / in_round)) s of a start on average"
 }
