@@ -16,14 +16,14 @@ UNITS = ("count", "instructions", "cycles", "ns", "percent", "bytes")
 # A metric that is not known here comes from a program, which counts neither of the others.
 PROGRAMS_UNITS = ("count", "ns", "percent", "bytes")
 # What may change from column to column of one machine, and then says which column had which; its
-# words on the page.
-BY_COLUMN = {key: one.words for key, one in ALIKE.items()}
+# words on the page. KVM is below some columns alone, and each has its own.
+BY_COLUMN = {"kvm": "KVM", **{key: one.words for key, one in ALIKE.items()}}
 ENVIRONMENT = {
     "kind": "kind",
     "cpu": "processor",
     "emulator": "emulator",
     "kernel": BY_COLUMN["kernel"],
-    "kvm": "KVM",
+    "kvm": BY_COLUMN["kvm"],
     "compiler": "compiler",
     **BY_COLUMN,
     "date": "date",
@@ -434,7 +434,7 @@ def merge(parts):
                 )
         for key, value in part["environment"].items():
             known = merged["environment"][key]
-            if key in ("kvm", "compiler", "emulator") and value and known and value != known:
+            if key in ("compiler", "emulator") and value and known and value != known:
                 notes.append(f"{key} differs: '{known}' and '{value}'; the last one is named")
             if value != "":
                 merged["environment"][key] = value
@@ -469,6 +469,10 @@ def merge(parts):
         text = by_column(values, ok_columns(merged))
         if values:
             merged["environment"][key] = text
-        if of_columns(text) and text not in [part["environment"][key] for part in parts]:
+        if (
+            key in ALIKE
+            and of_columns(text)
+            and text not in [part["environment"][key] for part in parts]
+        ):
             notes.append(f"{key} differs: {text}")
     return validate(merged), notes

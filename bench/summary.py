@@ -2,8 +2,8 @@
 # summary.py: what was run, where, and the main result of each table, as sentences. Every number in
 # them comes from the results or from published.py.
 from bench import added, figures, leads
-from bench.measurements import EXPERIMENTS
-from bench.results import BY_COLUMN, COLUMNS, of_columns
+from bench.measurements import ALIKE, EXPERIMENTS
+from bench.results import COLUMNS, of_columns, values_of
 
 KINDS = {
     "emulator": "an emulator: figures are counts of instructions, exits or accesses, and are exact "
@@ -25,8 +25,9 @@ def where(machine):
     missing = [name for name in COLUMNS if name not in ran]
     out += f" Columns: {', '.join(ran) or 'none'}"
     out += f"; not run: {', '.join(missing)}" if missing else ""
-    version = environment["kvm"].split(",")[0]
-    return out + (f". KVM: {version}." if version else ".")
+    kvms = values_of(environment["kvm"], ("kvm",)).values()
+    versions = " and ".join(dict.fromkeys(each.split(",")[0] for each in kvms))
+    return out + (f". KVM: {versions}." if versions else ".")
 
 
 # Points of APERF/MPERF, of which a column may be away from native before a line says so.
@@ -77,8 +78,8 @@ def unlike_clocks(machine):
 def unlike(machine):
     """What columns did not have in common though their figures depend on it, a sentence each."""
     out = [
-        f"Columns differ in {words}: {machine.environment[key]}."
-        for key, words in BY_COLUMN.items()
+        f"Columns differ in {one.words}: {machine.environment[key]}."
+        for key, one in ALIKE.items()
         if of_columns(machine.environment[key])
     ]
     found = figures.session_drift(machine)

@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from bench import results, rowfile
+from bench import results, rowfile, summary
+from bench.cells import Machine
 from bench.measurements import ALIKE
 from bench.results import Trouble
 
@@ -305,10 +306,17 @@ def test_what_differs_from_column_to_column_is_said():
     merged, notes = results.merge(parts)
     assert merged["environment"]["turbo"] == "native, msr+nmi: off; msr: on"
     assert notes == ["turbo differs: native, msr+nmi: off; msr: on"]
-    parts = [
-        change(good(name), "environment", "kvm", f"of Linux {name}") for name in ("native", "msr")
-    ]
-    assert "kvm differs" in results.merge(parts)[1][0]
+    parts = with_values("compiler", native="gcc", msr="clang")
+    assert "compiler differs" in results.merge(parts)[1][0]
+
+
+def test_each_kvm_is_named():
+    parts = with_values("kvm", native="", kvm="Linux 6.1, kvm_intel", msr="Linux 7.3, kvm_intel")
+    merged, notes = results.merge(parts)
+    assert not notes
+    assert merged["environment"]["kvm"] == "kvm: Linux 6.1, kvm_intel; msr: Linux 7.3, kvm_intel"
+    assert summary.where(Machine(merged)).endswith(" KVM: Linux 6.1 and Linux 7.3.")
+    assert not [text for text in summary.unlike(Machine(merged)) if "KVM" in text]
 
 
 # ---- what columns must have in common ----
