@@ -130,8 +130,10 @@ def call_all(functions, jobs):
     """Calls functions, that many at a time. Returns (their results, whether it was interrupted). An
     interrupt ends what runs; a function that has not ended by then has the result None."""
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        calls = [pool.submit(function) for function in functions]
+        calls = []
         try:
+            # An interrupt may come before all are submitted.
+            calls.extend(map(pool.submit, functions))
             return [call.result() for call in calls], False
         except KeyboardInterrupt:
             ended = [call.done() for call in calls]
@@ -141,7 +143,8 @@ def call_all(functions, jobs):
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGTERM)
     stopping.clear()
-    return [call.result() if good else None for call, good in zip(calls, ended)], True
+    results = [call.result() if good else None for call, good in zip(calls, ended)]
+    return results + [None] * (len(functions) - len(calls)), True
 
 
 def run_make(words, variables):

@@ -213,6 +213,12 @@ def run():
     machine.run_into({folder!r}, ["sleep", "1000"])
 print(machine.call_all([lambda: "ended"], 1))
 print(machine.call_all([lambda: "ended", run, lambda: "never"], 1))
+# Interrupted while its functions are submitted.
+class Early(list):
+    def __iter__(self):
+        yield from super().__iter__()
+        raise KeyboardInterrupt
+print(machine.call_all(Early([lambda: machine.run_into({folder!r}, ["sleep", "1000"])]), 1))
 """
 
 
@@ -223,12 +229,13 @@ def test_interrupt(tmp_path):
         cwd=path(),
         stdout=subprocess.PIPE,
         text=True,
-        timeout=500,
+        timeout=60,
         check=True,
     )
     assert done.stdout.splitlines() == [
         "(['ended'], False)",
         "(['ended', None, None], True)",
+        "([None], True)",
     ], done.stdout
 
 
