@@ -147,7 +147,7 @@ def collect(folder, out):
         raise results.Trouble(f"no column in '{folder}' has results yet")
     for what, names in (
         ("not all jobs are done yet of:", partial),
-        ("no results yet of the parts:", lacking),
+        ("no results yet of these parts or their columns:", lacking),
     ):
         if names:
             print(f"collect.py: {what} {' '.join(names)}", file=sys.stderr)

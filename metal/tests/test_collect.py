@@ -129,8 +129,10 @@ def test_says_which_parts_lack(tmp_path):
         put(folder, f"bench/{name}")
     put(folder, "bench/plan.cfg", b'# plan thesis\nset bench_plan="1.native 1.abl_none"\n')
     done = run(*COLLECT, esp, str(tmp_path / "out"))
-    lacking = [text for text in done.stderr.splitlines() if "no results yet of the parts" in text]
-    assert lacking == ["collect.py: no results yet of the parts: 1.abl_none"], done.stderr
+    lacking = [text for text in done.stderr.splitlines() if "no results yet of these parts" in text]
+    assert lacking == [
+        "collect.py: no results yet of these parts or their columns: 1.abl_none"
+    ], done.stderr
 
 
 def test_parts_are_alike_or_left_out(tmp_path):

@@ -198,7 +198,7 @@ def test_collect_a_part(tmp_path):
     done = run(*COLLECT, esp, out)
     assert done.returncode == 0 and done.stderr.count("\n") == 2, done
     assert "not all jobs are done yet of: 1.native 1.kvm\n" in done.stderr, done.stderr
-    assert "no results yet of the parts: 1.abl_compiled_out\n" in done.stderr, done.stderr
+    assert "parts or their columns: 1.abl_compiled_out\n" in done.stderr, done.stderr
     assert "column intercept: not run: it refused" in done.stdout, done.stdout
     assert "column msr: not run: no results yet\n" in done.stdout, done.stdout
     assert "column kvm-new: not run: the plan leaves it out\n" in done.stdout, done.stdout
