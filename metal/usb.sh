@@ -83,7 +83,7 @@ or copy $tree/EFI to a stick with FAT. In the firmware's setup: VT-x on$secure_b
 END
 [ -z "$plan" ] || cat << END
 Each start from the stick measures one column, and the first one says how long the plan $plan takes.
-The machine restarts after each, so put the stick first in its boot order.
+The machine restarts after each, and starts the stick again by itself.
 When all is measured, the machine switches itself off. Then mount the stick's partition here:
     make collect ESP=DIR
 END

@@ -77,6 +77,22 @@ begin() {
     done < /lib/modules/storage.order
 }
 
+# Firmware starts this stick or disk once more, whatever its boot order, because the choice in a
+# firmware's menu holds for one start alone. UEFI, "Globally Defined Variables".
+boot_here_again() {
+    variables=/sys/firmware/efi/efivars global=8be4df61-93ca-11d2-aa0d-00e098032b8c
+    insmod /lib/modules/efivarfs.ko 2> /dev/null
+    mount -t efivarfs efivarfs $variables 2> /dev/null
+    [ -e "$variables/BootCurrent-$global" ] || return 0
+    # The attributes: non-volatile, for boot services and for Linux. A file is one write.
+    {
+        printf '\007\000\000\000'
+        tail -c 2 "$variables/BootCurrent-$global"
+    } > /tmp/next
+    dd bs=6 if=/tmp/next "of=$variables/BootNext-$global" 2> /dev/null ||
+        say "firmware does not take BootNext: put this stick or disk first in the boot order"
+}
+
 # A machine that hangs in user space is started again; in the kernel, panic=10 does that.
 restart_if_hung() {
     (
@@ -332,6 +348,7 @@ column_name=$(column_of "$column")
     restart "pmv.plan=$plan: wanted one of $(plan_names | tr '\n' ' ')"
 jobs=$(jobs_of_column "$column")
 find_esp || restart "no EFI system partition with EFI/pmuvisor/bench found in $esp_seconds s"
+boot_here_again
 read_clock
 follow_plan
 if [ ! -e "$bench/$start.ok" ]; then

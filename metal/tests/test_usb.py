@@ -2,6 +2,7 @@
 # test_usb.py: the stick that `make usb` makes, under QEMU without VMX, as a disk and as a stick.
 # FULL=1: also in the emulator as a disk, with its own GRUB and menu as they are.
 import os
+import shutil
 import tempfile
 
 import pytest
@@ -66,12 +67,13 @@ def test_in_the_emulator(lab):
     assert "M=100 expected=1000 pmis=1000" in boot.console, "A.1 was not run"
 
 
-def qemu(lab, name, options, until):
-    """The serial line of a machine without VMX, without its blanks: up to this text, or to its
-    end."""
+def qemu(lab, name, options, until, firmware=None):
+    """The serial line of a machine without VMX, without its blanks: up to one of these texts, or to
+    its end."""
     machine = "-M q35 -cpu Skylake-Server -m 1024 -nodefaults -vga std".split()
     console = os.path.join(lab.keep, f"usb-{name}.console")
-    return emulated_pc.talk(emulated_pc.command(*machine, *options), [until], console)
+    command = emulated_pc.command(*machine, *options, firmware=firmware)
+    return emulated_pc.talk(command, until, console)
 
 
 def stick_options(image, more=""):
@@ -80,22 +82,27 @@ def stick_options(image, more=""):
     return ["-drive", drive, *devices]
 
 
+def own_disk(tree, work, place):
+    """The machine's own disk, with PMUvisor, at this place of the boot order. GRUB sorts by the
+    kind of device path: SCSI comes before USB."""
+    put(tree, "EFI/pmuvisor/local.cfg", b"set timeout=0\necho the-machines-disk\n")
+    disk = os.path.join(work, "other.img")
+    tool([path("testbed", "disk.sh"), "--gpt", "--tree", tree, "--out", disk])
+    options = ["-drive", f"if=none,id=own,format=raw,file={disk}", "-device", "virtio-scsi-pci"]
+    return [*options, "-device", f"scsi-hd,drive=own,bootindex={place}"]
+
+
 def test_without_vmx(lab):
     """As a disk and as a stick, under other firmware: PMUvisor says what is missing. On a machine
     that has it installed as well, the stick's own menu is taken."""
     with tempfile.TemporaryDirectory(prefix="pmuvisor-usb.", dir=SCRATCH) as work:
         image, tree = make_stick(lab, work)
         add_lines(image, work, "set timeout=0", "echo stick-of-its-own")
-        # The machine's own disk. GRUB sorts by the kind of device path: SCSI comes before USB.
-        put(tree, "EFI/pmuvisor/local.cfg", b"set timeout=0\necho the-machines-disk\n")
-        other = os.path.join(work, "other.img")
-        tool([path("testbed", "disk.sh"), "--gpt", "--tree", tree, "--out", other])
+        own = own_disk(tree, work, 2)
         wanted = REFUSAL.replace(" ", "")
-        disk = qemu(lab, "disk", ["-drive", f"file={image},format=raw,if=ide"], REFUSAL)
+        disk = qemu(lab, "disk", ["-drive", f"file={image},format=raw,if=ide"], [REFUSAL])
         assert disk.count(wanted) == 1, disk[-300:]
-        own = ["-drive", f"if=none,id=own,format=raw,file={other}", "-device", "virtio-scsi-pci"]
-        own += ["-device", "scsi-hd,drive=own,bootindex=2"]
-        stick = qemu(lab, "stick", [*own, *stick_options(image)], REFUSAL)
+        stick = qemu(lab, "stick", [*own, *stick_options(image)], [REFUSAL])
         assert stick.count(wanted) == 1, stick[-300:]
         assert (
             "stick-of-its-own" in stick and "the-machines-disk" not in stick
@@ -105,14 +112,19 @@ def test_without_vmx(lab):
 @pytest.mark.full
 def test_measures_onto_the_stick(lab):
     """BENCH=all: the stock kernel finds the stick that it came from by USB, and its results are
-    there."""
+    there. Firmware starts the stick again, although the machine's own disk comes first."""
     with tempfile.TemporaryDirectory(prefix="pmuvisor-usb.", dir=SCRATCH) as work:
-        image, _ = make_stick(lab, work, "stock", plan="all")
+        image, tree = make_stick(lab, work, "stock", plan="all")
         words = "pmv.jobs=exit pmv.runs=3 pmv.operations=10"
         column = 'set bench_columns="native"'
         add_lines(image, work, "set timeout=0", column, f'set bench_words="{words}"')
-        said = qemu(lab, "measures", stick_options(image), "start=1.native done")
+        variables = shutil.copy("/usr/share/OVMF/OVMF_VARS_4M.fd", work)
+        firmware = emulated_pc.flash("/usr/share/OVMF/OVMF_CODE_4M.fd", variables)
+        said = qemu(lab, "measures", stick_options(image), [], firmware)
         assert "BENCHENDcolumn=native" in said, said[-300:]
+        both = [*own_disk(tree, work, 0), *stick_options(image)]
+        said = qemu(lab, "again", both, ["the-machines-disk", "Measurements complete"], firmware)
+        assert "Measurementscomplete" in said, said[-300:]
         kept = mtools("mtype", image + VOLUME, "::/EFI/pmuvisor/bench/1.native.txt").decode()
     for line in ('env: kind="nested"', 'env: processors="1"', 'env: bios="', 'env: microcode="0x'):
         assert line in kept, f"no '{line}' in {kept}"
@@ -136,7 +148,7 @@ def test_end_of_measuring(lab, name, more, wanted):
             for file, text in (("plan.cfg", b'set bench_plan="1.native"\n'), ("1.native.ok", b"")):
                 copy = put(work, file, text)
                 mtools("mcopy", image + VOLUME, copy, f"::/EFI/pmuvisor/bench/{file}")
-        said = qemu(lab, name, stick_options(image, more), "grub>" if not more else wanted)
+        said = qemu(lab, name, stick_options(image, more), ["grub>" if not more else wanted])
     assert "".join(wanted.split()) in said and "grub>" not in said, said[-600:]
 
 

@@ -52,8 +52,15 @@ def secure_firmware(variables):
         "q35,smm=on",
         "-global",
         "driver=cfi.pflash01,property=secure,value=on",
+        *flash(SECURE, variables),
+    ]
+
+
+def flash(code, variables):
+    """Firmware whose variables stay in that file: command()'s."""
+    return [
         "-drive",
-        f"if=pflash,unit=0,format=raw,readonly=on,file={SECURE}",
+        f"if=pflash,unit=0,format=raw,readonly=on,file={code}",
         "-drive",
         f"if=pflash,unit=1,format=raw,file={variables}",
     ]
