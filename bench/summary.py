@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # summary.py: what was run, where, and the main result of each table, as sentences. Every number in
 # them comes from the results or from published.py.
+import re
+
 from bench import added, figures, leads
 from bench.measurements import ALIKE, EXPERIMENTS
 from bench.results import COLUMNS, of_columns, values_of
@@ -26,7 +28,7 @@ def where(machine):
     out += f" Columns: {', '.join(ran) or 'none'}"
     out += f"; not run: {', '.join(missing)}" if missing else ""
     kvms = values_of(environment["kvm"], ("kvm",)).values()
-    versions = " and ".join(dict.fromkeys(each.split(",")[0] for each in kvms))
+    versions = " and ".join(dict.fromkeys(re.findall(r"\bLinux [^\s,]+", " ".join(kvms))))
     return out + (f". KVM: {versions}." if versions else ".")
 
 

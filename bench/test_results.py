@@ -311,10 +311,10 @@ def test_what_differs_from_column_to_column_is_said():
 
 
 def test_each_kvm_is_named():
-    parts = with_values("kvm", native="", kvm="Linux 6.1, kvm_intel", msr="Linux 7.3, kvm_intel")
+    parts = with_values("kvm", native="", kvm="Linux 6.1, kvm_intel", msr="of Linux 7.3 ept=Y")
     merged, notes = results.merge(parts)
     assert not notes
-    assert merged["environment"]["kvm"] == "kvm: Linux 6.1, kvm_intel; msr: Linux 7.3, kvm_intel"
+    assert merged["environment"]["kvm"] == "kvm: Linux 6.1, kvm_intel; msr: of Linux 7.3 ept=Y"
     assert summary.where(Machine(merged)).endswith(" KVM: Linux 6.1 and Linux 7.3.")
     assert not [text for text in summary.unlike(Machine(merged)) if "KVM" in text]
 
