@@ -53,12 +53,10 @@ def command_of(machine, what):
 def sureness(machine, of, asked, text):
     """{column: words}: of native's samples the interval, of another column's that of the ratio to
     native; "" without samples."""
-    found = {
-        name: machine.samples(name, *cell_of_row(of), asked.metric, asked.less)
-        if asked.metric
-        else None
-        for name in asked
-    }
+    found = dict.fromkeys(asked)
+    if asked.metric:
+        cell = (*cell_of_row(of), asked.metric, asked.less)
+        found = {name: machine.samples(name, *cell) for name in asked}
     words = dict.fromkeys(found, "")
     base = found["native"].summary() if found["native"] else {}
     if base and len(found["native"].rounds) == 1:

@@ -59,6 +59,7 @@ PROGRAMS = {
     "man",
     "openssl",
     "pytest",
+    "reboot",
     "sudo",
 }  # of the system
 
