@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# test_collect.py: the file to send with which make collect ends, from a made-up partition: what it
-# says of the file, and that no text of a machine comes into it as it is.
+# test_collect.py: what metal/collect.py makes of what starts left on a made-up partition, and the
+# file to send with which it ends: what it says of the file, and that no text of a machine comes into
+# it as it is.
+import hashlib
 import os
+import shutil
 
 from bench import machine_file, results
 from metal.collect import REASONS
-from metal.tests.made_up import COLLECT, content, new_esp, put, put_whole
-from tests.e2e.scripts import run
+from metal.tests.made_up import COLLECT, content, new_esp, path_with, put, put_whole
+from tests.e2e.scripts import expect_line, run
+
+LOG = "pmuvisor.log"
 
 # What nobody wants to publish, and the places of a column's results where such words could come in.
 PRIVATE = "PF3XK1Z9 alice-laptop 52:54:00:12:34:56 192.168.1.77 alice /home/alice/esp " \
@@ -175,3 +180,85 @@ end: column=native status=0
     done = run(*COLLECT, esp, str(tmp_path / "out"))
     wanted = 'collect.py: a run failed: 2.native job=pmi why="not ok 3 - an NMI was lost"'
     assert wanted in done.stderr.splitlines(), done.stderr
+
+
+def test_collect_by_ssh(tmp_path):
+    """make collect takes results and log, and no image, from a partition on another machine; if it
+    cannot, one line says why."""
+    esp, folder = new_esp(tmp_path)
+    put(folder, LOG, b"the last words\n")
+    put(folder, "vmlinuz", b"large")
+    put(folder, "bench/initrd.img", b"large")
+    out, host = str(tmp_path / "out"), f"root@there:{esp}"
+    # In the place of ssh the command itself, on the same machine.
+    script = f'[ "$1" = root@there ] || exit 9\ncd /; sh -c "$2" | tee {tmp_path}/sent\n'.encode()
+    tools = path_with(tmp_path, "ssh", script)
+    done = run(*COLLECT, host, out, PATH=tools)
+    assert done.returncode == 0 and not done.stderr and LOG in done.stdout, done
+    assert content(out, LOG) == b"the last words\n"
+    sent = run("tar", "-tf", tmp_path / "sent").stdout.split()
+    assert [name for name in sent if not name.endswith("/")] == [f"EFI/pmuvisor/{LOG}"], sent
+    done = run(*COLLECT, f"{host}/absent", out, PATH=tools)
+    expect_line(done, f"'{host}/absent' cannot be read by ssh", "No such file")
+    silent = path_with(tmp_path / "other", "ssh", b"echo No route to host >&2; exit 255\n")
+    expect_line(run(*COLLECT, host, out, PATH=silent), "No route to host")
+
+
+def test_collect(tmp_path):
+    """make collect takes the log along, whether anything was measured or not."""
+    esp, folder = new_esp(tmp_path)
+    out = str(tmp_path / "out")
+    expect_line(run(*COLLECT, esp, out), "bench", "is not there")
+    put(folder, LOG, b"the last words\n")
+    done = run(*COLLECT, esp, out)
+    assert done.returncode == 0 and not done.stderr and LOG in done.stdout, done
+    assert content(out, LOG) == b"the last words\n"
+
+
+def test_collect_a_part(tmp_path):
+    """Whole columns, the whole jobs of others, parts of a column, and why a column has nothing."""
+    esp, folder = new_esp(tmp_path)
+    out = str(tmp_path / "out")
+
+    def keep(name, text, torn=b""):
+        data = text.encode()
+        put(folder, f"bench/{name}", torn + b"%scheck: md5=%s" % (data, md5(data)))
+
+    def md5(data):
+        return hashlib.md5(data).hexdigest().encode()
+
+    def line(experiment, item):
+        times = "metric=time unit=tsc n=30 min=20 median=25 p95=30"
+        return f"bench: experiment={experiment} item={item} {times}\n"
+
+    for name in ("native", "msr+nmi", "kvm"):
+        keep(f"1.{name}/facts.txt", f'env: kind="metal"\nenv: column="{name}"\n')
+        keep(f"1.{name}/msr.txt", line("msr", "rdpmc"))
+        keep(f"1.{name}/exit.txt", line("exit", "cpuid"), torn=b"b0nch" if name == "kvm" else b"")
+    whole = f'env: kind="metal"\n{line("msr", "rdpmc")}end: column=msr+nmi status=0\n'
+    keep("1.msr+nmi.txt", whole)
+    keep("1.abl_none.txt", f'{line("ablation", "cpuid@none")}end: column=msr+nmi status=0\n')
+    keep("plan.cfg", 'set bench_plan="1.native 1.msr 1.abl_none 1.abl_compiled_out"\n')
+    put(folder, "bench/1.abl_compiled_out.env")
+    put(folder, "bench/1.intercept.env", b"# GRUB Environment Block\ntries=1\nwhy=refused\n")
+    done = run(*COLLECT, esp, out)
+    assert done.returncode == 0 and done.stderr.count("\n") == 2, done
+    assert "not all jobs are done yet of: 1.native 1.kvm\n" in done.stderr, done.stderr
+    assert "parts or their columns: 1.abl_compiled_out\n" in done.stderr, done.stderr
+    assert "column intercept: not run: it refused" in done.stdout, done.stdout
+    assert "column msr: not run: no results yet\n" in done.stdout, done.stdout
+    assert "column kvm-new: not run: the plan leaves it out\n" in done.stdout, done.stdout
+    found = results.load(os.path.join(out, "results.json"))
+    assert [(one["column"], one["item"]) for one in found["measurements"]] == [
+        ("native", "rdpmc"),
+        ("native", "cpuid"),
+        ("kvm", "rdpmc"),
+        ("msr+nmi", "rdpmc"),
+        ("msr+nmi", "cpuid@none"),
+    ]
+    assert ("kvm", "exit") in [(one["column"], one["experiment"]) for one in found["skipped"]]
+    assert b"Table 4.1" in content(out, "report.html")
+    shutil.rmtree(os.path.join(folder, "bench"))
+    os.mkdir(os.path.join(folder, "bench"))
+    expect_line(run(*COLLECT, esp, out), "no column in", "results yet")
+    assert sorted(os.listdir(out)) == ["report.html", "results.json"], "what was there is gone"
