@@ -26,12 +26,11 @@ def put(folder, name, data=b"", mode=0o644):
     return full
 
 
-def put_whole(folder, name, text):
-    """Writes a file of bench/ as auto.sh keeps it, with its sum in the last line."""
-    data = text.encode()
-    put(
-        folder, f"bench/{name}", b"%scheck: md5=%s" % (data, hashlib.md5(data).hexdigest().encode())
-    )
+def put_whole(folder, name, text, torn=""):
+    """Writes a file of bench/ as auto.sh keeps it, with its sum in the last line. `torn` comes
+    before, and the sum is not of it."""
+    text += f"check: md5={hashlib.md5(text.encode()).hexdigest()}"
+    put(folder, f"bench/{name}", f"{torn}{text}".encode())
 
 
 def append(name, data):

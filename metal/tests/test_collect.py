@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_collect.py: what metal/collect.py makes of what starts left on a made-up partition, and the
-# file to send with which it ends: what it says of the file, and that no text of a machine comes into
-# it as it is.
-import hashlib
+# file to send with which it ends: what it says of the file, and that no text of a machine comes
+# into it as it is.
 import os
 import shutil
 
@@ -220,25 +219,21 @@ def test_collect_a_part(tmp_path):
     esp, folder = new_esp(tmp_path)
     out = str(tmp_path / "out")
 
-    def keep(name, text, torn=b""):
-        data = text.encode()
-        put(folder, f"bench/{name}", torn + b"%scheck: md5=%s" % (data, md5(data)))
-
-    def md5(data):
-        return hashlib.md5(data).hexdigest().encode()
-
-    def line(experiment, item):
-        times = "metric=time unit=tsc n=30 min=20 median=25 p95=30"
-        return f"bench: experiment={experiment} item={item} {times}\n"
-
     for name in ("native", "msr+nmi", "kvm"):
-        keep(f"1.{name}/facts.txt", f'env: kind="metal"\nenv: column="{name}"\n')
-        keep(f"1.{name}/msr.txt", line("msr", "rdpmc"))
-        keep(f"1.{name}/exit.txt", line("exit", "cpuid"), torn=b"b0nch" if name == "kvm" else b"")
+        put_whole(folder, f"1.{name}/facts.txt", f'env: kind="metal"\nenv: column="{name}"\n')
+        put_whole(folder, f"1.{name}/msr.txt", line("msr", "rdpmc"))
+        put_whole(
+            folder,
+            f"1.{name}/exit.txt",
+            line("exit", "cpuid"),
+            torn="b0nch" if name == "kvm" else "",
+        )
     whole = f'env: kind="metal"\n{line("msr", "rdpmc")}end: column=msr+nmi status=0\n'
-    keep("1.msr+nmi.txt", whole)
-    keep("1.abl_none.txt", f'{line("ablation", "cpuid@none")}end: column=msr+nmi status=0\n')
-    keep("plan.cfg", 'set bench_plan="1.native 1.msr 1.abl_none 1.abl_compiled_out"\n')
+    put_whole(folder, "1.msr+nmi.txt", whole)
+    put_whole(
+        folder, "1.abl_none.txt", f'{line("ablation", "cpuid@none")}end: column=msr+nmi status=0\n'
+    )
+    put_whole(folder, "plan.cfg", 'set bench_plan="1.native 1.msr 1.abl_none 1.abl_compiled_out"\n')
     put(folder, "bench/1.abl_compiled_out.env")
     put(folder, "bench/1.intercept.env", b"# GRUB Environment Block\ntries=1\nwhy=refused\n")
     done = run(*COLLECT, esp, out)

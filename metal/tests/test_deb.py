@@ -6,7 +6,6 @@ import glob
 import os
 import re
 import shutil
-import subprocess
 import tempfile
 
 import pytest
