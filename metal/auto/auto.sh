@@ -311,11 +311,12 @@ do_job() { # do_job JOB NUMBER OF
     reset_count
     progress "$1" "$2" "$3"
     say "start=$start job=$1 attempt=$attempt"
-    : > /tmp/result
     if [ "$share" -gt 0 ]; then
+        : > /tmp/result
         repeat_job "$1"
     else
         run_job "$1"
+        job_result "$1" /tmp/output "$why" > /tmp/result
     fi
     if [ "$status" -ne 0 ]; then
         tail -n 3 /tmp/output
@@ -324,7 +325,6 @@ do_job() { # do_job JOB NUMBER OF
         note "$start/$1.$attempt" "$why"
         restart "start=$start job=$1 status=$status: $why; once more after a restart"
     fi
-    [ "$share" -gt 0 ] || job_result "$1" /tmp/output "$why" > /tmp/result
     keep "$start/$1.txt" < /tmp/result || restart "cannot write $start/$1.txt"
     say "start=$start job=$1 status=$status kept"
 }
