@@ -111,7 +111,7 @@ def test_iret_of_an_smi(lab, word):
     unless firmware's SMI handler has executed IRET: that is reported, and the machine stops."""
     plan = Plan().add("cpuid")
     plan.knobs += [
-        f"nmi_root reason=10 exits=3 position=5",
+        "nmi_root reason=10 exits=3 position=5",
         f"nmi_root reason=10 exits=3 position=15{word}",
     ]
     more = {"until": STOPPED} if word else {}
