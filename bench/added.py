@@ -7,8 +7,8 @@ import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bench import figures, kept, tables
-from bench.cells import OnPage
+from bench import columns, figures, kept, tables
+from bench.cells import OnPage, Table
 
 
 @dataclass
@@ -69,6 +69,15 @@ def attribute(name):
     return tables.of_experiment(name) if "." in name else getattr(figures, name)
 
 
+def named(part, machine):
+    """A part with the names for a reader in place of columns' keys."""
+    if isinstance(part, OnPage):
+        return OnPage(named(part.what, machine))
+    if isinstance(part, Table):
+        return part.named(machine)
+    return columns.said(part, machine) if isinstance(part, str) else part
+
+
 class Section:
     """One section of the report."""
 
@@ -77,7 +86,10 @@ class Section:
         self.short = what.get("short", self.title)
 
     def parts(self, machine):
-        """Tables, texts, facts, OnPage and Drawn, in their order."""
+        """Tables, texts, facts, OnPage and Drawn, in their order. A reader sees no column's key."""
+        return [named(part, machine) for part in self.parts_with_keys(machine)]
+
+    def parts_with_keys(self, machine):
         out = []
         for part in tables.picked(self.what.get("parts", ["=kept"]), machine.exact):
             if isinstance(part, dict):

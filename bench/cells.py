@@ -4,8 +4,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from bench.columns import PEERS
-from bench.results import COLUMNS
+from bench.columns import PEERS, said, said_of_label
+from bench.results import COLUMNS, values_of
 
 NOT_RUN = "not run"
 NONE = "-"
@@ -57,7 +57,7 @@ def percent(value, places=1):
 
 
 def points(value, places=2):
-    return f"{value:+.{places}f}"
+    return f"{round(value, places) + 0:+.{places}f}"
 
 
 @dataclass
@@ -104,6 +104,17 @@ class Table:
 
     def group(self, label):
         self.rows.append(Row(label, [], "group"))
+
+    def named(self, machine):
+        """The table with the names for a reader in place of columns' keys."""
+        for row in self.rows:
+            row.label = (said if row.kind == "group" else said_of_label)(row.label, machine)
+        self.heads = [said_of_label(text, machine) for text in self.heads]
+        self.groups = [(said_of_label(text, machine), span) for text, span in self.groups]
+        self.reading = [said(text, machine) for text in self.reading]
+        self.notes = [said(text, machine) for text in self.notes]
+        self.title = said(self.title, machine)
+        return self
 
     def spans(self):
         """(text, number of columns, style) of each group: whether it is another's than the first,
@@ -189,6 +200,12 @@ class Machine:
             if name == experiment and column in (None, there):
                 found[item] = True
         return list(found)
+
+    def kvm(self, column):
+        """What the results say of the KVM in a column: release and parameters; "": nothing."""
+        said_of_all = values_of(self.environment["kvm"], ("kvm",))
+        column_state = self.results["columns"].get(column, {})
+        return said_of_all.get(column) or column_state.get("detail", "")
 
     def ran(self, experiment):
         return any(name == experiment for _, name, _ in self.by_cell)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# columns.py: the columns of measurements.ini, their parts, and their other configurations.
+# columns.py: the columns of measurements.ini, their names for a reader, their parts, and their other
+# configurations.
+import re
 from typing import NamedTuple
 
 from bench import measurements
@@ -22,6 +24,16 @@ class Row(NamedTuple):
     @property
     def variant(self):
         return self.name.removeprefix(PART)
+
+    @property
+    def head(self):
+        """A column's name for a reader, without a release."""
+        return self.title.partition(": ")[0]
+
+    @property
+    def words(self):
+        """What the column is, in words."""
+        return self.title.partition(": ")[2]
 
 
 def rows_of(section, places, table):
@@ -75,3 +87,33 @@ def is_kvm(name):
 def is_pmuvisor(name):
     """Whether PMUvisor is below the kernel of this column."""
     return COLUMNS[name].on == "pmuvisor"
+
+
+RELEASE = re.compile(r"\bLinux (\d+\.\d+)")
+
+
+def head(name, machine):
+    """The column's name for a reader of this machine's report. A KVM has the release of its Linux,
+    if the results have it."""
+    found = RELEASE.search(machine.kvm(name)) if is_kvm(name) else None
+    mediated = ", mediated vPMU" * bool(option(name, "mediated"))
+    return f"KVM, Linux {found[1]}{mediated}" if found else COLUMNS[name].head
+
+
+# Keys that are a column's wherever they stand; the others are words of other things as well, unless
+# they follow `column`. An option's value, a part of a path or of code is no column.
+PLAIN = "|".join(re.escape(name) for name in NAMES if re.search("[+-]", name))
+KEYS = re.compile(
+    rf"(?<![\w=/`+-])(?:column ({'|'.join(map(re.escape, NAMES))})|({PLAIN}))(?![\w=`+-])"
+)
+
+
+def said(text, machine):
+    """A text with the names for a reader in place of columns' keys."""
+    return KEYS.sub(lambda found: head(found[1] or found[2], machine), text)
+
+
+def said_of_label(text, machine):
+    """The same of a table's head or label, whose parts between commas and colons may be keys."""
+    parts = re.split(r"(, |: )", text)
+    return said("".join(head(one, machine) if one in COLUMNS else one for one in parts), machine)

@@ -175,8 +175,8 @@ def test_smis_and_clocks():
     assert (notes, status, summary.unlike(Machine(found))) == ([], 0, [])
     found, _, _ = imported(of("native", 0, 120.4), of("msr", 3, 100.0))
     assert summary.unlike(Machine(found)) == [
-        "SMIs came during measurements: 0 in native, 3 in msr.",
-        "Column msr ran at another frequency than native (APERF/MPERF): "
+        "SMIs came during measurements: 0 in native; 3 in PMUvisor, NMIs injected.",
+        "PMUvisor, NMIs injected ran at another frequency than native (APERF/MPERF): "
         "msr 100.0 % (native 120.4 %).",
     ]
     table = tables.make(Machine(found), "machine")

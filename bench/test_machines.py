@@ -108,8 +108,9 @@ def test_pairs_without_mitigations_and_with_them():
     maker.add("kvm", "exit", "cpuid", "time", 1200, "cycles")
     maker.add("kvm", "config", "exit.cpuid@kvm_mitigated", "time", 2900, "cycles")
     table = tables.make(maker.machine(), "twins")
-    pairs = [row.on for row in columns.CONFIGS.values() if row.options == formulas.TWIN]
+    twins = [row for row in columns.CONFIGS.values() if row.options == formulas.TWIN]
+    pairs = [columns.COLUMNS[row.on].head for row in twins]
     assert [row.label for row in table.rows if row.kind == "group"] == pairs
-    at = [row.label for row in table.rows].index("kvm")
+    at = [row.label for row in table.rows].index("KVM")
     rows = {row.label: row.cells[0].text for row in table.rows[at + 1 : at + 3]}
     assert rows == {"off": "1,200", formulas.TWIN: "2,900"}, rows

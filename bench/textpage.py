@@ -6,7 +6,7 @@ import textwrap
 WIDTH = 132
 GAPS = ("  ", " ")  # the second where the first makes the table too wide
 INDENT = "  "
-HYPHENS = {"Passthrough": "Pass- through", "NMI Passthrough": "NMI Pass- through"}
+HYPHENS = {"Passthrough": "Pass- through"}
 
 
 def cell_text(cell):
@@ -17,12 +17,17 @@ def label_text(row):
     return (INDENT if row.kind == "sub" else "") + row.label
 
 
-def head_lines(head):
-    """A head of more than one word takes two lines where that makes it narrower."""
-    words = HYPHENS.get(head, head).split()
-    if len(words) < 2:
-        return "", head
-    return " ".join(words[:-1]), words[-1]
+def head_words(head):
+    return [part for word in head.split() for part in HYPHENS.get(word, word).split()]
+
+
+def head_lines(heads, columns):
+    """The lines above the columns of these widths: a head takes as many as it needs."""
+    found = [
+        textwrap.wrap(" ".join(head_words(head)), width) for head, width in zip(heads, columns)
+    ]
+    most = max(map(len, found), default=0)
+    return zip(*([""] * (most - len(lines)) + lines for lines in found))
 
 
 def widths_of(table):
@@ -31,7 +36,7 @@ def widths_of(table):
     columns = []
     for at, head in enumerate(table.heads):
         texts = [cell_text(row.cells[at]) for row in rows]
-        columns.append(max(len(text) for text in [*head_lines(head), *texts]))
+        columns.append(max([len(text) for text in [*head_words(head), *texts]] + [1]))
     return label, columns
 
 
@@ -73,12 +78,10 @@ def group_line(table, label, columns, gap, part):
 
 def part_lines(table, label, columns, gap, part):
     out = [group_line(table, label, columns, gap, part)]
-    for of_two in (0, 1):
-        line = " " * label + "".join(
-            gap + head_lines(table.heads[at])[of_two].rjust(columns[at]) for at in part
-        )
-        if line.strip():
-            out.append(line.rstrip())
+    widths = [columns[at] for at in part]
+    for texts in head_lines([table.heads[at] for at in part], widths):
+        line = "".join(gap + text.rjust(width) for text, width in zip(texts, widths))
+        out.append((" " * label + line).rstrip())
     out.append("-" * (label + sum(len(gap) + columns[at] for at in part)))
     for row in table.rows:
         line = row.label

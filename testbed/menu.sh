@@ -57,7 +57,7 @@ while read -r name on options title; do
         options_of[$name]=$options place_of[$name]=$on
     fi
     chain+="    ${chain:+el}if [ \"\$1\" = $name ]; then
-        set column_title=\"$title\"
+        set column_title=\"${title%%: *}\"
         set column_on=$on
 "
     case $on in

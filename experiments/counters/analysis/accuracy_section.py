@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # accuracy_section.py: what this experiment's sections of the report have (its tables.toml).
+from bench import leads
 from bench.cells import Drawn, OnPage
 from experiments.counters.analysis import accuracy_tables, perfctr_published
 from experiments.counters.analysis.accuracy_figure import accuracy_figure
@@ -41,8 +42,9 @@ def sentences(machine):
     of_caches = accuracy_tables.worst(machine, ("llc_references", "llc_misses"))
 
     def words(found):
-        return ", ".join(
-            f"{name} {accuracy_tables.percent_text(value)}" for name, value in found.items()
+        return "; ".join(
+            f"{accuracy_tables.percent_text(value)} {leads.under(name, machine)}"
+            for name, value in found.items()
         )
 
     out = [

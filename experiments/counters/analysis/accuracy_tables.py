@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # accuracy_tables.py: how far counts of events are from native's, as in perfctr-xen's section 5, and
 # what reading a count costs. From the results of one machine.
+from bench import leads
 from bench.cells import NONE, Cell, number, signed
 from bench.measurements import Item
 from bench.results import COLUMNS
@@ -86,12 +87,11 @@ def credited(machine):
         return ""
     return (
         "A vPMU in software adds the instructions that it emulates to the guest's counts; a "
-        "passed PMU has what retired in the guest. So of 100 CPUIDs and their loop native counts "
-        f"{number(values['native'])}, "
-        + ", ".join(
-            f"{name} {number(values[name])}"
+        "passed PMU has what retired in the guest. The count of 100 CPUIDs and their loop: "
+        + "; ".join(
+            f"{number(values[name])} {leads.under(name, machine)}"
             for name in COLUMNS
-            if name != "native" and values[name] is not None
+            if values[name] is not None
         )
         + ". The table's loads have few such instructions."
     )

@@ -67,7 +67,7 @@ class Difference(NamedTuple):
 def titles():
     """{column: title}, in the order of the page."""
     return {
-        **{name: columns.COLUMNS[name].title for name in columns.COLUMNS},
+        **{name: columns.COLUMNS[name].head for name in columns.COLUMNS},
         **{name: extra.title for name, extra in extras().items()},
     }
 
