@@ -144,7 +144,7 @@ def ablation_figure(machine):
         Drawn(
             lambda prefix: plots.ablation_figure(
                 f"{prefix}parts",
-                "An exit under msr+nmi with parts of the bookkeeping left out",
+                "An exit under PMUvisor with parts of the bookkeeping left out",
                 ablation_groups(machine),
                 "root-mode instructions" if machine.exact else "cycles",
             )

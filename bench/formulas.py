@@ -2,7 +2,7 @@
 # formulas.py: what tables.toml calls by name ("=NAME WORDS"): figures of a column, sentences, rows
 # that are no items. From the results of one machine and published.py.
 from bench import columns, pool, published, results
-from bench.cells import NONE, Cell, number, percent, signed
+from bench.cells import NONE, Cell, number, percent, ratio, signed
 from bench.columns import PARTS, VARIANTS
 from bench.measurements import ALL, EXPERIMENTS
 from bench.results import COLUMNS
@@ -13,31 +13,28 @@ LAST = PERIODS[-1]
 PMIS = published.TABLE_4_2_PMIS[LAST]
 
 LEVELS = (
-    "On this machine the column kvm has one level of virtualisation below it, PMUvisor's "
-    "have two: the host's KVM is below both, so that one exit of PMUvisor's guest costs "
-    "several of the host's. Compare PMUvisor's columns with each other, not with kvm."
+    "On this machine KVM's guest has one level of virtualisation below it, and PMUvisor's guests "
+    "have two. One exit of PMUvisor's guest costs several exits of the host's KVM. So compare "
+    "PMUvisor's columns with each other, not with KVM."
 )
 DR7 = (
-    "Natively, too, CPUID says that there is a hypervisor (a knob of the emulator), so that Linux "
-    "executes the same on both sides: its NMI entry reads DR7 on a bare machine, but under a "
-    "hypervisor only where a breakpoint is set, which is 11 instructions less for each PMI "
-    "(testbed/README.md)."
+    "In the emulator, CPUID shows a hypervisor natively, too. Without that bit, Linux reads DR7 at "
+    "each NMI, which takes 11 instructions more."
 )
 TWO_RUN = "On two processors: "
 NOT_REPEATED = (
-    "What nginx executes depends on when its packets come, and differs from run to run. "
-    f"When a run ends, up to {pool.CONNECTIONS} requests are under way, whose instructions are "
-    "counted. "
+    "nginx's counts depend on when packets come, and differ from run to run. When a run ends, up "
+    f"to {pool.CONNECTIONS} requests are under way, and their instructions are counted. "
 )
-ONE_RUN = "This is one run: differences below {batch} say nothing."
+ONE_RUN = "This is one run: differences below {batch} mean nothing."
 FEW_RUNS = (
-    f"The figure is the median of {{runs}} runs; fewer than {pool.FEWEST} tell no difference."
+    f"Each figure is the median of {{runs}} runs. Fewer than {pool.FEWEST} tell no difference."
 )
 MORE_RUNS = (
-    "The figure is the median of {runs} runs; below it are the least and the 95th percentile, "
-    "which of fewer than 20 runs is the most. Two columns differ where each median lies outside "
-    "the other's range, and they are more than {batch} apart."
+    "Each figure is the median of {runs} runs, with their range below it. Two columns differ if each "
+    "median lies outside the other's range and the medians are more than {batch} apart."
 )
+RECOMPOSED = "made of KVM's exits, x {}"
 SPARSER = 10  # times as densely do samples come here as in the thesis
 UNITS = {
     "ns": ((1e9, "s"), (1e6, "ms"), (1e3, "us")),
@@ -152,6 +149,36 @@ def per_pmi(machine, column, experiment, _item, *metric):
 # Lists that rows are made for.
 
 
+def of_one_exit(machine, column, reason):
+    """Root instructions of one exit of this reason in Linux's PMIs."""
+    found = of_one_pmi(machine, column, "a1")
+    exits, instructions = (found.get(f"{what}:{reason}") for what in ("exits", "root_instructions"))
+    return instructions / exits if exits and instructions else None
+
+
+def of_kvms_parts(machine):
+    """{column: one PMI of its design, made of native's PMI and of KVM's exits}, for the thesis's two
+    designs. Both take KVM's exit for the write of LVTPC. With NMIs injected, the NMI exits, too."""
+    native = extra_of_one(machine, "native", "a1", LAST)
+    lvtpc = machine.value("kvm", "pmi", "lvtpc_write", "root_instructions")
+    nmi = of_one_exit(machine, "kvm", "exception or NMI")
+    parts = {"msr": (native, nmi, lvtpc), "thesis": (native, lvtpc)}
+    return {name: sum(some) for name, some in parts.items() if None not in some}
+
+
+def recomposed(table, machine):
+    """A row: the thesis's two designs made of KVM's parts, as parts of KVM's PMI; beside them the
+    published ones."""
+    kvm, found = extra_of_one(machine, "kvm", "a1", LAST), of_kvms_parts(machine)
+    if not kvm or not found:
+        return
+    cells = [Cell(ratio(found.get(name), kvm), "ratio") for name in COLUMNS]
+    theirs = extra_in_print(LAST)
+    named = [name if name in ("msr", "msr+nmi") else None for name in table.theirs]
+    cells += [Cell(ratio(theirs[one], theirs["kvm"]) if one else "", "published") for one in named]
+    table.add(RECOMPOSED.format(columns.head("kvm", machine)), cells, "sub")
+
+
 def shares(_machine):
     """The functions of Table 4.4."""
     return [(name, name) for name in published.TABLE_4_4]
@@ -186,11 +213,9 @@ def bare(machine):
     ours, native = (extra(machine, name, "a1_bare", "m100") for name in ("msr+nmi", "native"))
     text = DR7
     if native is not None:
-        text += f" Without that bit native's extra of 1000 PMIs is {number(native)}"
+        text += f" Then 1000 PMIs add {number(native)} natively"
         if ours is not None:
-            text += (
-                f"; with hypervisor_bit=off msr+nmi's is {number(ours)}, {ours / native:.4f} x that"
-            )
+            text += f" and {number(ours)} under PMUvisor, {ours / native:.4f} x as many"
         text += "."
     return [text]
 
@@ -227,11 +252,11 @@ def runs(machine, experiment, item):
 def apic_modes(machine):
     """Where the local APIC is not in the same mode in all columns."""
     modes = {name: machine.value(name, "pmi", "apic", "x2apic") for name in COLUMNS}
-    x2apic = [name for name, mode in modes.items() if mode]
+    x2apic = [columns.head(name, machine) for name, mode in modes.items() if mode]
     return (
         [
-            f"The local APIC is in x2APIC mode under {', '.join(x2apic)}, where LVTPC and ICR are "
-            "MSRs, and in xAPIC mode elsewhere, where they are in memory."
+            f"The local APIC is in x2APIC mode under {'; '.join(x2apic)}. There LVTPC and ICR are "
+            "MSRs. In the other columns, which are in xAPIC mode, they are in memory."
         ]
         if x2apic and 0 in modes.values()
         else []
@@ -335,7 +360,7 @@ def config_row(table, machine, label, row):
 def config(table, machine):
     """Columns in other configurations than the other tables'."""
     for place in dict.fromkeys(row.on for row in columns.CONFIGS.values()):
-        table.group(place)
+        table.group(columns.head(place, machine))
         config_row(table, machine, "as in the tables", columns.COLUMNS[place])
         for row in columns.CONFIGS.values():
             if row.on == place:
@@ -362,7 +387,7 @@ def twins(table, machine):
     for twin in columns.CONFIGS.values():
         if twin.options != TWIN:
             continue
-        table.group(twin.on)
+        table.group(columns.head(twin.on, machine))
         for label, row in (("off", columns.COLUMNS[twin.on]), (TWIN, twin)):
             cells = [config_cell(row, *figure[:2]) for figure in TWIN_FIGURES]
             found = [(machine.value(*cell, "time"), machine.why(*cell)) for cell in cells]

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # leads.py: the sentences of tables.toml, their figures of several machines side by side, and the
-# first screen of the report: three questions, each with a picture, a sentence and the command that
-# measures it. Every number is of the results or of published.py.
+# first screen of the report: the answer, and three pictures, each with a sentence and the command
+# that measures it. Every number is of the results, of published.py or an estimate (predict.py).
 import itertools
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from bench import plots, results, tables
+from bench import columns, estimate, plots, published, results, tables
 from bench.cells import NONE, Cell, Table, points, ratio
 from bench.measurements import ALL
 
@@ -17,24 +16,34 @@ READING = (
 )
 
 
+PICTURES = 3
+
+
 @dataclass
 class Lead:
     key: str
     title: str
-    values: dict  # of the columns that ran
-    text: Callable  # how a value looks
+    axis: str  # what the bars are, with the unit
+    bars: dict  # {column: plots.Bar} of the columns that ran
     sentence: str
     command: str
 
     def draw(self, prefix, alone=False):
         """A plots.Figure; None where nothing was measured. `alone`: as a file of its own."""
-        return plots.bars_figure(prefix + self.key, self.title, self.values, self.text, alone)
+        return plots.bars_figure(prefix + self.key, self.title, self.axis, self.bars, alone)
 
 
-def times(values, sure):
-    """Each column's figure as times native's."""
-    ratios = ((name, ratio(value, values["native"])) for name, value in values.items())
-    return ", ".join(f"{name} {text}{sure[name]}" for name, text in ratios if name != "native")
+def under(name, machine):
+    return "natively" if name == "native" else f"under {columns.head(name, machine)}"
+
+
+def times(machine, values, sure, shown):
+    """The figures of these columns as times native's."""
+    return "; ".join(
+        f"{ratio(value, values['native'])}{sure[name]} {under(name, machine)}"
+        for name, value in values.items()
+        if name != "native" and name in shown
+    )
 
 
 def cell_of_row(of):
@@ -44,7 +53,7 @@ def cell_of_row(of):
 
 def command_of(machine, what):
     """What measures it: on a bare machine the stick of a plan that has it."""
-    if machine.environment["kind"] != "metal":
+    if machine.environment["kind"] != "metal" or "of" not in what:
         return what["command"]
     found = f"{cell_of_row(what['of'])[0]}:" in ALL.sections["plans"]["thesis"]
     return f"make usb BENCH={'thesis' if found else 'all'}"
@@ -88,16 +97,16 @@ def said(machine, what):
         return values, text, ""
     looks = {name: text(value) for name, value in values.items()}
     sure = sureness(machine, of, asked, text) if of else {}
-    more = times(values, sure) if "native" in values else ""
+    shown = ANSWERED if "title" in what else values
+    more = times(machine, values, sure, shown) if "native" in values else ""
     pair = [values.get(name) for name in ("msr+nmi", "native")]
     words.update(
         native=looks.get("native", ""),
         native_sure=sure.get("native", ""),
-        each=", ".join(f"{look} {name}" for name, look in looks.items()),
-        named=", ".join(f"{name} {look}" for name, look in looks.items() if name != "native"),
+        each="; ".join(f"{look} {under(name, machine)}" for name, look in looks.items()),
         times=more,
-        and_times=more and f"; {more}",
-        points="" if None in pair else f" (msr+nmi {points(pair[0] - pair[1])} points to native)",
+        and_times=more and f"; as multiples of that: {more}",
+        points="" if None in pair else f" (PMUvisor {points(pair[0] - pair[1])} points to native)",
         theirs=theirs,
     )
     if "{their" in what["say"] and "native" in theirs:
@@ -119,11 +128,99 @@ def sentences(machine):
 
 
 def leads(machine):
+    """The first three that have figures; without results for three, others without figures, too."""
     out = []
     for key, entry in tables.ENTRIES["lead"].items():
         what = tables.picked(entry, machine.exact)
-        title = what["title"].format_map(what)
-        out.append(Lead(key, title, *said(machine, what), command_of(machine, what)))
+        bars, sentence = (estimated if "estimate" in what else counted)(machine, what)
+        out.append(
+            Lead(key, what["title"], what["axis"], bars, sentence, command_of(machine, what))
+        )
+    return sorted(out, key=lambda one: not one.bars)[:PICTURES]
+
+
+def counted(machine, what):
+    """({column: plots.Bar}, the sentence)"""
+    values, text, sentence = said(machine, what)
+    bars = {
+        name: plots.Bar(columns.head(name, machine), value, text(value))
+        for name, value in values.items()
+    }
+    return bars, sentence
+
+
+def estimates(machine, name, *more):
+    """{column: an Estimate}, by a function of estimate.py; {}: there are none."""
+    of = getattr(estimate, name, None)
+    found = (
+        {one: of(machine, one, *more) for one in results.COLUMNS} if machine.exact and of else {}
+    )
+    return {name: one for name, one in found.items() if one}
+
+
+def estimated(machine, what):
+    """The same of estimates, each with its interval."""
+    bars = {
+        name: plots.Bar(columns.head(name, machine), one.middle, looks(one), one.low, one.high)
+        for name, one in estimates(machine, what["estimate"]).items()
+    }
+    return bars, what["say"] if bars else ""
+
+
+def looks(one, unit=""):
+    """An Estimate with its interval."""
+    return estimate.predict().text(one, unit)
+
+
+# The columns of the answer, what it says of their exits, and how many samples perf record takes a
+# second there.
+ANSWERED = ("native", "kvm", "kvm-mediated", "thesis", "msr+nmi")
+EXITS = {"thesis": ", which has one exit for each PMI", "msr+nmi": ", which has none"}
+RATE = 1000
+PROCESSOR = f"a {published.THESIS['hertz'] / 1e9:.1f} GHz processor"
+
+
+def listed(texts, machine, more=None):
+    """Figures by column, as a list in a sentence."""
+    parts = [
+        f"{texts[name]} {under(name, machine)}{(more or {}).get(name, '')}"
+        for name in ANSWERED
+        if name in texts
+    ]
+    return "; ".join(parts[:-1] + [f"and {parts[-1]}"] if len(parts) > 1 else parts)
+
+
+def answer(machine):
+    """What the first screen says first: what one PMI takes, and what perf record takes. []: no PMI
+    was measured natively."""
+    pmi, record = (
+        tables.picked(tables.ENTRIES["lead"][key], machine.exact) for key in ("pmi", "record")
+    )
+    values, text, _ = said(machine, pmi)
+    if "native" not in values:
+        return []
+    cycles = {
+        name: f" (an estimated {looks(one)} cycles)"
+        for name, one in estimates(machine, "of_pmi").items()
+    }
+    unit = f" {pmi['unit']}"
+    each = {
+        name: f"{text(value)}{unit * (name == 'native')}{cycles.get(name, '')}"
+        for name, value in values.items()
+    }
+    out = [f"One PMI that Linux handles takes {listed(each, machine, EXITS)}."]
+    rates = estimates(machine, "of_rate", RATE)
+    if rates:
+        shares = {name: looks(one, " %") for name, one in rates.items()}
+        out.append(
+            f"At {RATE:,} samples a second, perf record takes, of {PROCESSOR}, an estimated "
+            f"{listed(shares, machine)}."
+        )
+    else:
+        added, percent, _ = said(machine, record)
+        if added:
+            shares = {name: percent(value) for name, value in added.items()}
+            out.append(f"perf record adds ({record['axis']}): {listed(shares, machine)}.")
     return out
 
 
@@ -142,14 +239,14 @@ def main_figures(machine):
 
 def side_by_side(named):
     """The table of several machines, each (name, Machine): a row for each main figure and unit."""
-    columns = [results.ok_columns(machine.results) for _, machine in named]
-    places = [(at, column) for at, ran in enumerate(columns) for column in ran]
+    ok = [results.ok_columns(machine.results) for _, machine in named]
+    places = [(at, column) for at, ran in enumerate(ok) for column in ran]
     table = Table(
         "side-by-side",
         "Machines side by side",
         "",
-        [column for _, column in places],
-        [(name, len(ran)) for (name, _), ran in zip(named, columns) if ran],
+        [columns.head(column, named[at][1]) for at, column in places],
+        [(name, len(ran)) for (name, _), ran in zip(named, ok) if ran],
         reading=[READING],
     )
     figures = [main_figures(machine) for _, machine in named]

@@ -5,6 +5,7 @@ import hashlib
 import io
 import itertools
 import re
+import textwrap
 import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass
 
@@ -310,20 +311,44 @@ def cost_figure(key, title, costs):
     return svg_of(key, title, sentence(names, costs, COST_WORDS), figure, pyplot)
 
 
-def bars_figure(key, title, values, text, alone=False):
-    """values: one for each column that ran, whose text is text(value). `alone`: as a file of its
-    own."""
-    names = [name for name in COLUMNS if name in values]
+@dataclass
+class Bar:
+    head: str  # the column, for a reader
+    value: float
+    text: str  # how the value looks
+    low: float | None = None  # the ends of its interval
+    high: float | None = None
+
+    @property
+    def end(self):
+        return max(self.value, self.high or 0, 0)
+
+
+HEAD_WIDTH = 22  # characters: a longer head takes two lines
+
+
+def bars_figure(key, title, axis, bars, alone=False):
+    """bars: {column: Bar} of the columns that ran; `axis`: what they are, with the unit. `alone`: as
+    a file of its own, which has its title in it."""
+    names = [name for name in COLUMNS if name in bars]
     if not names:
         return None
     pyplot = library()
-    figure, axes = pyplot.subplots(figsize=(WIDTH / 2, 0.26 * len(names) + 0.3))
+    found = [bars[name] for name in names]
+    figure, axes = pyplot.subplots(figsize=(WIDTH / 2, 0.36 * len(names) + 0.5))
     colours = [COLUMN_COLOURS[name] for name in names]
-    axes.barh(range(len(names)), [values[name] for name in names], height=0.66, color=colours)
-    for place, name in enumerate(names):
-        beside(axes, text(values[name]), max(values[name], 0), place)
-    name_bars(axes, names, max(values.values()), 1.35)
-    desc = "; ".join(f"{name}: {text(values[name])}" for name in names)
+    axes.barh(range(len(names)), [one.value for one in found], height=0.62, color=colours)
+    for place, one in enumerate(found):
+        if one.low is not None:
+            axes.plot([one.low, one.high], [place, place], color=INK, linewidth=1.2)
+        beside(axes, one.text, one.end, place)
+    heads = [textwrap.fill(one.head, HEAD_WIDTH) for one in found]
+    widest = max(len(one.text) for one in found)
+    name_bars(axes, heads, max(one.end for one in found), 1 + 0.045 * widest)
+    axes.set_xlabel(textwrap.fill(axis, 2 * HEAD_WIDTH))
+    if alone:
+        figure.suptitle(title, fontsize=10, fontweight="bold")
+    desc = f"{axis}. " + "; ".join(f"{one.head}: {one.text}" for one in found)
     return svg_of(key, title, desc, figure, pyplot, alone)
 
 

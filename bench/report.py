@@ -5,7 +5,7 @@ import argparse
 import os
 import sys
 
-from bench import added, leads, page, plots, published, results, summary, textpage
+from bench import added, columns, leads, page, plots, published, results, summary, textpage
 from bench.cells import Drawn, Machine, OnPage, Table
 
 TITLE = "PMUvisor: the measurements"
@@ -86,7 +86,7 @@ def environment_pairs(machine):
     for name, column in machine.results["columns"].items():
         why = f"{column['status']}: {column['why']}"
         text = column["detail"] or "ok" if column["status"] == "ok" else why
-        pairs.append((f"column {name}", text))
+        pairs.append((f"column {columns.head(name, machine)}", text))
     return pairs
 
 
@@ -102,7 +102,9 @@ def words_of(machine, prefix):
         "name": name_of(machine),
         "kind": f" ({machine.environment['kind']}{number})",
         "prefix": prefix,
-        "top": [*summary.unlike(machine), summary.where(machine)],
+        "top": summary.first(machine),
+        "legend": summary.legend(machine),
+        "where": summary.where(machine),
         "leads": [(one, one.draw(f"{prefix}lead-")) for one in leads.leads(machine)],
         "sentences": summary.results_of(machine),
         "environment": environment_pairs(machine),
@@ -140,8 +142,9 @@ def text_of(machines):
     out = [line for table in beside(machines) for line in (*textpage.lines_of(table), "")]
     for machine in machines:
         out += [name_of(machine), "#" * len(name_of(machine))]
-        for text in [*summary.unlike(machine), summary.where(machine)]:
-            out += textpage.paragraph(text) + [""]
+        legend = [": ".join(pair) for pair in summary.legend(machine)]
+        for text in [*summary.first(machine), *legend, summary.where(machine)]:
+            out += textpage.paragraph(text) + [""] * (text not in legend[:-1])
         for name, sentence in summary.results_of(machine):
             out += textpage.paragraph(f"{name}: {sentence}")
         out.append("")

@@ -34,11 +34,12 @@ def row_of(texts):
 
 
 def heads_of(table):
-    """Markdown has one line of heads: each group's name goes into its own."""
+    """Markdown has one line of heads: the name of each group but the first goes into its own. The
+    first group's is above the table."""
     heads, at = [], 0
-    for text, span in table.groups:
+    for place, (text, span) in enumerate(table.groups):
         heads += [
-            f"{escaped(text)}: {escaped(head)}" if text else escaped(head)
+            f"{escaped(text)}: {escaped(head)}" if text and place else escaped(head)
             for head in table.heads[at : at + span]
         ]
         at += span
@@ -59,6 +60,8 @@ def table_lines(table):
     if table.command:
         yield f"`{table.command}`\n"
     if table.rows:
+        if table.groups[0][0]:
+            yield f"{escaped(table.groups[0][0])}:\n"
         yield row_of(["", *heads_of(table)])
         yield "|---|" + "--:|" * len(table.heads)
         for row in table.rows:
@@ -82,8 +85,8 @@ def table_lines(table):
 
 def lead_lines(name, machine):
     for one in leads.leads(machine):
-        if one.values:
-            yield f"![{one.title}](results/{name}-{one.key}.svg)\n"
+        if one.bars:
+            yield f"![{one.title}: {one.axis}](results/{name}-{one.key}.svg)\n"
             yield f"{escaped(one.sentence)} `{one.command}`\n"
 
 
@@ -127,9 +130,10 @@ def parts_of(name, machine):
 
 def machine_lines(name, machine):
     yield f"## {report.name_of(machine)}\n"
-    yield from (f"{text}\n" for text in summary.unlike(machine))
-    yield f"{summary.where(machine)} [Its file](../results/{name}.json).\n"
+    yield from (f"{text}\n" for text in summary.first(machine))
     yield from lead_lines(name, machine)
+    yield from (f"- {head}: {words}" for head, words in summary.legend(machine))
+    yield f"\n{summary.where(machine)} [Its file](../results/{name}.json).\n"
     yield from (f"- [{title}](results/{file})" for file, title, _ in parts_of(name, machine))
     yield ""
 
@@ -164,7 +168,7 @@ def pictures(machines):
         (os.path.join(PICTURES, f"{name}-{one.key}.svg"), one)
         for name, machine in machines.items()
         for one in leads.leads(machine)
-        if one.values
+        if one.bars
     ]
 
 

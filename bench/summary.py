@@ -3,13 +3,12 @@
 # them comes from the results or from published.py.
 import re
 
-from bench import added, figures, leads
+from bench import added, columns, figures, formulas, leads
 from bench.measurements import ALIKE, EXPERIMENTS
 from bench.results import COLUMNS, of_columns, values_of
 
 KINDS = {
-    "emulator": "an emulator: figures are counts of instructions, exits or accesses, and are exact "
-    "except nginx's",
+    "emulator": "an emulator: figures are counts of instructions, exits or accesses",
     "nested": "a machine under QEMU/KVM with nested VMX: cycles and time, the outer KVM's included",
     "metal": "a bare machine: cycles and time",
 }
@@ -23,13 +22,53 @@ def where(machine):
     out += f". Processor: {environment['cpu'] or 'not known'}."
     if environment["emulator"]:
         out += f" Emulator: {environment['emulator']}."
-    ran = [name for name in COLUMNS if machine.results["columns"][name]["status"] == "ok"]
-    missing = [name for name in COLUMNS if name not in ran]
-    out += f" Columns: {', '.join(ran) or 'none'}"
-    out += f"; not run: {', '.join(missing)}" if missing else ""
+    missing = [
+        columns.head(name, machine)
+        for name in COLUMNS
+        if machine.results["columns"][name]["status"] != "ok"
+    ]
+    out += f" Not run: {'; '.join(missing)}." if missing else ""
     kvms = values_of(environment["kvm"], ("kvm",)).values()
     versions = " and ".join(dict.fromkeys(re.findall(r"\bLinux [^\s,]+", " ".join(kvms))))
-    return out + (f". KVM: {versions}." if versions else ".")
+    return out + (f" KVM: {versions}." if versions else "")
+
+
+HARDWARE = "Nobody has measured PMUvisor on hardware. "
+MEASURE = (
+    "To measure your own machine: make usb BENCH=thesis makes a stick that measures for an hour, and "
+    "make collect makes the report (docs/metal.md)."
+)
+
+
+def sureness(machine):
+    """How sure the first screen's figures are, and how to measure."""
+    if not machine.exact:
+        kind = machine.environment["kind"]
+        return f"How sure: {KINDS[kind]}. {MEASURE}"
+    found = (machine.entry(name, "a1", formulas.LAST, machine.metric) for name in COLUMNS)
+    exact = all(one["exact"] for one in found if one)
+    out = "How sure: instructions are counted in an emulator, "
+    out += "and came out the same in each run" if exact else "and differ from run to run"
+    if leads.estimates(machine, "of_pmi"):
+        out += ". Cycles and time are estimates, with their 90 % intervals in brackets"
+    return f"{out}. {HARDWARE}{MEASURE}"
+
+
+def legend(machine):
+    """[(name for a reader, what the column is, with its key and options)] of all columns."""
+    return [
+        (
+            columns.head(name, machine),
+            f"{one.words} (key {name}" + f", {one.options}" * columns.is_pmuvisor(name) + ")",
+        )
+        for name, one in columns.COLUMNS.items()
+    ]
+
+
+def first(machine):
+    """What stands above the pictures: whatever the columns have not in common, the answer, and how
+    sure it is."""
+    return [*unlike(machine), *leads.answer(machine), sureness(machine)]
 
 
 # Points of APERF/MPERF, of which a column may be away from native before a line says so.
@@ -67,11 +106,14 @@ def unlike_clocks(machine):
     if any(smis.values()):
         out.append(
             "SMIs came during measurements: "
-            + ", ".join(f"{count:,.0f} in {name}" for name, count in smis.items())
+            + "; ".join(
+                f"{count:,.0f} in {columns.head(name, machine)}" for name, count in smis.items()
+            )
             + "."
         )
     out += [
-        f"Column {name} ran at another frequency than native (APERF/MPERF): {', '.join(items)}."
+        f"{columns.head(name, machine)} ran at another frequency than native (APERF/MPERF): "
+        f"{', '.join(items)}."
         for name, items in clocks.items()
     ]
     return out

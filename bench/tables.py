@@ -7,7 +7,7 @@ import os
 
 import tomllib
 
-from bench import estimate, formulas, predict, published
+from bench import columns, estimate, formulas, predict, published
 from bench.cells import NONE, Cell, Table, columns_of, millions, number, percent, points, ratio
 from bench.formulas import scaled
 from bench.measurements import ALL, TOP
@@ -25,19 +25,20 @@ TEXTS = {
 OPERATION = {
     "of": "{experiment} {item} {cost} time",
     "theirs": "{item}",
-    "under": ["x native", "x kvm", {"timed": "range time"}, "exits = exits"],
+    "under": [{"timed": "range time"}, "exits = exits"],
 }
+RATIOS = ["x native", "x kvm"]
 CHOICE = {"exact", "timed"}
 # What an entry of each kind may have; of a table the last ones are words for its texts.
 KEYS = {
     kind: set(keys.split())
     for kind, keys in {
         "table": "title unit theirs their_unit more_heads heads over reading rows more_rows counts "
-        "metal fill needs like experiment item who figures",
+        "metal fill needs like experiment item who figures ratios",
         "row": "group label of text theirs under known kind each rows but",
         "section": "title short before parts sentences sources",
         "fact": "",
-        "lead": "title command of text unit theirs published but say",
+        "lead": "title axis command of text unit theirs published but say estimate",
         "sentence": "of text unit theirs published but say or after label",
         "made": "title command quick table unit heads over reading published",
     }.items()
@@ -222,7 +223,8 @@ def sample_row(table, machine, cell, values, text, base=""):
         elif "low" in summary:
             words = f"{text(summary['low'])} to {text(summary['high'])}"
         cells.append(Cell(words, "range"))
-    table.add(f"differs from {base} by (99 %)" if base else "95 % interval", cells, "sub")
+    label = f"differs from {columns.head(base, machine)} by (99 %)" if base else "95 % interval"
+    table.add(label, cells, "sub")
 
 
 def interval(table, machine, experiment, item, base, metric="time"):
@@ -266,15 +268,21 @@ def under(table, machine, what, cell, values, figures):
         function, words = called(what)
         function(table, machine, *words)
     elif what.startswith("x "):
-        base = what.removeprefix("x ").removesuffix("!")
+        base, ours = what.removeprefix("x ").rstrip("!?"), what.endswith("?")
         alone = base == "native" and values[base] == ONE_INSTRUCTION
-        if not alone and (values[base] is not None or (base in figures and what[-1] != "!")):
-            cells = [Cell(ratio(values[name], values[base]), "ratio") for name in COLUMNS]
-            table.add(f"x {base}", cells + published_ratios(table, figures, base), "sub")
+        unlike = base == "kvm" and formulas.levels(machine)
+        if not (alone or unlike) and (
+            values[base] is not None or (base in figures and what[-1] not in "!?")
+        ):
+            known = {name: value for name, value in values.items() if value != ONE_INSTRUCTION}
+            cells = [Cell(ratio(known.get(name), values[base]), "ratio") for name in COLUMNS]
+            theirs = [] if ours else published_ratios(table, figures, base)
+            table.add(f"x {columns.head(base, machine)}", cells + theirs, "sub")
             sample_row(table, machine, cell, values, number, base)
     elif what == "points":
         cells = [Cell(difference(values, name), "ratio") for name in COLUMNS]
-        theirs = [Cell(difference(figures, name), "published") for name in table.theirs]
+        both = table.theirs if figures else []
+        theirs = [Cell(difference(figures, name), "published") for name in both]
         table.add("points to native", cells + theirs, "sub")
     elif what.startswith("range "):
         range_rows(table, machine, *cell, what.removeprefix("range "))
@@ -336,7 +344,8 @@ def add_row(table, machine, row, words, theirs):
     if label:
         sample_row(table, machine, cell, values, text)
     for what in row.get("under", ()):
-        under(table, machine, what.format_map(words), cell, values, figures)
+        for one in words["ratios"] if what == "{ratios}" else [what.format_map(words)]:
+            under(table, machine, one, cell, values, figures)
 
 
 def each_of(machine, each, words):
@@ -365,9 +374,9 @@ def add_rows(table, machine, rows, words, theirs=""):
                     add_row(table, machine, one, {**more, **words}, theirs)
 
 
-def operations(machine, each, counts):
+def operations(machine, each, counts, ratios=RATIOS):
     """The rows of what these items cost."""
-    below = OPERATION["under"] + (COUNTED if counts else [])
+    below = [*ratios, *OPERATION["under"], *(COUNTED if counts else [])]
     return picked([{**OPERATION, "under": below, "each": each}], machine.exact)
 
 
@@ -400,21 +409,23 @@ def make(machine, key):
     """The table of this key."""
     what = picked(entry_of(key), machine.exact)
     words = {name: text for name, text in what.items() if isinstance(text, str)}
-    words["cost"] = machine.metric
+    words |= {"cost": machine.metric, "ratios": what.get("ratios", RATIOS)}
     title, unit = what["title"].format_map(words), what.get("unit", machine.unit())
     theirs = what.get("theirs", "").format_map(words)
     if "heads" in what:
         table = with_heads(key, title, unit, what)
     else:
-        columns = getattr(published, f"{theirs}_COLUMNS", {})
+        others = getattr(published, f"{theirs}_COLUMNS", {})
         name, more = what.get("their_unit", ""), what.get("more_heads", ())
-        table = new_table(key, title, unit, columns, name, more)
+        table = new_table(key, title, unit, others, name, more)
     if "fill" in what:
         called(what["fill"])[0](table, machine)
     else:
         if not what["rows"]:
             table.reading += formulas.levels(machine)
-        rows = what["rows"] or operations(machine, key, what.get("counts"))
+        rows = what["rows"] or operations(
+            machine, key, what.get("counts"), what.get("ratios", RATIOS)
+        )
         add_rows(table, machine, rows + what["more_rows"], words, theirs)
     for text in what["reading"]:
         if isinstance(text, dict):

@@ -20,7 +20,7 @@ ACCESSES = [item for item in ALL.items_in("t41") if "lbr" not in item.name]
 PMI = (
     "The mediated vPMU gives the guest its counters, but not its interrupts: a PMI comes to the "
     "host by a vector of its own, which is one exit, and is injected as an NMI; the handler's "
-    "write of LVTPC is the other, because the local APIC is KVM's. Under msr+nmi the processor "
+    "write of LVTPC is the other, because the local APIC is KVM's. Under PMUvisor the processor "
     "itself gives the guest its NMI, and the local APIC is the guest's."
 )
 PMI_COST = (
@@ -35,7 +35,7 @@ SELECTOR = (
 )
 SWITCH = (
     "The guest's Linux stops, saves, loads and starts four counters. Its writes of event "
-    "selectors exit under the mediated vPMU; under msr+nmi none of it does."
+    "selectors exit under the mediated vPMU; under PMUvisor none of it does."
 )
 PROGRAM = "Program A.1's 1000 PMIs: what one of them costs, a thousand times."
 SAMPLING = "perf record takes one PMI for each sample: what one of them costs, at this density."
@@ -150,7 +150,7 @@ def lines(machine):
     yield of("context switch, 4 counters: added", SWITCH, ("context_switch", "counted"))
     yield of("A.1, M = 100, whole", PROGRAM, ("a1", LAST))
     yield of(
-        "perf record: overhead",
+        "perf record: overhead, samples ten times as dense as the thesis's",
         SAMPLING,
         ("profile", "profiled"),
         lambda name: profile_overhead(machine, name),
