@@ -7,7 +7,7 @@ import os
 
 import tomllib
 
-from bench import estimate, formulas, predict, published
+from bench import estimate, formulas, published
 from bench.cells import NONE, Cell, Table, columns_of, millions, number, percent, points, ratio
 from bench.formulas import scaled
 from bench.measurements import ALL, TOP
@@ -25,7 +25,13 @@ TEXTS = {
 OPERATION = {
     "of": "{experiment} {item} {cost} time",
     "theirs": "{item}",
-    "under": ["x native", "x kvm", {"timed": "range time"}, "exits = exits"],
+    "under": [
+        "x native",
+        "x kvm",
+        {"timed": "range time"},
+        "exits = exits",
+        "=estimated {experiment} {item}",
+    ],
 }
 CHOICE = {"exact", "timed"}
 # What an entry of each kind may have; of a table the last ones are words for its texts.
@@ -129,7 +135,7 @@ def called(text):
         return of_experiment(name), words
     if name == "interval":
         return interval, words
-    for module in (formulas, estimate, predict):
+    for module in (formulas, estimate):
         if hasattr(module, name):
             return getattr(module, name), words
     raise ValueError(f"tables.toml: found '{text}', which is no function of formulas.py")
