@@ -13,6 +13,12 @@ ROOT_COUNTERS = (
     ("root_wrmsr", "wrmsr"),
     ("root_listed", "listed"),
 )
+# Of what each world executes most regions have nothing, so a 0 is no measurement.
+EXECUTED = (
+    *"rdmsr_pmu rdmsr_apic rdmsr_other wrmsr_pmu wrmsr_apic wrmsr_other spec_ctrl".split(),
+    *"l1d_flush verw rdpmc iret cr3_load cpuid apic_access nmi".split(),
+)
+SPARSE = {f"{world}_{name}" for world in ("root", "nonroot") for name in EXECUTED}
 
 
 def per_operation(total, ops):
@@ -51,6 +57,11 @@ def totals_of(ledger, number):
     }
     for metric, key in ROOT_COUNTERS:
         totals[metric, "count"] = region["root"][key]
+    for world in ("root", "nonroot"):
+        counts = {**region["executed"][world], "nmi": region["nmi"][world]}
+        totals.update({(f"{world}_{name}", "count"): counts[name] for name in EXECUTED})
+    # A VM entry delivers an NMI that it injects through the guest's IDT.
+    totals["nonroot_nmi", "count"] += region["nmi"]["injected"]
     for entry in region["exits"].values():
         name = entry["name"]
         totals[f"exits:{name}", "count"] = entry["count"]
@@ -104,6 +115,8 @@ class Converter:
         less = region_totals(self.ledger, base.region) if base else {}
         for metric, unit in {**totals, **less}:
             value = totals.get((metric, unit), 0) - less.get((metric, unit), 0)
+            if value == 0 and metric in SPARSE:
+                continue
             self.add(
                 line,
                 metric,

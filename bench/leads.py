@@ -34,7 +34,9 @@ class Lead:
 
 
 def under(name, machine):
-    return "natively" if name == "native" else f"under {columns.head(name, machine)}"
+    if name == "native":
+        return "natively"
+    return f"{'in' if name == 'thesis' else 'under'} {columns.head(name, machine)}"
 
 
 def times(machine, values, sure, shown):
@@ -59,20 +61,32 @@ def command_of(machine, what):
     return f"make usb BENCH={'thesis' if found else 'all'}"
 
 
+def samples_of(machine, of, asked):
+    """{column: its samples.Samples}, None where it has none."""
+    if not asked.metric:
+        return dict.fromkeys(asked)
+    cell = (*cell_of_row(of), asked.metric, asked.less)
+    return {name: machine.samples(name, *cell) for name in asked}
+
+
+def interval_of(one, value, text):
+    """The interval of a value by its samples.Samples, in words; "" without samples."""
+    base = one.summary() if one else {}
+    if base and len(one.rounds) == 1:
+        return " (of one round, which tells no difference)"
+    if not base.get("value") or "low" not in base:
+        return ""
+    parts = (base[key] * value / base["value"] for key in ("low", "high"))
+    return f" (95 %: {' to '.join(map(text, parts))})"
+
+
 def sureness(machine, of, asked, text):
     """{column: words}: of native's samples the interval, of another column's that of the ratio to
     native; "" without samples."""
-    found = dict.fromkeys(asked)
-    if asked.metric:
-        cell = (*cell_of_row(of), asked.metric, asked.less)
-        found = {name: machine.samples(name, *cell) for name in asked}
+    found = samples_of(machine, of, asked)
     words = dict.fromkeys(found, "")
+    words["native"] = interval_of(found["native"], asked["native"], text)
     base = found["native"].summary() if found["native"] else {}
-    if base and len(found["native"].rounds) == 1:
-        words["native"] = " (of one round, which tells no difference)"
-    elif base.get("value") and "low" in base:
-        parts = (base[key] * asked["native"] / base["value"] for key in ("low", "high"))
-        words["native"] = f" (95 %: {' to '.join(map(text, parts))})"
     for name, one in found.items():
         step = tables.difference_of(found["native"], one) if base and one else None
         if name != "native" and step:
@@ -168,25 +182,21 @@ def estimated(machine, what):
 
 
 def looks(one, unit=""):
-    """An Estimate with its interval."""
-    return estimate.predict().text(one, unit)
+    """An Estimate with its interval, whose unit stands once."""
+    middle, low, high = estimate.predict().texts(one)
+    return f"{middle}{unit} ({low} to {high})"
 
 
-# The columns of the answer, what it says of their exits, and how many samples perf record takes a
-# second there.
+# The columns of the answer, what it says of their exits, and its samples of perf record a second.
 ANSWERED = ("native", "kvm", "kvm-mediated", "thesis", "msr+nmi")
 EXITS = {"thesis": ", which has one exit for each PMI", "msr+nmi": ", which has none"}
 RATE = 1000
 PROCESSOR = f"a {published.THESIS['hertz'] / 1e9:.1f} GHz processor"
 
 
-def listed(texts, machine, more=None):
-    """Figures by column, as a list in a sentence."""
-    parts = [
-        f"{texts[name]} {under(name, machine)}{(more or {}).get(name, '')}"
-        for name in ANSWERED
-        if name in texts
-    ]
+def listed(texts, machine):
+    """What is said of columns, as a list in a sentence."""
+    parts = [texts[name] for name in ANSWERED if name in texts]
     return "; ".join(parts[:-1] + [f"and {parts[-1]}"] if len(parts) > 1 else parts)
 
 
@@ -199,29 +209,24 @@ def answer(machine):
     values, text, _ = said(machine, pmi)
     if "native" not in values:
         return []
-    cycles = {
-        name: f" (an estimated {looks(one)} cycles)"
-        for name, one in estimates(machine, "of_pmi").items()
-    }
-    unit = f" {pmi['unit']}"
-    each = {
-        name: f"{text(value)}{unit * (name == 'native')}{cycles.get(name, '')}"
-        for name, value in values.items()
-    }
-    out = [f"One PMI that Linux handles takes {listed(each, machine, EXITS)}."]
-    rates = estimates(machine, "of_rate", RATE)
-    if rates:
-        shares = {name: looks(one, " %") for name, one in rates.items()}
-        out.append(
-            f"At {RATE:,} samples a second, perf record takes, of {PROCESSOR}, an estimated "
-            f"{listed(shares, machine)}."
-        )
-    else:
+    cycles, rates = estimates(machine, "of_pmi"), estimates(machine, "of_rate", RATE)
+    found = samples_of(machine, pmi["of"], tables.values_of(machine, pmi["of"]))
+    each = {}
+    for name, value in values.items():
+        first = name == "native"
+        each[name] = f"{text(value)}{' ' + pmi['unit'] if first else ''} {under(name, machine)}"
+        each[name] += interval_of(found[name], value, text) + EXITS.get(name, "")
+        if name in cycles:
+            each[name] += f", an estimated {looks(cycles[name], ' cycles' if first else '')}"
+    out = [f"One PMI that Linux handles takes {listed(each, machine)}."]
+    shares = {name: looks(one, " %") for name, one in rates.items()}
+    what = f"At {RATE:,} samples a second, perf record takes, of {PROCESSOR}, an estimated"
+    if not shares:
         added, percent, _ = said(machine, record)
-        if added:
-            shares = {name: percent(value) for name, value in added.items()}
-            out.append(f"perf record adds ({record['axis']}): {listed(shares, machine)}.")
-    return out
+        shares = {name: percent(value) for name, value in added.items()}
+        what = f"perf record adds ({record['axis']})"
+    each = {name: f"{share} {under(name, machine)}" for name, share in shares.items()}
+    return out + ([f"{what} {listed(each, machine)}."] if each else [])
 
 
 def main_figures(machine):

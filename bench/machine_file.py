@@ -157,6 +157,7 @@ def to_send(found):
         "tool": {
             "version": known(VERSION, found["tool"]["version"]),
             "quick": found["tool"]["quick"],
+            **picked(found["tool"], ("counts",)),
         },
         "environment": {
             key: value if key == "tick" else known_of(key, value)

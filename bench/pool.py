@@ -13,7 +13,7 @@ NOT_REPEATED = tuple(name for name, one in ALL.experiments.items() if not one.re
 SUMS = ("requests", "duration", "samples", "throttled", "lost")
 LARGEST = ("latency_max",)
 # Counts of the ledger by reason and kind: a run that has none does not name them.
-COUNTED = ("exits:", "root_instructions:", "vmcs_accesses:")
+COUNTED = ("exits:", "vmcs_accesses:", "root_", "nonroot_")
 FEWEST = 5  # runs of which a difference is told
 CONNECTIONS = 16  # of wrk: so many requests are under way at a run's end, and are in its counts
 

@@ -1,137 +1,178 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# predict.py: unit costs in cycles that others have published for Intel processors. Cycles are
-# estimated from them and the emulator's exact counts. None is fitted to the thesis's tables.
-from dataclasses import dataclass
+# predict.py: cycles from counts. A model of published unit costs (unit_costs.toml) and of three
+# constants, which are fitted to the thesis's tables:
+#     cycles = sum of (count x unit cost) + cpi x other instructions + delta x exits + nu x NMIs
+# An estimate is a set of draws. Each draw takes every unit cost from its published distribution,
+# moves the published cells and the published values of the constants by their own spread, and fits
+# the constants to them. Half of the draws have no delta: the thesis's tables cannot tell a cost of
+# each exit from a higher cpi, so that an interval has both. Seeds are fixed. Debian's Python, for
+# numpy.
+import functools
+import math
+from typing import NamedTuple
 
-from bench import published
-from bench.cells import Cell, number
-from bench.formulas import BASE
+import numpy
 
+from bench import estimate
+from bench.estimate import CONSTANTS, COSTS, DATA
 
-@dataclass(frozen=True)
-class UnitCost:
-    key: str
-    what: str
-    figures: tuple  # as published, in cycles; of several the model takes the mean
-    source: str
-    remark: str
-
-    @property
-    def mean(self):
-        return sum(self.figures) / len(self.figures)
-
-
-def bare(kind):
-    return tuple(
-        figures["native"] for item, figures in published.TABLE_4_1.items() if item.startswith(kind)
-    )
+SEED, DRAWS, STEPS = 52, 500, 12
+LEVEL = (5, 50, 95)  # percentiles: 90 % of the draws are inside
+# A table counts as so many independent cells, because its cells are off together.
+INDEPENDENT = 2
+NAMES, FREE = tuple(COSTS), tuple(CONSTANTS)
+SCALES = {"cpi": "other", "delta": "exit", "nu": "nmi"}  # the count that a constant is of
 
 
-UNIT_COSTS = (
-    UnitCost(
-        "transition",
-        "VM exit and VM entry, the hardware's part",
-        (636, 516),
-        "E. Yulyugin, vmlatency, results for Intel Xeon Gold 6140 and Gold 6142M, since 2017, "
-        "https://github.com/yulyugin/vmlatency",
-        "a guest of one CPUID; no EPT, no MSR lists; ticks of the TSC",
-    ),
-    UnitCost(
-        "vmcs",
-        "a VMREAD or VMWRITE",
-        (50,),
-        "A. Kivity, KVM: VMX: Avoid writing HOST_CR0 every entry, Linux commit "
-        "1c11e713576edf33b95669be9c2dc0ff1e0c90d3",
-        "what one VMWRITE less (with its read of CR0) saved per exit; processor not named",
-    ),
-    UnitCost(
-        "cpi",
-        "any other instruction in root mode or in the guest's kernel",
-        (1 / 2.01, 1 / 1.51),
-        "J. D. Brouer, Evaluating Generic netstack XDP patches, 2017, "
-        "https://prototype-kernel.readthedocs.io/en/latest/blogposts/"
-        "xdp25_eval_generic_xdp_tx.html",
-        "2.01 and 1.51 instructions per cycle of Linux kernel code on a Skylake, i7-6700K",
-    ),
-    UnitCost(
-        "delivery",
-        "an NMI to the guest's kernel, and its IRET",
-        (610,),
-        "J. Stecklina, Kernel Entry Microbenchmarks, 2019, "
-        "https://github.com/blitz/kernel_entry_benchmark",
-        "of an interrupt gate, from user mode and back, by INT, with an empty handler; "
-        "processor not named",
-    ),
-    UnitCost(
-        "rdmsr",
-        "an RDMSR of the PMU that does not exit",
-        bare("rdmsr"),
-        "the thesis's Table 4.1, bare metal",
-        "mean of four registers; also taken for RDMSR in root mode",
-    ),
-    UnitCost(
-        "wrmsr",
-        "a WRMSR of the PMU that does not exit",
-        bare("wrmsr"),
-        "the thesis's Table 4.1, bare metal",
-        "mean of three registers; also taken for WRMSR in root mode",
-    ),
-)
-COST = {cost.key: cost for cost in UNIT_COSTS}
+class Estimate(NamedTuple):
+    """An estimate and its 90 % interval."""
+
+    middle: float
+    low: float
+    high: float
 
 
-def cycles_of(counts, pick):
-    """Of counts by name; pick(unit cost) says which of its figures is taken."""
-    accesses = counts["vmread"] + counts["vmwrite"]
-    msrs = counts["rdmsr"] + counts["wrmsr"]
-    # VMRESUME is part of the transition.
-    rest = counts["instructions"] - accesses - msrs - counts["exits"]
+def of(values):
+    """The Estimate of draws."""
+    low, middle, high = numpy.percentile(values, LEVEL)
+    return Estimate(float(middle), float(low), float(high))
+
+
+def log_normal(entries):
+    """(logarithms of the medians, of the factors) of some entries of unit_costs.toml."""
+    pairs = [(entry["median"], entry["factor"]) for entry in entries.values()]
+    return numpy.log(numpy.array(pairs, float)).T
+
+
+def vectors(counts):
+    """The counts of the unit costs, and those that the constants are of."""
     return (
-        counts["exits"] * pick(COST["transition"])
-        + accesses * pick(COST["vmcs"])
-        + counts["rdmsr"] * pick(COST["rdmsr"])
-        + counts["wrmsr"] * pick(COST["wrmsr"])
-        + counts.get("deliveries", 0) * pick(COST["delivery"])
-        + max(rest, 0) * pick(COST["cpi"])
+        numpy.array([counts.get(name, 0) for name in NAMES], float),
+        numpy.array([counts.get(SCALES[name], 0) for name in FREE], float),
     )
 
 
-def picks():
-    return (lambda cost: cost.mean, lambda cost: min(cost.figures), lambda cost: max(cost.figures))
+def discrepancy(experiment):
+    return DATA["discrepancy"].get(experiment, DATA["discrepancy"]["other"])
 
 
-def root_counts(machine, column, experiment, item):
-    """Of root mode alone; None where the run has not all of them."""
-    names = {
-        "exits": "exits",
-        "instructions": "root_instructions",
-        "vmread": "vmread",
-        "vmwrite": "vmwrite",
-        "rdmsr": "root_rdmsr",
-        "wrmsr": "root_wrmsr",
-    }
-    counts = {key: machine.value(column, experiment, item, name) for key, name in names.items()}
-    return None if None in counts.values() else counts
+def noises(cells):
+    return numpy.array([discrepancy(one.experiment) for one in cells])
 
 
-def less(counts, base):
-    return None if None in (counts, base) else {key: counts[key] - base[key] for key in counts}
+def fitted(plain, scaled, wanted, weight, start, spread, free):
+    """The constants of each draw: the least squares of the cells' logarithms, each with its weight,
+    and of the constants' own, by Gauss and Newton. plain: cycles without constants, scaled: what the
+    constants are multiplied with, wanted: logarithms of the published cycles."""
+    logs = start.copy()
+    for _ in range(STEPS):
+        theta = numpy.exp(logs) * free
+        found = plain + theta @ scaled.T
+        slope = weight[:, None] * scaled[None] * theta[:, None] / found[..., None]
+        off = weight * (wanted - numpy.log(found))
+        square = numpy.swapaxes(slope, 1, 2) @ slope + numpy.diag(spread**-2)
+        pull = (slope * off[..., None]).sum(axis=1) + (start - logs) / spread**2
+        logs += numpy.linalg.solve(square, pull[..., None])[..., 0].clip(-1, 1)
+    return numpy.exp(logs) * free
 
 
-def trapped(machine, column, item):
-    """The RDMSRs and WRMSRs of Linux's PMIs that exit in a column."""
+class Model:
+    """The constants fitted to some published cells, and the draws of an estimate."""
 
-    def exits(kind, name):
-        return machine.value(column, "a1", name, f"exits:{kind.upper()}") or 0
+    def __init__(self, cells, costs=None, draws=DRAWS):
+        rng = numpy.random.default_rng(SEED)
+        self.normal = lambda *shape: rng.standard_normal((draws, *shape))
+        middle, factor = log_normal(costs or COSTS)
+        self.units = numpy.exp(middle + factor * self.normal(len(NAMES)))
+        self.free = numpy.ones((draws, len(FREE)))
+        self.free[::2, FREE.index("delta")] = 0
+        self.noise = self.normal(3)
+        start, spread = log_normal(CONSTANTS)
+        start = start + spread * self.normal(len(FREE))
+        self.theta = self.fit(cells, start, spread) if cells else numpy.exp(start) * self.free
 
-    return {kind: exits(kind, item) - exits(kind, BASE) for kind in ("rdmsr", "wrmsr")}
-
-
-def costs(table, _machine):
-    for cost in UNIT_COSTS:
-        figures = ", ".join(
-            f"{figure:.2f}" if figure < 1 else number(figure) for figure in cost.figures
+    def fit(self, cells, start, spread):
+        """The constants of each draw."""
+        known, scaled = (numpy.array(part) for part in zip(*(vectors(one.counts) for one in cells)))
+        noise, tables = noises(cells), [one.table for one in cells]
+        share = DATA["discrepancy"]["shared"]
+        common = {table: self.normal(1) for table in estimate.TABLES}
+        moved = share * numpy.hstack([common[table] for table in tables])
+        moved += (1 - share**2) ** 0.5 * self.normal(len(cells))
+        size = numpy.array([tables.count(table) for table in tables])
+        return fitted(
+            self.units @ known.T,
+            scaled,
+            numpy.log([one.cycles for one in cells]) + noise * moved,
+            (INDEPENDENT / size) ** 0.5 / noise,
+            start,
+            spread,
+            self.free,
         )
-        taken = f"{cost.mean:.2f}" if cost.mean < 1 else number(round(cost.mean))
-        note = table.note(f"{cost.source} ({cost.remark}).")
-        table.add(cost.what, [Cell(figures, "published", note), Cell(taken)])
+
+    def drawn(self, counts):
+        known, scaled = vectors(counts)
+        return self.units @ known + self.theta @ scaled
+
+    def spread(self, experiment, which=0):
+        """What no count knows: a factor for each draw."""
+        return numpy.exp(discrepancy(experiment) * self.noise[:, which])
+
+    def cycles(self, counts, experiment="other"):
+        """The Estimate of these counts, {name of a unit cost: number}; `other`: instructions that no
+        unit cost is of."""
+        return of(self.drawn(counts) * self.spread(experiment))
+
+    def ratio(self, counts, base, experiment="other"):
+        """The Estimate of the quotient. What both have costs the same on both sides."""
+        both = {name: min(counts.get(name, 0), base.get(name, 0)) for name in {*counts, *base}}
+        same = self.drawn(both) * self.spread(experiment)
+        sides = [
+            same + self.drawn(estimate.less(side, both)) * self.spread(experiment, which)
+            for which, side in ((1, counts), (2, base))
+        ]
+        return of(sides[0] / sides[1])
+
+    def single(self, counts):
+        """The Estimate of single operations by themselves: nothing is around them that an exit or
+        an NMI could cost more for."""
+        known, scaled = vectors(counts)
+        scaled *= [name == "cpi" for name in FREE]
+        return of(self.units @ known + self.theta @ scaled)
+
+    def constants(self, with_delta):
+        """{name: Estimate} of the constants, of the draws with delta or of those without."""
+        rows = self.theta[1 if with_delta else 0 :: 2]
+        return {name: of(rows[:, at]) for at, name in enumerate(FREE)}
+
+
+@functools.lru_cache(maxsize=None)
+def model(fitted_to=estimate.TABLES):
+    """The model fitted to tables of the thesis; to none: what is published of single operations
+    alone. The counts are those of results/. None: these have no counts by kind."""
+    cells = [one for one in estimate.kept_cells() if one.table in fitted_to]
+    return Model(cells) if cells or not fitted_to else None
+
+
+def left_out(cells, costs=None):
+    """[(cell, its Estimate by the other tables)]"""
+    found = []
+    for table in dict.fromkeys(one.table for one in cells):
+        made = Model([one for one in cells if one.table != table], costs)
+        mine = (one for one in cells if one.table == table)
+        found += [(one, made.cycles(one.counts, one.experiment)) for one in mine]
+    return found
+
+
+def text(found, unit=""):
+    """An estimate with its interval, rounded to what its width allows."""
+    middle, low, high = texts(found)
+    return f"{middle}{unit} " + ("(the same counts)" if low == high else f"({low} to {high}{unit})")
+
+
+def texts(found):
+    """(middle, low, high) in two digits of the interval's width."""
+    size, name = (1e6, " M") if found.middle >= 1e7 else (1, "")
+    width = (found.high - found.low) / size
+    places = 1 - math.floor(math.log10(width)) if width else 0
+    return [f"{round(value / size, places):,.{max(places, 0)}f}{name}" for value in found]

@@ -9,6 +9,8 @@ from bench import columns, rowfile
 from bench.measurements import ALIKE, EXPERIMENTS, METRICS, OPTIONS
 
 SCHEMA = 2
+# Which counts of the emulator there are (README.md). Older results do not say.
+COUNTS = 2
 TICK = int(OPTIONS["tick"])
 COLUMNS = columns.NAMES
 KINDS = ("emulator", "nested", "metal")
@@ -141,6 +143,7 @@ SHAPES = {
 }
 OPTIONAL = {
     "results": {"run": ANY, "tables": LIST, "repetitions": LIST},
+    "tool": {"counts": (lambda value: value == COUNTS, COUNTS)},
     "measurement": {
         **dict.fromkeys(("min", "p95", "max", "low", "high"), NUMBER),
         "samples": SAMPLES,
@@ -287,7 +290,7 @@ def empty(kind, version="", quick=False, why="not asked for"):
     environment.update(kind=kind, tick=TICK)
     return {
         "schema": SCHEMA,
-        "tool": {"version": version, "quick": quick},
+        "tool": {"version": version, "quick": quick, "counts": COUNTS},
         "environment": environment,
         "columns": {name: {"status": NOT_RUN, "why": why, "detail": ""} for name in COLUMNS},
         "measurements": [],
@@ -440,6 +443,8 @@ def merge(parts):
                 merged["environment"][key] = value
         merged["tool"]["version"] = part["tool"]["version"] or merged["tool"]["version"]
         merged["tool"]["quick"] |= part["tool"]["quick"]
+        if "counts" not in part["tool"]:
+            merged["tool"].pop("counts", None)
         for name, column in part["columns"].items():
             known = merged["columns"][name]
             if column["status"] != "ok" and known["status"] == "ok":

@@ -7,7 +7,7 @@ import os
 
 import tomllib
 
-from bench import columns, estimate, formulas, predict, published
+from bench import columns, estimate, formulas, published
 from bench.cells import NONE, Cell, Table, columns_of, millions, number, percent, points, ratio
 from bench.formulas import scaled
 from bench.measurements import ALL, TOP
@@ -25,7 +25,7 @@ TEXTS = {
 OPERATION = {
     "of": "{experiment} {item} {cost} time",
     "theirs": "{item}",
-    "under": [{"timed": "range time"}, "exits = exits"],
+    "under": [{"timed": "range time"}, "exits = exits", "=estimated {experiment} {item}"],
 }
 RATIOS = ["x native", "x kvm"]
 CHOICE = {"exact", "timed"}
@@ -130,7 +130,7 @@ def called(text):
         return of_experiment(name), words
     if name == "interval":
         return interval, words
-    for module in (formulas, estimate, predict):
+    for module in (formulas, estimate):
         if hasattr(module, name):
             return getattr(module, name), words
     raise ValueError(f"tables.toml: found '{text}', which is no function of formulas.py")

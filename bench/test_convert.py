@@ -3,6 +3,7 @@
 import pytest
 
 from bench import convert, lines
+from bench.measurements import METRICS
 
 CPUID, NMI = "CPUID", "Exception or NMI"
 
@@ -11,7 +12,12 @@ def spread(total, count):
     return {"samples": count, "sum": total, "min": 0, "max": total}
 
 
-def region(root=0, nonroot=0, exits=(), begins=1, is_open=False, vmread=0, vmwrite=0):
+def region(root=0, nonroot=0, exits=(), begins=1, is_open=False, vmread=0, vmwrite=0, **more):
+    """`more`: what the worlds executed by the metric's name, and `injected`."""
+    executed = {
+        world: {kind: more.get(f"{world}_{kind}", 0) for kind in convert.EXECUTED if kind != "nmi"}
+        for world in ("root", "nonroot")
+    }
     return {
         "begins": begins,
         "open": is_open,
@@ -34,6 +40,8 @@ def region(root=0, nonroot=0, exits=(), begins=1, is_open=False, vmread=0, vmwri
             "listed": 0,
         },
         "nonroot": {"instructions": nonroot, "kernel": nonroot, "user": 0},
+        "executed": executed,
+        "nmi": {name: more.get(f"{name}_nmi", 0) for name in ("root", "nonroot", "injected")},
     }
 
 
@@ -102,6 +110,34 @@ def test_base_is_subtracted_per_operation():
 def test_quotient_is_not_rounded():
     got = run(BASE + ITEM.replace("region=2", "region=5"))
     assert (value(got, "cpuid", f"exits:{NMI}"), value(got, "cpuid", "exits")) == (0.01, 1.01)
+
+
+def test_what_a_world_executes_is_a_metric_unless_it_is_none():
+    ledger = {
+        "regions": {
+            "1": region(nonroot_cpuid=5, nonroot_iret=7),
+            "2": region(
+                nonroot_cpuid=105,
+                nonroot_iret=7,
+                root_spec_ctrl=200,
+                root_nmi=100,
+                nonroot_nmi=100,
+                injected_nmi=50,
+            ),
+        }
+    }
+    found = {
+        one["metric"]: (one["value"], one["unit"], one["exact"])
+        for one in run(BASE + ITEM, ledger).measurements
+        if one["item"] == "cpuid" and one["metric"] in convert.SPARSE
+    }
+    assert found == {
+        "nonroot_cpuid": (1, "count", True),
+        "root_spec_ctrl": (2, "count", True),
+        "root_nmi": (1, "count", True),
+        "nonroot_nmi": (1.5, "count", True),
+    }
+    assert convert.SPARSE <= set(METRICS["count"])
 
 
 @pytest.mark.parametrize(

@@ -156,6 +156,12 @@ def test_results_take_it(sent, tmp_path):
     assert not [name for name in os.listdir(folder) if not name.endswith(".json")]
 
 
+def test_an_older_file_has_no_counts(sent):
+    assert machine_file.load(sent)["tool"]["counts"] == results.COUNTS
+    edit(sent, lambda found: found["tool"].pop("counts"))
+    assert "counts" not in machine_file.load(sent)["tool"]
+
+
 def torn(path):
     os.truncate(path, os.path.getsize(path) // 2)
 

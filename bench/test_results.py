@@ -293,6 +293,17 @@ def test_of_one_version_only():
     assert merged["tool"]["version"] == "v1"
 
 
+def test_counts_are_known_of_new_results_alone():
+    old = good("msr")
+    del old["tool"]["counts"]
+    results.validate(old)
+    assert results.merge([good(), good("msr")])[0]["tool"]["counts"] == results.COUNTS
+    for parts in ([good(), old], [old, good()]):
+        assert "counts" not in results.merge(parts)[0]["tool"]
+    with pytest.raises(Trouble, match="tool.counts: found 3, wanted 2"):
+        results.validate(change(old, "tool", "counts", 3))
+
+
 def with_values(key, **values):
     """Parts with one column each, whose environment has this value."""
     return [

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 //
-// RDPMC (which Bochs answers with 0), the region marker, the instructions that the ledger counts in
-// root mode, and those that switch between root mode and no VMX. Each handler is a member of a
-// class that adds no data to Bochs' processor.
+// RDPMC (which Bochs answers with 0), the region marker, the instructions that the ledger counts,
+// and those that switch between root mode and no VMX. Each handler is a member of a class that adds
+// no data to Bochs' processor.
 #define NEED_CPU_REG_SHORTCUTS 1
 #include "bochs.h"
 #include "cpu.h"
@@ -72,6 +72,8 @@ private:
     void take_file();
     void give_words();
     void region(bool begins);
+    Executed executed_kind(unsigned opcode) const;
+    void in_flight(const bxInstruction_c *i);
     void original(bxInstruction_c *i)
     {
         const Originals &own = originals[i->getIaOpcode()];
@@ -84,6 +86,7 @@ void Handlers::rdpmc(bxInstruction_c *i)
 {
     uint64_t value;
 
+    in_flight(i);
     if (!cr4.get_PCE() && CPL != 0)
         exception(BX_GP_EXCEPTION, 0);
     if (in_vmx_guest && vmcs.vmexec_ctrls1.RDPMC_VMEXIT())
@@ -189,29 +192,46 @@ unsigned string_touches(unsigned opcode)
     return TOUCHED_LOAD | TOUCHED_STORE;
 }
 
-RootInstruction root_kind(unsigned opcode)
+Executed Handlers::executed_kind(unsigned opcode) const
 {
     switch (opcode) {
     case BX_IA_VMREAD_EdGd:
     case BX_IA_VMREAD_EqGq:
-        return ROOT_VMREAD;
+        return EXECUTED_VMREAD;
     case BX_IA_VMWRITE_GdEd:
     case BX_IA_VMWRITE_GqEq:
-        return ROOT_VMWRITE;
+        return EXECUTED_VMWRITE;
     case BX_IA_RDMSR:
-        return ROOT_RDMSR;
+        return executed_rdmsr(ECX);
     case BX_IA_WRMSR:
-        return ROOT_WRMSR;
+        return executed_wrmsr(ECX, Bit64u{EDX} << 32 | EAX);
+    case BX_IA_VERW_Ew:
+        return EXECUTED_VERW;
+    case BX_IA_RDPMC:
+        return EXECUTED_RDPMC;
+    case BX_IA_IRET_Op16:
+    case BX_IA_IRET_Op32:
+    case BX_IA_IRET_Op64:
+        return EXECUTED_IRET;
+    case BX_IA_MOV_CR3Rd:
+    case BX_IA_MOV_CR3Rq:
+        return EXECUTED_CR3_LOAD;
     case BX_IA_CPUID:
-        return ROOT_CPUID;
+        return EXECUTED_CPUID;
     }
-    return ROOT_KINDS;
+    return EXECUTED_KINDS;
+}
+
+void Handlers::in_flight(const bxInstruction_c *i)
+{
+    unsigned world = hot_of(bx_cpuid).mode & TB_WORLD_ROOT ? WORLD_ROOT : WORLD_NONROOT;
+
+    processor(bx_cpuid).ledger.executes(executed_kind(i->getIaOpcode()), world);
 }
 
 void Handlers::counted(bxInstruction_c *i)
 {
-    if (hot_of(bx_cpuid).mode & TB_WORLD_ROOT)
-        processor(bx_cpuid).ledger.root_instruction(root_kind(i->getIaOpcode()));
+    in_flight(i);
     original(i);
 }
 
@@ -221,8 +241,7 @@ void Handlers::rdmsr(bxInstruction_c *i)
     if (ECX != IA32_VMX_MISC || CPL != 0 || in_vmx_guest ||
         vmx_caps_misc(VMX_MSR_MISC) == VMX_MSR_MISC)
         return counted(i);
-    if (in_vmx)
-        processor(bx_cpuid).ledger.root_instruction(ROOT_RDMSR);
+    in_flight(i);
     Bit64u value = vmx_caps_misc(VMX_MSR_MISC);
     RAX = GET32L(value);
     RDX = GET32H(value);
@@ -327,6 +346,12 @@ void decode_instruction(bxInstruction_c *i)
     case BX_IA_VMWRITE_GdEd:
     case BX_IA_VMWRITE_GqEq:
     case BX_IA_WRMSR:
+    case BX_IA_VERW_Ew:
+    case BX_IA_IRET_Op16:
+    case BX_IA_IRET_Op32:
+    case BX_IA_IRET_Op64:
+    case BX_IA_MOV_CR3Rd:
+    case BX_IA_MOV_CR3Rq:
     case BX_IA_CPUID:
         replace(i, &Handlers::counted);
         break;

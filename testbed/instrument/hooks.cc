@@ -294,6 +294,7 @@ void tb_on_far_branch(unsigned cpu, unsigned what, Bit64u from, Bit64u to)
 
 void tb_on_exception(unsigned cpu, unsigned vector)
 {
+    processor(cpu).ledger.stops();
     event_from(processor(cpu), BX_CPU(cpu)->prev_rip, vector);
 }
 

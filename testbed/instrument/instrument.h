@@ -66,6 +66,7 @@ void tb_on_exception(unsigned cpu, unsigned vector);
 void tb_on_interrupt(unsigned cpu, unsigned vector);
 void tb_on_hwinterrupt(unsigned cpu, unsigned vector, Bit64u rip);
 void tb_on_memory(unsigned cpu, Bit64u laddr, Bit64u paddr, unsigned len, unsigned rw);
+void tb_on_apic_access(unsigned cpu);
 void tb_on_clflush(bxInstruction_c *i, Bit64u paddr);
 void tb_on_cache_control(unsigned cpu);
 void tb_on_prefetch(unsigned cpu);
@@ -170,6 +171,8 @@ Bit64u tb_on_tsc(Bit64u ticks);
             tb_on_memory(cpu_id, lin, paddr, len, rw);                                             \
     } while (0)
 #define BX_INSTR_PHY_ACCESS(cpu_id, paddr, len, memtype, rw)
+/* Of ours (testbed/patches/): the local APIC answers an access to its page. */
+#define BX_INSTR_APIC_ACCESS(cpu_id) tb_on_apic_access(cpu_id)
 
 #define BX_INSTR_INP(addr, len)
 #define BX_INSTR_INP2(addr, len, val)

@@ -4,6 +4,77 @@
 #include "ledger.h"
 
 #include <algorithm>
+#include <numeric>
+
+#include "msr_index.h"
+#include "pmu.h"
+
+namespace {
+
+struct MsrRange {
+    uint32_t first, last;
+};
+
+// Counters and their controls, debug store, branch records, Processor Trace: each range is as long
+// as any model has it.
+constexpr MsrRange pmu_msrs[] = {
+    {IA32_PMC0, IA32_PMC0 + PMU_GENERAL_LEGACY - 1},
+    {IA32_PERFEVTSEL0, IA32_PERFEVTSEL0 + PMU_GENERAL_LEGACY - 1},
+    {MSR_OFFCORE_RSP_0, MSR_OFFCORE_RSP_1},
+    {MSR_LBR_SELECT, MSR_LASTBRANCH_TOS},
+    {IA32_DEBUGCTL, IA32_DEBUGCTL},
+    {IA32_FIXED_CTR0, IA32_FIXED_CTR0 + PMU_FIXED_MAX - 1},
+    {MSR_PERF_METRICS, MSR_PERF_METRICS},
+    {IA32_PERF_CAPABILITIES, IA32_PERF_CAPABILITIES},
+    {IA32_FIXED_CTR_CTRL, IA32_PERF_GLOBAL_INUSE},
+    {IA32_PEBS_ENABLE, MSR_PEBS_DATA_CFG},
+    {MSR_PEBS_LD_LAT, MSR_PEBS_FRONTEND},
+    {IA32_A_PMC0, IA32_A_PMC0 + PMU_GENERAL_LEGACY - 1},
+    {IA32_RTIT_OUTPUT_BASE, IA32_RTIT_OUTPUT_MASK_PTRS},
+    {IA32_RTIT_CTL, IA32_RTIT_CR3_MATCH},
+    {IA32_RTIT_ADDR0_A, IA32_RTIT_ADDR0_A + 7},
+    {IA32_DS_AREA, IA32_DS_AREA},
+    {MSR_LASTBRANCH_0_FROM_IP, MSR_LASTBRANCH_0_FROM_IP + 31},
+    {MSR_LASTBRANCH_0_TO_IP, MSR_LASTBRANCH_0_TO_IP + 31},
+    {MSR_LBR_INFO_0, MSR_LBR_INFO_0 + 31},
+    {IA32_LBR_0_INFO, IA32_LBR_0_INFO + 31},
+    {IA32_LBR_CTL, IA32_LBR_DEPTH},
+    {IA32_LBR_0_FROM_IP, IA32_LBR_0_FROM_IP + 31},
+    {IA32_LBR_0_TO_IP, IA32_LBR_0_TO_IP + 31},
+    {IA32_PMC_GP0_CTR, IA32_PMC_GP0_CTR + (PMU_GENERAL_MAX * IA32_PMC_STEP) - 1},
+    {IA32_PMC_FX0_CTR, IA32_PMC_FX0_CTR + (PMU_FIXED_MAX * IA32_PMC_STEP) - 1},
+};
+
+bool is_pmu_msr(uint32_t index)
+{
+    return std::any_of(std::begin(pmu_msrs), std::end(pmu_msrs), [=](const MsrRange &range) {
+        return index >= range.first && index <= range.last;
+    });
+}
+
+bool is_apic_msr(uint32_t index) { return index >= X2APIC_FIRST && index <= X2APIC_LAST; }
+
+}  // namespace
+
+Executed executed_rdmsr(uint32_t index)
+{
+    if (is_pmu_msr(index))
+        return EXECUTED_RDMSR_PMU;
+    return is_apic_msr(index) ? EXECUTED_RDMSR_APIC : EXECUTED_RDMSR_OTHER;
+}
+
+Executed executed_wrmsr(uint32_t index, uint64_t value)
+{
+    if (is_pmu_msr(index))
+        return EXECUTED_WRMSR_PMU;
+    if (is_apic_msr(index))
+        return EXECUTED_WRMSR_APIC;
+    if (index == IA32_SPEC_CTRL)
+        return EXECUTED_SPEC_CTRL;
+    if (index == IA32_FLUSH_CMD && (value & FLUSH_CMD_L1D))
+        return EXECUTED_L1D_FLUSH;
+    return EXECUTED_WRMSR_OTHER;
+}
 
 void Spread::add(uint64_t value)
 {
@@ -34,8 +105,9 @@ void Tally::merge(const Tally &other)
         for (const auto &[path, count] : exit.paths)
             exits[reason].paths[path] += count;
     }
-    for (unsigned n = 0; n < ROOT_KINDS; n++)
-        root[n] += other.root[n];
+    for (unsigned world = 0; world < WORLDS; world++)
+        for (unsigned n = 0; n < EXECUTED_KINDS; n++)
+            executed[world][n] += other.executed[world][n];
     for (unsigned n = 0; n < ARRIVALS; n++) {
         nmi[n] += other.nmi[n];
         pmi[n] += other.pmi[n];
@@ -69,8 +141,51 @@ uint64_t Ledger::root_instructions() const
     return sum;
 }
 
+uint64_t Ledger::instructions() const
+{
+    return std::accumulate(retired_, retired_ + MODE_COUNT, uint64_t{0});
+}
+
+void Ledger::count(Executed kind, unsigned world, uint64_t times)
+{
+    if (kind == EXECUTED_VMREAD || kind == EXECUTED_VMWRITE)
+        accesses_++;
+    update([=](Tally &tally) { tally.executed[world][kind] += times; });
+}
+
+void Ledger::settle()
+{
+    if (pending_ == EXECUTED_KINDS || instructions() <= pending_at_)
+        return;
+    count(pending_, pending_world_, 1);
+    pending_ = EXECUTED_KINDS;
+}
+
+void Ledger::executes(Executed kind, unsigned world)
+{
+    settle();
+    pending_ = kind;
+    pending_world_ = world;
+    pending_at_ = instructions();
+}
+
+void Ledger::stops()
+{
+    settle();
+    pending_ = EXECUTED_KINDS;
+}
+
+void Ledger::apic_access(unsigned world) { count(EXECUTED_APIC_ACCESS, world, 1); }
+
+uint64_t Ledger::vmcs_accesses()
+{
+    settle();
+    return accesses_;
+}
+
 void Ledger::vm_exit(unsigned reason)
 {
+    stops();
     // A VM entry that fails ends one exit and is the next.
     if (in_exit_)
         vm_entry();
@@ -94,6 +209,7 @@ void Ledger::exit_path(const Path &path)
 
 void Ledger::vm_entry()
 {
+    settle();
     if (!in_exit_)
         return;
     in_exit_ = false;
@@ -105,17 +221,10 @@ void Ledger::vm_entry()
     });
 }
 
-void Ledger::root_instruction(RootInstruction kind)
-{
-    if (kind == ROOT_VMREAD || kind == ROOT_VMWRITE)
-        accesses_++;
-    update([=](Tally &tally) { tally.root[kind]++; });
-}
-
 void Ledger::listed(uint64_t msrs)
 {
     if (msrs != 0)
-        update([=](Tally &tally) { tally.root[ROOT_LISTED] += msrs; });
+        count(EXECUTED_LISTED, WORLD_ROOT, msrs);
 }
 
 void Ledger::nmi(Arrival where)
@@ -160,6 +269,7 @@ void Ledger::region_begin_here(uint32_t id)
 {
     Region &region = regions_[id];
 
+    settle();
     if (region.depth++ > 0)
         return;
     open_.push_back(id);
@@ -180,6 +290,7 @@ void Ledger::region_end_here(uint32_t id)
 {
     Region &region = regions_[id];
 
+    settle();
     if (region.depth == 0 || --region.depth > 0)
         return;
     open_.erase(std::find(open_.begin(), open_.end(), id));
@@ -196,18 +307,20 @@ Tally Ledger::closed(const Region &region) const
     return tally;
 }
 
-Tally Ledger::total() const
+Tally Ledger::total()
 {
+    settle();
     Tally tally = total_;
 
     std::copy(retired_, retired_ + MODE_COUNT, tally.instructions);
     return tally;
 }
 
-std::map<uint32_t, Tally> Ledger::regions() const
+std::map<uint32_t, Tally> Ledger::regions()
 {
     std::map<uint32_t, Tally> all;
 
+    settle();
     for (const auto &[id, region] : regions_) {
         all[id] = region.depth > 0 ? closed(region) : region.tally;
         all[id].open = region.depth > 0;

@@ -13,17 +13,37 @@
 #include "events.h"
 #include "exit_paths.h"
 
-/* Instructions that are counted where they run in root mode, and one that is none: an MSR that VM
- * exit or entry stores or loads by a list of the VMCS. */
-enum RootInstruction {
-    ROOT_VMREAD,
-    ROOT_VMWRITE,
-    ROOT_RDMSR,
-    ROOT_WRMSR,
-    ROOT_CPUID,
-    ROOT_LISTED,
-    ROOT_KINDS
+/* What is counted in root mode and outside it. All but LISTED and APIC_ACCESS are instructions,
+ * which count when they retire. README.md, "Ledger", has the meaning of each. */
+enum Executed {
+    EXECUTED_VMREAD,
+    EXECUTED_VMWRITE,
+    EXECUTED_LISTED, /* MSRs that VM exit or entry stores or loads by a list of the VMCS */
+    EXECUTED_RDMSR_PMU,
+    EXECUTED_RDMSR_APIC,
+    EXECUTED_RDMSR_OTHER,
+    EXECUTED_WRMSR_PMU,
+    EXECUTED_WRMSR_APIC,
+    EXECUTED_WRMSR_OTHER,
+    EXECUTED_SPEC_CTRL,
+    EXECUTED_L1D_FLUSH,
+    EXECUTED_VERW,
+    EXECUTED_RDPMC,
+    EXECUTED_IRET,
+    EXECUTED_CR3_LOAD,
+    EXECUTED_CPUID,
+    EXECUTED_APIC_ACCESS,
+    EXECUTED_KINDS
 };
+
+/* The kind of an RDMSR or a WRMSR. */
+Executed executed_rdmsr(uint32_t index);
+Executed executed_wrmsr(uint32_t index, uint64_t value);
+
+/* The first index of Tally::executed. */
+constexpr unsigned WORLD_NONROOT = 0; /* or no VMX */
+constexpr unsigned WORLD_ROOT = 1;
+constexpr unsigned WORLDS = 2;
 
 /* Where an NMI or a PMI arrives. */
 enum Arrival {
@@ -66,7 +86,7 @@ struct ExitTally {
 
 struct Tally {
     std::map<unsigned, ExitTally> exits;
-    uint64_t root[ROOT_KINDS] = {};
+    uint64_t executed[WORLDS][EXECUTED_KINDS] = {};
     uint64_t nmi[ARRIVALS] = {};
     uint64_t nmi_injected = 0;
     uint64_t pmi[ARRIVALS] = {};
@@ -91,7 +111,11 @@ public:
     void vm_entry();
     /* Before it: the way of the exit; empty: not known. */
     void exit_path(const Path &path);
-    void root_instruction(RootInstruction kind);
+    /* An instruction of this kind is in flight. It counts when a later call finds it retired. */
+    void executes(Executed kind, unsigned world);
+    /* The instruction in flight faults or exits. */
+    void stops();
+    void apic_access(unsigned world);
     void listed(uint64_t msrs);
     void nmi(Arrival where);
     void nmi_injected();
@@ -109,12 +133,12 @@ public:
     bool in_exit() const { return in_exit_; }
     unsigned exit_reason() const { return exit_reason_; }
     /* VMREAD and VMWRITE in root mode so far. */
-    uint64_t vmcs_accesses() const { return accesses_; }
+    uint64_t vmcs_accesses();
 
     uint64_t stray_ends() const { return stray_ends_; }
     /* The whole run's tally, and the regions'. */
-    Tally total() const;
-    std::map<uint32_t, Tally> regions() const;
+    Tally total();
+    std::map<uint32_t, Tally> regions();
 
 private:
     struct Region {
@@ -123,13 +147,21 @@ private:
         uint64_t begin[MODE_COUNT] = {};
     };
     template<typename Update> void update(Update apply);
+    void count(Executed kind, unsigned world, uint64_t times);
+    /* Counts what has retired since it was in flight. */
+    void settle();
     uint64_t root_instructions() const;
+    uint64_t instructions() const;
     Tally closed(const Region &region) const;
 
     const uint64_t *retired_;
     Tally total_;
     std::map<uint32_t, Region> regions_;
     std::vector<uint32_t> open_;
+    /* In flight since so many instructions had retired, or retired and not yet counted. */
+    Executed pending_ = EXECUTED_KINDS;
+    unsigned pending_world_ = WORLD_NONROOT;
+    uint64_t pending_at_ = 0;
     bool in_exit_ = false;
     unsigned exit_reason_ = 0;
     uint64_t exit_at_ = 0;

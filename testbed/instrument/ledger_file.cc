@@ -29,7 +29,7 @@ void ledger_write(const char *end)
     summary.lines_wanted = knobs().exit_lines;
     summary.paths_wanted = knobs().exit_paths;
     for (unsigned n = 0; n < processor_count(); n++) {
-        const Ledger &ledger = processor(n).ledger;
+        Ledger &ledger = processor(n).ledger;
         logs.push_back(&processor(n).lines);
         summary.processors.push_back(ledger.total());
         summary.total.merge(summary.processors.back());

@@ -5,6 +5,7 @@
 #include "ledger_json.h"
 
 #include <algorithm>
+#include <numeric>
 #include <sstream>
 
 namespace {
@@ -133,22 +134,53 @@ void put_stored(std::ostream &out, const Tally &tally, const std::string &indent
     out << '}';
 }
 
+// Of those that are counted in both worlds.
+constexpr unsigned EXECUTED_FIRST = EXECUTED_RDMSR_PMU;
+constexpr const char *executed_names[EXECUTED_KINDS - EXECUTED_FIRST] = {
+    "rdmsr_pmu",   "rdmsr_apic", "rdmsr_other", "wrmsr_pmu",  "wrmsr_apic",
+    "wrmsr_other", "spec_ctrl",  "l1d_flush",   "verw",       "rdpmc",
+    "iret",        "cr3_load",   "cpuid",       "apic_access"};
+
+uint64_t sum_of(const uint64_t *counts, Executed first, Executed last)
+{
+    return std::accumulate(counts + first, counts + last + 1, uint64_t{0});
+}
+
+void put_executed(std::ostream &out, const uint64_t *counts)
+{
+    const char *comma = "";
+
+    out << '{';
+    for (unsigned kind = EXECUTED_FIRST; kind < EXECUTED_KINDS; kind++) {
+        out << comma << '"' << executed_names[kind - EXECUTED_FIRST] << "\": " << counts[kind];
+        comma = ", ";
+    }
+    out << '}';
+}
+
 void put_tally(std::ostream &out, const Tally &tally, const std::string &indent)
 {
     uint64_t root_kernel = tally.instructions[MODE_ROOT_BIT];
     uint64_t root_user = tally.instructions[MODE_ROOT_BIT | MODE_USER_BIT];
     uint64_t kernel = tally.instructions[0];
     uint64_t user = tally.instructions[MODE_USER_BIT];
+    const uint64_t *in_root = tally.executed[WORLD_ROOT];
 
     put_exits(out, tally, indent);
     out << indent << "\"root\": {\"instructions\": " << root_kernel + root_user
-        << ", \"vmread\": " << tally.root[ROOT_VMREAD]
-        << ", \"vmwrite\": " << tally.root[ROOT_VMWRITE]
-        << ", \"rdmsr\": " << tally.root[ROOT_RDMSR] << ", \"wrmsr\": " << tally.root[ROOT_WRMSR]
-        << ", \"cpuid\": " << tally.root[ROOT_CPUID] << ", \"listed\": " << tally.root[ROOT_LISTED]
-        << "},\n";
+        << ", \"vmread\": " << in_root[EXECUTED_VMREAD]
+        << ", \"vmwrite\": " << in_root[EXECUTED_VMWRITE]
+        << ", \"rdmsr\": " << sum_of(in_root, EXECUTED_RDMSR_PMU, EXECUTED_RDMSR_OTHER)
+        << ", \"wrmsr\": " << sum_of(in_root, EXECUTED_WRMSR_PMU, EXECUTED_L1D_FLUSH)
+        << ", \"cpuid\": " << in_root[EXECUTED_CPUID]
+        << ", \"listed\": " << in_root[EXECUTED_LISTED] << "},\n";
     out << indent << "\"nonroot\": {\"instructions\": " << kernel + user
         << ", \"kernel\": " << kernel << ", \"user\": " << user << "},\n";
+    out << indent << "\"executed\": {\"root\": ";
+    put_executed(out, in_root);
+    out << ",\n" << indent << "             \"nonroot\": ";
+    put_executed(out, tally.executed[WORLD_NONROOT]);
+    out << "},\n";
     out << indent << "\"nmi\": {\"root\": " << tally.nmi[ARRIVAL_ROOT]
         << ", \"nonroot\": " << tally.nmi[ARRIVAL_NONROOT]
         << ", \"exits\": " << tally.nmi[ARRIVAL_EXIT] << ", \"injected\": " << tally.nmi_injected

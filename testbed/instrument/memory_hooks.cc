@@ -79,6 +79,12 @@ void tb_on_memory(unsigned cpu, Bit64u laddr, Bit64u paddr, unsigned len, unsign
         counted_access(p, laddr, paddr, len, rw);
 }
 
+void tb_on_apic_access(unsigned cpu)
+{
+    processor(cpu).ledger.apic_access(hot_of(cpu).mode & TB_WORLD_ROOT ? WORLD_ROOT
+                                                                       : WORLD_NONROOT);
+}
+
 void tb_on_clflush(bxInstruction_c *i, Bit64u paddr)
 {
     // CLWB may leave the line where it is. SDM Vol. 2, "CLWB".

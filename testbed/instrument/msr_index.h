@@ -10,6 +10,7 @@
 
 constexpr uint32_t IA32_PLATFORM_ID = 0x017;
 constexpr uint32_t MSR_SMI_COUNT = 0x034;
+constexpr uint32_t IA32_SPEC_CTRL = 0x048;
 constexpr uint32_t IA32_PRED_CMD = 0x049;
 constexpr uint32_t IA32_BIOS_UPDT_TRIG = 0x079;
 constexpr uint32_t IA32_BIOS_SIGN_ID = 0x08b;
@@ -18,6 +19,7 @@ constexpr uint32_t MSR_PLATFORM_INFO = 0x0ce;
 constexpr uint32_t MSR_PKG_CST_CONFIG_CONTROL = 0x0e2;
 constexpr uint32_t IA32_MPERF = 0x0e7;
 constexpr uint32_t IA32_APERF = 0x0e8;
+constexpr uint32_t IA32_FLUSH_CMD = 0x10b;
 constexpr uint32_t IA32_MCG_CAP = 0x179;
 constexpr uint32_t IA32_MCG_STATUS = 0x17a;
 constexpr uint32_t IA32_PERFEVTSEL0 = 0x186;
@@ -89,6 +91,9 @@ constexpr uint32_t MSR_CONFIG_TDP_CONTROL = 0x64b;
 constexpr uint32_t MSR_TURBO_ACTIVATION_RATIO = 0x64c;
 constexpr uint32_t MSR_LASTBRANCH_0_FROM_IP = 0x680;
 constexpr uint32_t MSR_LASTBRANCH_0_TO_IP = 0x6c0;
+/* The local APIC's in x2APIC mode */
+constexpr uint32_t X2APIC_FIRST = 0x800;
+constexpr uint32_t X2APIC_LAST = 0x8ff;
 constexpr uint32_t MSR_LBR_INFO_0 = 0xdc0;
 /* Architectural LBRs: 32 of each. */
 constexpr uint32_t IA32_LBR_0_INFO = 0x1200;
@@ -131,6 +136,9 @@ constexpr uint64_t OFFCORE_ANY_SNOOP = bit(38) - bit(30);
 
 /* IA32_PRED_CMD */
 constexpr uint64_t PRED_CMD_IBPB = bit(0);
+
+/* IA32_FLUSH_CMD */
+constexpr uint64_t FLUSH_CMD_L1D = bit(0);
 
 /* IA32_FIXED_CTR_CTRL: four bits for each counter. */
 constexpr unsigned FIXED_CTRL_BITS = 4;

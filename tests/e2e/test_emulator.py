@@ -20,6 +20,7 @@ PARTS = {
     "shape": [*ANY_PMU, "shape", "step"],
     "pt": ["pt", "pt_guest"],
     "ptwrite": ["pt", "pt_guest"],
+    "counts": ["counts"],
 }
 SKID = 5
 KNOBS = {
@@ -28,6 +29,7 @@ KNOBS = {
     "shape": "pmu_version 6\npmu_general_mask 0xcf\npmu_fixed_mask 0x2b\n",
     "pt": "pt on\n",
     "ptwrite": "pt ptwrite\n",
+    "counts": "msr 0x48 0\nmsr 0x10b 0\n",
 }
 WORDS = "some words"
 
@@ -71,3 +73,18 @@ def test_skid(lab):
         for name in ("plain", "skid")
     )
     assert len(plain) == 2 and skid == [position + SKID for position in plain], (plain, skid)
+
+
+def test_counts(lab):
+    """The ledger counts each kind as often as it was executed, in its world, and no other kind. Nor
+    does an instruction that faults or exits count."""
+    counts = boot(lab, "counts")
+    rows = [row for row in counts.lines("emulator") if "region" in row]
+    kinds = {row["kind"] for row in rows}
+    found = [counts.region(int(row["region"]))["executed"] for row in rows]
+    assert all(kinds - {"none"} == set(one[world]) for one in found for world in one)
+    for row, executed in zip(rows, found):
+        wanted = {world: dict.fromkeys(executed[world], 0) for world in executed}
+        if row["kind"] != "none":
+            wanted[row["world"]][row["kind"]] = int(row["count"])
+        assert executed == wanted, row

@@ -98,7 +98,8 @@ extern volatile uint64_t event_rsp;
     X(virtual)                                                                                     \
     X(shape)                                                                                       \
     X(pt)                                                                                          \
-    X(pt_guest)
+    X(pt_guest)                                                                                    \
+    X(counts)
 #define EMULATOR_DECLARE(name) void emulator_##name(void);
 EMULATOR_PARTS(EMULATOR_DECLARE)
 #undef EMULATOR_DECLARE

@@ -46,7 +46,7 @@ class Counts:
     own_misses: int = 0
 
     def costs(self):
-        """As bench/predict.py wants them."""
+        """As estimate.of_root() wants them."""
         return {
             "exits": self.exits,
             "instructions": self.root,

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # dilation_boot.py: the job `dilation` under each way of time and of stepping, and what was counted.
-from bench import predict
+from bench import estimate
 from experiments.dilation.analysis import dilation
 from testbed import boots
 from testbed.machine import STATUS_POWEROFF
@@ -31,15 +31,15 @@ def boot(lab, time, step, rounds):
 
 
 def price(pairs):
-    """Ticks that an exit lacks in the emulator, by the estimate of bench/predict.py."""
+    """Ticks that an exit lacks in the emulator, by the estimate of bench/estimate.py."""
     pair = min(pairs, key=lambda pair: abs(pair.share - PRICED))
-    return dilation.price(pair, lambda costs: predict.cycles_of(costs, lambda cost: cost.mean))
+    return dilation.price(pair, lambda costs: estimate.of_root(costs).middle)
 
 
 def answer(lab, rounds=ROUNDS):
     """{name of a way: {"time", "step", "pairs"}}, as dilation.WAYS names them."""
     counted = {step: boot(lab, "kept 0", step, rounds) for step in ("blocked", "exits")}
-    hidden = round(predict.COST["transition"].mean)  # what no RDTSC of root mode sees
+    hidden = estimate.COSTS["exit"]["median"]  # what no RDTSC of root mode sees
     found = {}
     for name, (way, priced, step) in dilation.WAYS.items():
         ticks = 0 if not priced else price(counted[step]) if way == "kept" else hidden

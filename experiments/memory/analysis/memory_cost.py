@@ -13,7 +13,7 @@ import pathlib
 import re
 import sys
 
-from bench import plots, predict, textpage
+from bench import estimate, plots, textpage
 from bench.cells import Cell, Table, number, percent
 from experiments.memory.analysis import memory_paper
 from experiments.memory.analysis.schmidt_published import SCHMIDT
@@ -62,7 +62,7 @@ def words(jobs=JOBS):
 
 
 def counts_of(region):
-    """Of a region of the ledger, by the names that predict.py has."""
+    """Of a region of the ledger, by the names that estimate.of_root() has."""
     return {
         "exits": sum(entry["count"] for entry in region["exits"].values()),
         "guest": region["nonroot"]["instructions"],
@@ -99,8 +99,8 @@ def write_costs(jobs):
 
 
 def cycles(costs):
-    """Mean, lowest and highest of the model's unit costs."""
-    return tuple(predict.cycles_of(costs, pick) for pick in predict.picks())
+    """An estimate: its middle, and the ends of its interval."""
+    return tuple(estimate.of_root(costs))
 
 
 def vmcs(costs):

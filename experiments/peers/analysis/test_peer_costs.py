@@ -6,6 +6,7 @@ import os
 import tempfile
 import unittest
 
+from bench.convert import EXECUTED
 from experiments.peers.analysis import peer_costs
 
 LINE = (
@@ -21,6 +22,8 @@ def region(root, nonroot, exits=()):
         "begins": 1,
         "open": 0,
         "nonroot": {"instructions": nonroot},
+        "executed": dict.fromkeys(("root", "nonroot"), dict.fromkeys(EXECUTED, 0)),
+        "nmi": {"root": 0, "nonroot": 0, "injected": 0},
         "root": {
             "instructions": root,
             "vmread": 0,

@@ -24,10 +24,11 @@ TEST(exit_to_entry_counts_the_entry_instruction)
     uint64_t retired[MODE_COUNT] = {};
     Ledger ledger(retired);
     ledger.vm_exit(CPUID);
-    retired[ROOT] += 40;
-    ledger.root_instruction(ROOT_VMREAD);
-    ledger.root_instruction(ROOT_VMWRITE);
-    ledger.root_instruction(ROOT_CPUID);
+    retired[ROOT] += 37;
+    for (Executed kind : {EXECUTED_VMREAD, EXECUTED_VMWRITE, EXECUTED_CPUID}) {
+        ledger.executes(kind, WORLD_ROOT);
+        retired[ROOT]++;
+    }
     ledger.vm_entry();
     retired[ROOT]++;
     ledger.vm_exit(CPUID);
@@ -40,7 +41,66 @@ TEST(exit_to_entry_counts_the_entry_instruction)
     CHECK_EQUAL(exit.root_instructions.sum, 51u);
     CHECK_EQUAL(exit.vmcs_accesses.max, 2u);
     CHECK_EQUAL(exit.vmcs_accesses.min, 0u);
-    CHECK_EQUAL(ledger.total().root[ROOT_CPUID], 1u);
+    CHECK_EQUAL(ledger.total().executed[WORLD_ROOT][EXECUTED_CPUID], 1u);
+}
+
+TEST(only_what_retires_is_executed)
+{
+    uint64_t retired[MODE_COUNT] = {};
+    Ledger ledger(retired);
+    auto executes = [&](Executed kind, unsigned mode) {
+        ledger.executes(kind, mode == ROOT ? WORLD_ROOT : WORLD_NONROOT);
+    };
+    executes(EXECUTED_IRET, USER);
+    retired[USER]++;
+    ledger.region_begin(7, KERNEL);  // the IRET has retired before it
+    retired[KERNEL]++;
+    executes(EXECUTED_RDPMC, KERNEL);
+    ledger.stops();  // it faults
+    retired[KERNEL]++;
+    executes(EXECUTED_VERW, KERNEL);
+    retired[KERNEL]++;
+    ledger.stops();  // the instruction after it faults
+    executes(EXECUTED_RDMSR_PMU, KERNEL);
+    ledger.vm_exit(31);
+    ledger.apic_access(WORLD_ROOT);
+    executes(EXECUTED_VMREAD, ROOT);
+    retired[ROOT]++;
+    CHECK_EQUAL(ledger.vmcs_accesses(), 1u);
+    ledger.vm_entry();
+    retired[ROOT]++;
+    executes(EXECUTED_CR3_LOAD, KERNEL);
+    retired[KERNEL]++;
+    ledger.region_end(7);
+    executes(EXECUTED_CPUID, KERNEL);  // in flight at the end
+    CHECK_EQUAL(ledger.total().executed[WORLD_NONROOT][EXECUTED_IRET], 1u);
+    Tally region = ledger.regions()[7];
+    uint64_t wanted[WORLDS][EXECUTED_KINDS] = {};
+    wanted[WORLD_NONROOT][EXECUTED_VERW] = wanted[WORLD_NONROOT][EXECUTED_CR3_LOAD] = 1;
+    wanted[WORLD_ROOT][EXECUTED_APIC_ACCESS] = wanted[WORLD_ROOT][EXECUTED_VMREAD] = 1;
+    for (unsigned world = 0; world < WORLDS; world++)
+        for (unsigned kind = 0; kind < EXECUTED_KINDS; kind++)
+            CHECK_EQUAL(region.executed[world][kind], wanted[world][kind]);
+    CHECK_EQUAL(ledger.total().executed[WORLD_NONROOT][EXECUTED_CPUID], 0u);
+}
+
+TEST(rdmsr_and_wrmsr_are_of_the_kind_of_their_msr)
+{
+    for (uint32_t index : {0x0c1u, 0x18fu, 0x1d9u, 0x309u, 0x392u, 0x4cau, 0x570u, 0x600u, 0x69fu,
+                           0xddfu, 0x14ceu, 0x19bfu}) {
+        CHECK_EQUAL(executed_rdmsr(index), EXECUTED_RDMSR_PMU);
+        CHECK_EQUAL(executed_wrmsr(index, 1), EXECUTED_WRMSR_PMU);
+    }
+    for (uint32_t index : {0x800u, 0x830u, 0x8ffu}) {
+        CHECK_EQUAL(executed_rdmsr(index), EXECUTED_RDMSR_APIC);
+        CHECK_EQUAL(executed_wrmsr(index, 0), EXECUTED_WRMSR_APIC);
+    }
+    for (uint32_t index : {0x01bu, 0x048u, 0x0c0u, 0x0cbu, 0x10bu, 0x6e0u, 0x7ffu, 0x900u})
+        CHECK_EQUAL(executed_rdmsr(index), EXECUTED_RDMSR_OTHER);
+    CHECK_EQUAL(executed_wrmsr(0x048, 0), EXECUTED_SPEC_CTRL);
+    CHECK_EQUAL(executed_wrmsr(0x10b, 1), EXECUTED_L1D_FLUSH);
+    CHECK_EQUAL(executed_wrmsr(0x10b, 2), EXECUTED_WRMSR_OTHER);
+    CHECK_EQUAL(executed_wrmsr(0x6e0, 0), EXECUTED_WRMSR_OTHER);
 }
 
 TEST(a_failed_entry_ends_one_exit_and_is_the_next)
@@ -313,6 +373,8 @@ TEST(json_has_the_documented_keys)
         "\"root_instructions\": {\"samples\": 0",
         "\"vmread\"",
         "\"nonroot\": {\"instructions\": 7",
+        "\"executed\": {\"root\": {\"rdmsr_pmu\": 0",
+        "\"cpuid\": 0, \"apic_access\": 0}",
         "\"raised\"",
         "\"regions\"",
         "\"42\"",
