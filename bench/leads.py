@@ -5,7 +5,7 @@
 import itertools
 from dataclasses import dataclass
 
-from bench import columns, estimate, plots, published, results, tables
+from bench import columns, estimate, plots, results, tables
 from bench.cells import NONE, Cell, Table, points, ratio
 from bench.measurements import ALL
 
@@ -178,7 +178,7 @@ def estimated(machine, what):
         name: plots.Bar(columns.head(name, machine), one.middle, looks(one), one.low, one.high)
         for name, one in estimates(machine, what["estimate"]).items()
     }
-    return bars, what["say"] if bars else ""
+    return bars, what["say"].format(misses=estimate.misses(machine)[0]) if bars else ""
 
 
 def looks(one, unit=""):
@@ -191,42 +191,46 @@ def looks(one, unit=""):
 ANSWERED = ("native", "kvm", "kvm-mediated", "thesis", "msr+nmi")
 EXITS = {"thesis": ", which has one exit for each PMI", "msr+nmi": ", which has none"}
 RATE = 1000
-PROCESSOR = f"a {published.THESIS['hertz'] / 1e9:.1f} GHz processor"
 
 
-def listed(texts, machine):
-    """What is said of columns, as a list in a sentence."""
-    parts = [texts[name] for name in ANSWERED if name in texts]
-    return "; ".join(parts[:-1] + [f"and {parts[-1]}"] if len(parts) > 1 else parts)
+def listed(texts):
+    return "; ".join(texts[:-1] + [f"and {texts[-1]}"] if len(texts) > 1 else texts)
 
 
 def answer(machine):
-    """What the first screen says first: what one PMI takes, and what perf record takes. []: no PMI
-    was measured natively."""
+    """What the first screen says first, as a sentence and a table: what one PMI takes, and what perf
+    record takes. []: no PMI was measured natively."""
     pmi, record = (
         tables.picked(tables.ENTRIES["lead"][key], machine.exact) for key in ("pmi", "record")
     )
     values, text, _ = said(machine, pmi)
-    if "native" not in values:
+    shown = [name for name in ANSWERED if name in values]
+    if "native" not in shown:
         return []
-    cycles, rates = estimates(machine, "of_pmi"), estimates(machine, "of_rate", RATE)
+    each = [f"{text(values[name])} {under(name, machine)}{EXITS.get(name, '')}" for name in shown]
+    each[0] = each[0].replace(" ", f" {pmi['unit']} ", 1)
     found = samples_of(machine, pmi["of"], tables.values_of(machine, pmi["of"]))
-    each = {}
-    for name, value in values.items():
-        first = name == "native"
-        each[name] = f"{text(value)}{' ' + pmi['unit'] if first else ''} {under(name, machine)}"
-        each[name] += interval_of(found[name], value, text) + EXITS.get(name, "")
-        if name in cycles:
-            each[name] += f", an estimated {looks(cycles[name], ' cycles' if first else '')}"
-    out = [f"One PMI that Linux handles takes {listed(each, machine)}."]
-    shares = {name: looks(one, " %") for name, one in rates.items()}
-    what = f"At {RATE:,} samples a second, perf record takes, of {PROCESSOR}, an estimated"
-    if not shares:
-        added, percent, _ = said(machine, record)
-        shares = {name: percent(value) for name, value in added.items()}
-        what = f"perf record adds ({record['axis']})"
-    each = {name: f"{share} {under(name, machine)}" for name, share in shares.items()}
-    return out + ([f"{what} {listed(each, machine)}."] if each else [])
+    added, percent, _ = said(machine, record)
+    parts = {
+        f"one PMI: {pmi['head']}": {
+            name: text(value) + interval_of(found[name], value, text)
+            for name, value in values.items()
+        },
+        "one PMI: cycles, an estimate": {
+            name: looks(one) for name, one in estimates(machine, "of_pmi").items()
+        },
+        f"perf record, {RATE:,} samples a second: % of time, an estimate": {
+            name: looks(one, " %") for name, one in estimates(machine, "of_rate", RATE).items()
+        },
+    }
+    if not machine.exact:
+        parts["perf record: % more time"] = {name: percent(value) for name, value in added.items()}
+    parts = {head: texts for head, texts in parts.items() if texts}
+    table = Table("answer", "", "", list(parts), [("", len(parts))])
+    for name in shown:
+        cells = [Cell(texts.get(name, NONE)) for texts in parts.values()]
+        table.add(columns.head(name, machine), cells)
+    return [f"One PMI that Linux handles takes {listed(each)}.", table]
 
 
 def main_figures(machine):

@@ -143,8 +143,9 @@ def text_of(machines):
     for machine in machines:
         out += [name_of(machine), "#" * len(name_of(machine))]
         legend = [": ".join(pair) for pair in summary.legend(machine)]
-        for text in [*summary.first(machine), *legend, summary.where(machine)]:
-            out += textpage.paragraph(text) + [""] * (text not in legend[:-1])
+        for part in [*summary.first(machine), *legend, summary.where(machine)]:
+            lines = textpage.lines_of(part) if isinstance(part, Table) else textpage.paragraph(part)
+            out += lines + [""] * (part not in legend[:-1])
         for name, sentence in summary.results_of(machine):
             out += textpage.paragraph(f"{name}: {sentence}")
         out.append("")

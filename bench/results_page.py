@@ -53,6 +53,17 @@ def cell_of(cell):
     )
 
 
+def rows_of(table):
+    """Heads and rows."""
+    yield row_of(["", *heads_of(table)])
+    yield "|---|" + "--:|" * len(table.heads)
+    for row in table.rows:
+        label = f"**{escaped(row.label)}**" if row.kind == "group" else escaped(row.label)
+        cells = map(cell_of, row.cells) if row.kind != "group" else [""] * len(table.heads)
+        yield row_of([label, *cells])
+    yield ""
+
+
 def table_lines(table):
     yield f"<details><summary>{escaped(table.title)}</summary>"
     yield ""
@@ -62,17 +73,7 @@ def table_lines(table):
     if table.rows:
         if table.groups[0][0]:
             yield f"{escaped(table.groups[0][0])}:\n"
-        yield row_of(["", *heads_of(table)])
-        yield "|---|" + "--:|" * len(table.heads)
-        for row in table.rows:
-            label = f"**{escaped(row.label)}**" if row.kind == "group" else escaped(row.label)
-            yield row_of(
-                [
-                    label,
-                    *(map(cell_of, row.cells) if row.kind != "group" else [""] * len(table.heads)),
-                ]
-            )
-        yield ""
+        yield from rows_of(table)
         yield from (
             f"<sup>{number}</sup> {escaped(text)}  " for number, text in enumerate(table.notes, 1)
         )
@@ -130,7 +131,8 @@ def parts_of(name, machine):
 
 def machine_lines(name, machine):
     yield f"## {report.name_of(machine)}\n"
-    yield from (f"{text}\n" for text in summary.first(machine))
+    for part in summary.first(machine):
+        yield from rows_of(part) if isinstance(part, Table) else [f"{escaped(part)}\n"]
     yield from lead_lines(name, machine)
     yield from (f"- {head}: {words}" for head, words in summary.legend(machine))
     yield f"\n{summary.where(machine)} [Its file](../results/{name}.json).\n"

@@ -33,25 +33,30 @@ def where(machine):
     return out + (f" KVM: {versions}." if versions else "")
 
 
-HARDWARE = "Nobody has measured PMUvisor on hardware. "
+HARDWARE = "Nobody has measured PMUvisor on hardware."
 MEASURE = (
-    "To measure your own machine: make usb BENCH=thesis makes a stick that measures for an hour, and "
-    "make collect makes the report (docs/metal.md)."
+    "Measure your own machine: make usb BENCH=thesis makes a stick that does so in an hour, and make "
+    "collect makes the report (docs/metal.md)."
 )
+
+
+def repeated(machine):
+    """Whether the first screen's counts were the same in two runs, in words."""
+    if not machine.results.get("run", {}).get("second"):
+        return "in one run"
+    found = (machine.entry(name, "a1", formulas.LAST, machine.metric) for name in COLUMNS)
+    same = all(one["exact"] for one in found if one)
+    return "with the same result in two runs" if same else "with other results in a second run"
 
 
 def sureness(machine):
     """How sure the first screen's figures are, and how to measure."""
     if not machine.exact:
-        kind = machine.environment["kind"]
-        return f"How sure: {KINDS[kind]}. {MEASURE}"
-    found = (machine.entry(name, "a1", formulas.LAST, machine.metric) for name in COLUMNS)
-    exact = all(one["exact"] for one in found if one)
-    out = "How sure: instructions are counted in an emulator, "
-    out += "and came out the same in each run" if exact else "and differ from run to run"
+        return f"How sure: figures are of {KINDS[machine.environment['kind']]}. {MEASURE}"
+    out = f"How sure: instructions are counted in an emulator, {repeated(machine)}. "
     if leads.estimates(machine, "of_pmi"):
-        out += ". Cycles and time are estimates, with their 90 % intervals in brackets"
-    return f"{out}. {HARDWARE}{MEASURE}"
+        out += "Cycles and time are estimates for the thesis's processor, with 90 % intervals. "
+    return f"{out}{HARDWARE} {MEASURE}"
 
 
 def legend(machine):

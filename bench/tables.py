@@ -38,7 +38,7 @@ KEYS = {
         "row": "group label of text theirs under known kind each rows but",
         "section": "title short before parts sentences sources",
         "fact": "",
-        "lead": "title axis command of text unit theirs published but say estimate",
+        "lead": "title axis head command of text unit theirs published but say estimate",
         "sentence": "of text unit theirs published but say or after label",
         "made": "title command quick table unit heads over reading published",
     }.items()

@@ -344,30 +344,52 @@ def test_a_reader_sees_names():
     assert "KVM, Linux 7.3, mediated vPMU: " in figure.desc and keys_in(figure.svg) == []
 
 
-def test_the_answer_is_that_of_the_tables():
-    """Its figures are the tables', each with its unit, and it says how sure it is."""
+def answered():
+    """Test data with all columns of the first screen's answer."""
     maker = named(emulator())
     for item in formulas.PERIODS:
-        maker.region("kvm", "a1", item, 30 + 4000 * published.TABLE_4_2_PMIS[item], 1000)
-        maker.region("thesis", "a1", item, 30 + 80 * published.TABLE_4_2_PMIS[item], 1000)
-    machine = maker.machine()
-    answer = leads.answer(machine)[0]
+        pmis = published.TABLE_4_2_PMIS[item]
+        maker.region("kvm", "a1", item, 30 + 4000 * pmis, 1000)
+        maker.region("thesis", "a1", item, 30 + 80 * pmis, 1000)
+    return maker
+
+
+def test_the_answer_is_that_of_the_tables():
+    """Its figures are the tables', in one order, with their units."""
+    machine = answered().machine()
+    sentence, table = leads.answer(machine)
     row = row_of(tables.make(machine, "t42-a1"), "extra over base", LAST, leads.ANSWERED)
-    each = [int(text.replace(",", "")) // formulas.PMIS for text in row[: len(leads.ANSWERED)]]
-    parts = answer.partition(" takes ")[2].split("; ")
-    found = [re.search(r"[\d,]+", part)[0].replace(",", "") for part in parts]
-    assert [int(text) for text in found] == each, answer
-    assert re.search(r"takes \d+ instructions.* natively; ", answer)
-    for name in leads.ANSWERED[1:]:
-        assert f"under {columns.head(name, machine)}" in answer
-    assert "the thesis's design, which has one exit for each PMI" in answer
-    sure = summary.first(machine)[-1]
-    assert "counted in an emulator" in sure and "came out the same" in sure
-    assert "Nobody has measured PMUvisor on hardware" in sure and "make usb BENCH=thesis" in sure
+    each = [int(text.replace(",", "")) / formulas.PMIS for text in row[: len(leads.ANSWERED)]]
+    said = sentence.partition(" takes ")[2].split("; ")
+    assert [float(re.search(r"[\d,]+", one)[0].replace(",", "")) for one in said] == each, sentence
+    assert re.fullmatch(r"[\d,]+ instructions natively", said[0]), said
+    assert [row.cells[0].text for row in table.rows] == [cells.number(one) for one in each]
+    heads = [columns.head(name, machine) for name in leads.ANSWERED]
+    assert [row.label for row in table.rows] == heads
+    assert all(head in one for head, one in zip(heads[1:], said[1:]))
+    assert "the thesis's design, which has one exit for each PMI" in sentence
+    assert "instructions, counted" in table.heads[0]
+    assert all("an estimate" in head for head in table.heads[1:])
+    for row in table.rows:
+        for cell in row.cells[1:]:
+            assert re.fullmatch(r"[\d,.]+( %)? \([\d,.]+ to [\d,.]+\)", cell.text), cell
+    assert leads.answer(metal().machine()) == []
+
+
+def test_the_first_screen_says_how_sure_its_counts_are():
+    maker = answered()
+
+    def said(**run):
+        maker.made["run"] = {"seconds": 1, "jobs": 1, "processors": 1, "whole": True, **run}
+        return summary.first(Machine(maker.made))[-1]
+
+    assert "counted in an emulator, in one run." in said()
+    assert "with the same result in two runs." in said(second=3)
+    assert "Nobody has measured PMUvisor on hardware." in said()
+    assert "make usb BENCH=thesis" in said() and "estimates" in said()
     for entry in maker.made["measurements"]:
         entry["exact"] = False
-    assert "differ from run to run" in summary.first(maker.machine())[-1]
-    assert leads.answer(metal().machine()) == []
+    assert "with other results in a second run." in said(second=3)
 
 
 def test_the_thesis_designs_are_made_of_kvms_exits():

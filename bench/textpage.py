@@ -94,7 +94,7 @@ def part_lines(table, label, columns, gap, part):
 
 
 def lines_of(table):
-    out = [table.title, "=" * len(table.title)]
+    out = [table.title, "=" * len(table.title)] if table.title else []
     for text in table.reading:
         out += textwrap.wrap(text, WIDTH)
     out += [table.command] if table.command else []
