@@ -16,7 +16,7 @@ import numpy
 from bench import estimate
 from bench.estimate import CONSTANTS, COSTS, DATA
 
-SEED, DRAWS, STEPS = 52, 500, 12
+SEED, DRAWS, STEPS = 52, 1000, 12
 LEVEL = (5, 50, 95)  # percentiles: 90 % of the draws are inside
 # A table counts as so many independent cells, because its cells are off together.
 INDEPENDENT = 2
@@ -36,6 +36,11 @@ def summarize(values):
     """The Estimate of draws."""
     low, middle, high = numpy.percentile(values, LEVEL)
     return Estimate(float(middle), float(low), float(high))
+
+
+def mirror(draws):
+    """Each draw and its opposite, so that chance moves no middle."""
+    return numpy.concatenate([draws, -draws])
 
 
 def log_normal(entries):
@@ -81,7 +86,7 @@ class Model:
 
     def __init__(self, cells, costs=None, draws=DRAWS):
         rng = numpy.random.default_rng(SEED)
-        self.normal = lambda *shape: rng.standard_normal((draws, *shape))
+        self.normal = lambda *shape: mirror(rng.standard_normal((draws // 2, *shape)))
         middle, factor = log_normal(costs or COSTS)
         self.units = numpy.exp(middle + factor * self.normal(len(NAMES)))
         self.free = numpy.ones((draws, len(FREE)))

@@ -4,6 +4,7 @@
 # other configurations. Figures that are made up here test arithmetic.
 import re
 import statistics
+from unittest import mock
 
 import numpy
 import pytest
@@ -117,6 +118,21 @@ def test_wrong_models_are_found(cells, name, how):
         directs = [{**row, "counts": without(row["counts"], name)} for row in DATA["direct"]]
         found = [*findings(fewer, COSTS, directs), *not_taken(without(COSTS, name))]
     assert bool(found) != ((name, how) in UNSEEN), found
+
+
+def test_intervals_that_are_too_narrow_are_found(cells):
+    narrow = {name: {**cost, "factor": 1.001} for name, cost in COSTS.items()}
+    spread = {name: value / 20 for name, value in DATA["discrepancy"].items()}
+    with mock.patch.dict(DATA["discrepancy"], spread):
+        assert any("inside" in text for text in findings(cells, narrow, DATA["direct"]))
+
+
+@pytest.mark.parametrize("name", ("exit", "other"))
+def test_constants_outside_their_limits_are_found(cells, name):
+    """Where a constant takes up a count that is missing."""
+    assert not list(constants_outside(predict.Model(cells)))
+    fewer = [cell._replace(counts=without(cell.counts, name)) for cell in cells]
+    assert list(constants_outside(predict.Model(fewer)))
 
 
 def test_fit_is_that_of_scipy(cells):
