@@ -19,7 +19,6 @@ with open(os.path.join(TOP, "bench", "unit_costs.toml"), "rb") as source:
     DATA = tomllib.load(source)
 COSTS, CONSTANTS, SOURCES = DATA["cost"], DATA["constant"], DATA["source"]
 RESULTS = os.path.join(TOP, "results", "emulator-skylake-x.json")
-BY_KIND = 2  # tool.counts of results whose ledger tells kinds of instructions apart
 TABLES = ("4.1", "4.2", "4.3")
 AGREEMENT = ("native", "kvm", "msr+nmi")
 # perf record takes so many samples a second unless told otherwise; the thesis names no other rate.
@@ -39,28 +38,25 @@ def predict():
 # ---- counts ----
 
 
-def less(counts, base, times=-1):
-    """Counts, without those of a base; None where either is not known."""
-    if None in (counts, base):
+def add_counts(counts, *others, times=1):
+    """Counts, and others so many times; None where one is not known."""
+    if None in (counts, *others):
         return None
-    return {
-        name: counts.get(name, 0) + times * base.get(name, 0)
-        for name in dict.fromkeys([*counts, *base])
-    }
-
-
-def plus(counts, *others):
+    total = dict(counts)
     for other in others:
-        counts = less(counts, other, times=1)
-    return counts
+        for name, count in other.items():
+            total[name] = total.get(name, 0) + times * count
+    return total
 
 
-def per(counts, number):
-    return (
-        None
-        if counts is None or not number
-        else {name: count / number for name, count in counts.items()}
-    )
+def subtract(counts, base):
+    return add_counts(counts, base, times=-1)
+
+
+def divide(counts, number):
+    if counts is None or not number:
+        return None
+    return {name: count / number for name, count in counts.items()}
 
 
 # What the program of an experiment executes by itself: the item that has it alone.
@@ -73,93 +69,66 @@ PROGRAMS = {
 }
 
 
-def program_of(machine, column, experiment, item):
+def count_known(metrics, root=False):
+    """{unit cost: how often it is in a cell}, and how many instructions that are; of root mode
+    alone or of everything."""
+    counts = {
+        name: sum(
+            metrics.get(metric, 0)
+            for metric in cost["metrics"]
+            if not (root and metric.startswith("nonroot_"))
+        )
+        for name, cost in COSTS.items()
+    }
+    return counts, sum(
+        counts[name] for name, cost in COSTS.items() if cost.get("instruction", True)
+    )
+
+
+def count_program(machine, experiment):
     """Instructions of the measured program itself: those that it has natively, with nothing to
     disturb it."""
-    alone = machine.value("native", experiment, PROGRAMS.get(experiment), "nonroot_instructions")
-    here = machine.value(column, experiment, item, "nonroot_instructions")
-    return min(alone or 0, here or 0)
+    alone = values_of(machine, "native", experiment, PROGRAMS.get(experiment))
+    return alone.get("instructions", 0) - count_known(alone)[1]
 
 
-# Interim: of results whose ledger has no kinds, what Linux does for a PMI, by reading its source.
-LINUX_PMI = {
-    "wrmsr_pmu": 4,
-    "rdmsr_pmu": 2,
-    "rdpmc": 1,
-    "wrmsr_apic": 1,
-    "nmi": 1,
-    "iret": 1,
-    "cr3_load": 2,
-}
-
-
-def interim(found, column, experiment, item):
-    events = (
-        found.get("pmis", found.get("samples", 0))
-        if experiment in ("a1", "profile", "nginx", "nginx_2")
-        else 0
-    )
-    if experiment.startswith("nginx"):
-        events = 0.178 * (item == "profiled")
-    own = {"nmi", "iret", "cr3_load"} if column.startswith("kvm") else set(LINUX_PMI)
-    more = {f"nonroot_{name}": events * LINUX_PMI[name] for name in own}
-    if experiment in ("msr", "pmi", "exit") and not found["exits"]:
-        kind = (
-            "wrmsr_apic"
-            if item == "lvtpc_write"
-            else item.split("_")[0] + "_pmu" * (item != "rdpmc") * (experiment == "msr")
-        )
-        more[f"nonroot_{kind}"] = 1
-    return {
-        **found,
-        "root_rdmsr_other": found["root_rdmsr"],
-        "root_wrmsr_other": found["root_wrmsr"],
-        **more,
-    }
+def values_of(machine, *cell):
+    return {name: entry["value"] for name, entry in machine.metrics(*cell).items()}
 
 
 def counts_of(machine, column, experiment, item, root=False):
     """{unit cost: how often it is in a cell}, of root mode alone or of everything; `other` are the
     instructions that no unit cost is of. None: it was not counted, or it is one instruction that
     the model knows no cost of."""
-    found = {
-        name: entry["value"] for name, entry in machine.metrics(column, experiment, item).items()
-    }
-    if "root_instructions" not in found:
+    found = values_of(machine, column, experiment, item)
+    by_kind = machine.results["tool"].get("counts") == results.COUNTS
+    if not by_kind or "root_instructions" not in found:
         return None
-    if machine.results["tool"].get("counts") != BY_KIND:
-        found = interim(found, column, experiment, item)
-    counts = {
-        name: sum(
-            found.get(metric, 0)
-            for metric in cost["metrics"]
-            if not (root and metric.startswith("nonroot_"))
-        )
-        for name, cost in COSTS.items()
-    }
-    known = sum(counts[name] for name, cost in COSTS.items() if cost.get("instruction", True))
-    all_of_it = found["root_instructions" if root else "instructions"]
+    counts, known = count_known(found, root)
+    counts["other"] = found["root_instructions" if root else "instructions"] - known
     if not root:
-        counts["program"] = program_of(machine, column, experiment, item)
-    counts["other"] = max(all_of_it - known - counts["program"], 0)
+        counts["program"] = min(count_program(machine, experiment), counts["other"])
+        counts["other"] -= counts["program"]
     counts = {name: count for name, count in counts.items() if count}
     return None if counts == {"other": 1} else counts
 
 
 def counts_of_extra(machine, column, experiment, item):
     """Of what the PMIs add to a run of program A.1."""
-    return less(*(counts_of(machine, column, experiment, name) for name in (item, BASE)))
+    return subtract(*(counts_of(machine, column, experiment, name) for name in (item, BASE)))
 
 
 def counts_of_pmi(machine, column, item=LAST):
     """Of one PMI of program A.1 under Linux."""
-    return per(counts_of_extra(machine, column, "a1", item), published.TABLE_4_2_PMIS[item])
+    return divide(counts_of_extra(machine, column, "a1", item), published.TABLE_4_2_PMIS[item])
 
 
 def counts_of_sample(machine, column):
     """Of one sample of perf record."""
-    added = less(*(counts_of(machine, column, "profile", item) for item in ("profiled", "plain")))
-    return per(added, machine.value(column, "profile", "profiled", "samples"))
+    added = subtract(
+        *(counts_of(machine, column, "profile", item) for item in ("profiled", "plain"))
+    )
+    return divide(added, machine.value(column, "profile", "profiled", "samples"))
 
 
 # ---- estimates ----
@@ -243,14 +212,14 @@ def thesis_pmi(machine, column, item):
     an NMI."""
     if column in ("native", "kvm"):
         return counts_of_pmi(machine, column, item)
-    linux = less(
+    linux = subtract(
         counts_of_pmi(machine, "native", item), counts_of(machine, "native", "pmi", "lvtpc_write")
     )
     written, overflow = (
         counts_of(machine, "kvm", "pmi", name, root=True)
         for name in ("lvtpc_write", "overflow_to_handler")
     )
-    return plus(linux, written, overflow if column == "msr" else BOOKKEEPING)
+    return add_counts(linux, written, overflow if column == "msr" else BOOKKEEPING)
 
 
 def published_cells(machine):
@@ -267,7 +236,7 @@ def published_cells(machine):
     for item, figures in published.TABLE_4_3.items():
         kvm = counts_of(machine, "kvm", "exit", item)
         for column, cycles in figures.items():
-            counts = kvm if column == "kvm" else plus(kvm, BOOKKEEPING)
+            counts = kvm if column == "kvm" else add_counts(kvm, BOOKKEEPING)
             add("4.3", "exit", column, item, cycles, counts)
     base = published.TABLE_4_2[BASE]
     for item, figures in published.TABLE_4_2.items():
@@ -280,8 +249,8 @@ def published_cells(machine):
 
 # ---- the report ----
 
-# Experiments whose cells are the thesis's.
-ESTIMATED = ("msr", "exit", "a1", "profile", "nginx", "nginx_2")
+# All items of these are estimated; of others those that measurements.ini marks.
+RUNS = ("a1", "profile", "nginx", "nginx_2")
 INTERVAL = "90 % interval"
 
 
@@ -289,7 +258,7 @@ def estimate_rows(table, label, found, unit=""):
     """An estimate below the row that it is of, and its interval."""
     if not any(found.values()):
         return
-    texts = {name: one and predict().texts(one) for name, one in found.items()}
+    texts = {name: one and predict().round_texts(one) for name, one in found.items()}
     middle, interval = [], []
     for name in COLUMNS:
         if texts[name]:
@@ -308,7 +277,8 @@ def estimate_rows(table, label, found, unit=""):
 def estimated(table, machine, experiment, item, of=counts_of):
     """Rows: cycles of a cell, and of accesses and PMIs their ratio to native, because what was
     published is cycles or time."""
-    if not machine.exact or experiment not in ESTIMATED:
+    marked = [one.name for one in ALL.items_in("estimate", experiment)]
+    if not machine.exact or not (item in marked or experiment in RUNS):
         return
     counts = {name: of(machine, name, experiment, item) for name in COLUMNS}
     estimate_rows(
@@ -343,9 +313,9 @@ def percent_off(found, wanted):
     return f"{100 * (found / wanted - 1):+.0f} %"
 
 
-def parts_of(found, wanted):
+def estimate_cells(found, wanted):
     """Cells: an estimate, its interval, how far it is from what was published."""
-    middle, low, high = predict().texts(found)
+    middle, low, high = predict().round_texts(found)
     return [
         Cell(middle),
         Cell(f"{low} to {high}", "range"),
@@ -367,8 +337,8 @@ def validation(table, _machine):
             table.add(
                 f"{names[cell.column]}, {label_of(cell)}",
                 [
-                    Cell(numbered(cell.cycles), "published"),
-                    *parts_of(found, cell.cycles),
+                    Cell(rounded(cell.cycles), "published"),
+                    *estimate_cells(found, cell.cycles),
                     Cell("yes" if inside else "NO", "good" if inside else "bad"),
                 ],
             )
@@ -380,7 +350,7 @@ def label_of(cell):
     return next(one.label for one in ALL.items(cell.experiment) if one.name == cell.item)
 
 
-def numbered(value):
+def rounded(value):
     return number(round(value))
 
 
@@ -388,7 +358,7 @@ def numbered(value):
 def by_table():
     """{table: [(cell, its Estimate by the other tables)]}"""
     found = {}
-    for cell, one in predict().left_out(kept_cells()):
+    for cell, one in predict().predict_left_out(kept_cells()):
         found.setdefault(cell.table, []).append((cell, one))
     return found
 
@@ -409,8 +379,8 @@ def misses(_machine):
         f"Table {name} {100 * typical_miss(each):.0f} %" for name, each in found.items()
     )
     return [
-        f"Median error with a table left out of the fit: {medians}. {inside} of {len(pairs)} published "
-        f"figures ({100 * inside / len(pairs):.0f} %) are inside their 90 % interval."
+        f"Median error with a table left out of the fit: {medians}. {inside} of {len(pairs)} "
+        f"published figures ({100 * inside / len(pairs):.0f} %) are inside their 90 % interval."
     ]
 
 
@@ -433,7 +403,7 @@ def per_sample_in_print():
 def agreement(table, _machine):
     """Whether the thesis's tables agree with each other."""
     for name, figures in per_sample_in_print().items():
-        cells = [Cell(numbered(figures[column]), "published") for column in AGREEMENT]
+        cells = [Cell(rounded(figures[column]), "published") for column in AGREEMENT]
         table.add(f"Table {name}", cells)
 
 
@@ -442,10 +412,10 @@ def elsewhere(table, _machine):
     machine = counted()
     thesis, alone = predict().model(), predict().model(())
     for row in DATA["elsewhere"] if thesis else ():
-        counts = plus({}, *[counts_of(machine, *row["of"].split())] * row.get("times", 1))
-        cells = [Cell(numbered(row["published"]), "published")]
+        counts = add_counts({}, *[counts_of(machine, *row["of"].split())] * row.get("times", 1))
+        cells = [Cell(rounded(row["published"]), "published")]
         for model in (thesis, alone):
-            cells += parts_of(model.cycles(counts, "exit"), row["published"])
+            cells += estimate_cells(model.cycles(counts, "exit"), row["published"])
         note = table.note(f"{SOURCES[row['source']]}.")
         cells[0] = Cell(cells[0].text, "published", note)
         table.add(row["what"], cells)
@@ -458,7 +428,7 @@ def elsewhere(table, _machine):
             cells = [Cell(f"{figure} %", "published", note)]
             for model in (thesis, alone):
                 found = as_percent(model.ratio(*pair))
-                middle, low, high = predict().texts(found)
+                middle, low, high = predict().round_texts(found)
                 off = percent_off(found.middle, float(figure))
                 cells += [Cell(f"{middle} %"), Cell(f"{low} to {high} %", "range"), Cell(off)]
             words = published.MEDIATED_OVERHEAD_COLUMNS[name]
@@ -498,7 +468,7 @@ def published_estimate(entry):
 
 
 def interval_cells(found):
-    middle, low, high = predict().texts(found)
+    middle, low, high = predict().round_texts(found)
     return [Cell(middle), Cell(f"{low} to {high}", "range")]
 
 
@@ -509,5 +479,5 @@ def direct(table, _machine):
         found = model.single(row["counts"])
         low, high = row["low"], row["high"]
         note = table.note(f"{SOURCES[row['source']]}.")
-        text = numbered(low) if low == high else f"{low} to {high}"
+        text = rounded(low) if low == high else f"{low} to {high}"
         table.add(row["what"], [Cell(text, "published", note), *interval_cells(found)])

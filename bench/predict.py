@@ -16,7 +16,7 @@ import numpy
 from bench import estimate
 from bench.estimate import CONSTANTS, COSTS, DATA
 
-SEED, DRAWS, STEPS = 52, 500, 12
+SEED, DRAWS, STEPS = 52, 1000, 12
 LEVEL = (5, 50, 95)  # percentiles: 90 % of the draws are inside
 # A table counts as so many independent cells, because its cells are off together.
 INDEPENDENT = 2
@@ -32,10 +32,15 @@ class Estimate(NamedTuple):
     high: float
 
 
-def of(values):
+def summarize(values):
     """The Estimate of draws."""
     low, middle, high = numpy.percentile(values, LEVEL)
     return Estimate(float(middle), float(low), float(high))
+
+
+def mirror(draws):
+    """Each draw and its opposite, so that chance moves no middle."""
+    return numpy.concatenate([draws, -draws])
 
 
 def log_normal(entries):
@@ -44,7 +49,7 @@ def log_normal(entries):
     return numpy.log(numpy.array(pairs, float)).T
 
 
-def vectors(counts):
+def split_counts(counts):
     """The counts of the unit costs, and those that the constants are of."""
     return (
         numpy.array([counts.get(name, 0) for name in NAMES], float),
@@ -56,18 +61,18 @@ def discrepancy(experiment):
     return DATA["discrepancy"].get(experiment, DATA["discrepancy"]["other"])
 
 
-def noises(cells):
+def discrepancies(cells):
     return numpy.array([discrepancy(one.experiment) for one in cells])
 
 
-def fitted(plain, scaled, wanted, weight, start, spread, free):
-    """The constants of each draw: the least squares of the cells' logarithms, each with its weight,
-    and of the constants' own, by Gauss and Newton. plain: cycles without constants, scaled: what the
-    constants are multiplied with, wanted: logarithms of the published cycles."""
+def fit_constants(plain, scaled, wanted, weight, start, spread, free):
+    """The constants of each draw, by Gauss and Newton: the least squares of the cells' logarithms,
+    each with its weight, and of the constants' own. plain: cycles without the constants, scaled:
+    what the constants are multiplied with, wanted: logarithms of the published cycles."""
     logs = start.copy()
     for _ in range(STEPS):
         theta = numpy.exp(logs) * free
-        found = plain + theta @ scaled.T
+        found = numpy.maximum(plain + theta @ scaled.T, 1)
         slope = weight[:, None] * scaled[None] * theta[:, None] / found[..., None]
         off = weight * (wanted - numpy.log(found))
         square = numpy.swapaxes(slope, 1, 2) @ slope + numpy.diag(spread**-2)
@@ -81,7 +86,7 @@ class Model:
 
     def __init__(self, cells, costs=None, draws=DRAWS):
         rng = numpy.random.default_rng(SEED)
-        self.normal = lambda *shape: rng.standard_normal((draws, *shape))
+        self.normal = lambda *shape: mirror(rng.standard_normal((draws // 2, *shape)))
         middle, factor = log_normal(costs or COSTS)
         self.units = numpy.exp(middle + factor * self.normal(len(NAMES)))
         self.free = numpy.ones((draws, len(FREE)))
@@ -93,14 +98,16 @@ class Model:
 
     def fit(self, cells, start, spread):
         """The constants of each draw."""
-        known, scaled = (numpy.array(part) for part in zip(*(vectors(one.counts) for one in cells)))
-        noise, tables = noises(cells), [one.table for one in cells]
+        known, scaled = (
+            numpy.array(part) for part in zip(*(split_counts(one.counts) for one in cells))
+        )
+        noise, tables = discrepancies(cells), [one.table for one in cells]
         share = DATA["discrepancy"]["shared"]
         common = {table: self.normal(1) for table in estimate.TABLES}
         moved = share * numpy.hstack([common[table] for table in tables])
         moved += (1 - share**2) ** 0.5 * self.normal(len(cells))
         size = numpy.array([tables.count(table) for table in tables])
-        return fitted(
+        return fit_constants(
             self.units @ known.T,
             scaled,
             numpy.log([one.cycles for one in cells]) + noise * moved,
@@ -110,40 +117,41 @@ class Model:
             self.free,
         )
 
-    def drawn(self, counts):
-        known, scaled = vectors(counts)
+    def draw(self, counts):
+        known, scaled = split_counts(counts)
         return self.units @ known + self.theta @ scaled
 
-    def spread(self, experiment, which=0):
+    def draw_discrepancy(self, experiment, which=0):
         """What no count knows: a factor for each draw."""
         return numpy.exp(discrepancy(experiment) * self.noise[:, which])
 
     def cycles(self, counts, experiment="other"):
-        """The Estimate of these counts, {name of a unit cost: number}; `other`: instructions that no
-        unit cost is of."""
-        return of(self.drawn(counts) * self.spread(experiment))
+        """The Estimate of these counts, {name of a unit cost: number}. `other`: the instructions
+        that no unit cost is of."""
+        return summarize(self.draw(counts) * self.draw_discrepancy(experiment))
 
     def ratio(self, counts, base, experiment="other"):
         """The Estimate of the quotient. What both have costs the same on both sides."""
         both = {name: min(counts.get(name, 0), base.get(name, 0)) for name in {*counts, *base}}
-        same = self.drawn(both) * self.spread(experiment)
+        same = self.draw(both) * self.draw_discrepancy(experiment)
         sides = [
-            same + self.drawn(estimate.less(side, both)) * self.spread(experiment, which)
+            same
+            + self.draw(estimate.subtract(side, both)) * self.draw_discrepancy(experiment, which)
             for which, side in ((1, counts), (2, base))
         ]
-        return of(sides[0] / sides[1])
+        return summarize(sides[0] / sides[1])
 
     def single(self, counts):
         """The Estimate of single operations by themselves: nothing is around them that an exit or
         an NMI could cost more for."""
-        known, scaled = vectors(counts)
+        known, scaled = split_counts(counts)
         scaled *= [name == "cpi" for name in FREE]
-        return of(self.units @ known + self.theta @ scaled)
+        return summarize(self.units @ known + self.theta @ scaled)
 
     def constants(self, with_delta):
         """{name: Estimate} of the constants, of the draws with delta or of those without."""
         rows = self.theta[1 if with_delta else 0 :: 2]
-        return {name: of(rows[:, at]) for at, name in enumerate(FREE)}
+        return {name: summarize(rows[:, at]) for at, name in enumerate(FREE)}
 
 
 @functools.lru_cache(maxsize=None)
@@ -154,7 +162,7 @@ def model(fitted_to=estimate.TABLES):
     return Model(cells) if cells or not fitted_to else None
 
 
-def left_out(cells, costs=None):
+def predict_left_out(cells, costs=None):
     """[(cell, its Estimate by the other tables)]"""
     found = []
     for table in dict.fromkeys(one.table for one in cells):
@@ -166,11 +174,11 @@ def left_out(cells, costs=None):
 
 def text(found, unit=""):
     """An estimate with its interval, rounded to what its width allows."""
-    middle, low, high = texts(found)
+    middle, low, high = round_texts(found)
     return f"{middle}{unit} " + ("(the same counts)" if low == high else f"({low} to {high}{unit})")
 
 
-def texts(found):
+def round_texts(found):
     """(middle, low, high) in two digits of the interval's width."""
     size, name = (1e6, " M") if found.middle >= 1e7 else (1, "")
     width = (found.high - found.low) / size
