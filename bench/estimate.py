@@ -140,7 +140,8 @@ def of_counts(counts, experiment="other"):
 
 
 def of_ratio(counts, base, experiment="other"):
-    model = predict().model() if None not in (counts, base) else None
+    known = None not in (counts, base) and any(base.values())
+    model = predict().model() if known else None
     return model and model.ratio(counts, base, experiment)
 
 

@@ -182,9 +182,8 @@ def estimated(machine, what):
 
 
 def looks(one, unit=""):
-    """An Estimate with its interval, whose unit stands once."""
-    middle, low, high = estimate.predict().texts(one)
-    return f"{middle}{unit} ({low} to {high})"
+    """An Estimate with its interval."""
+    return estimate.predict().text(one, unit)
 
 
 # The columns of the answer, what it says of their exits, and its samples of perf record a second.
@@ -216,10 +215,10 @@ def answer(machine):
             name: text(value) + interval_of(found[name], value, text)
             for name, value in values.items()
         },
-        "one PMI: cycles, an estimate": {
+        "one PMI: cycles, estimate": {
             name: looks(one) for name, one in estimates(machine, "of_pmi").items()
         },
-        f"perf record, {RATE:,} samples a second: % of time, an estimate": {
+        f"perf record, {RATE:,} samples a second: % of time, estimate": {
             name: looks(one, " %") for name, one in estimates(machine, "of_rate", RATE).items()
         },
     }

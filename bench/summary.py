@@ -35,8 +35,8 @@ def where(machine):
 
 HARDWARE = "Nobody has measured PMUvisor on hardware."
 MEASURE = (
-    "Measure your own machine: make usb BENCH=thesis makes a stick that does so in an hour, and make "
-    "collect makes the report (docs/metal.md)."
+    "To measure your own machine: make usb BENCH=thesis makes a stick that does so in an hour "
+    "(docs/metal.md)."
 )
 
 
