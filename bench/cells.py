@@ -49,7 +49,7 @@ def signed(value):
 
 
 def millions(value):
-    return f"{value / 1e6:,.3f} M"
+    return f"{value / 1e6:,.2f} M"
 
 
 def percent(value, places=1):

@@ -34,7 +34,7 @@ MORE_RUNS = (
     "Each figure is the median of {runs} runs, with their range below it. Two columns differ if each "
     "median lies outside the other's range and the medians are more than {batch} apart."
 )
-RECOMPOSED = "made of KVM's exits, x {}"
+RECOMPOSED = "of KVM's exits, x {}"
 SPARSER = 10  # times as densely do samples come here as in the thesis
 UNITS = {
     "ns": ((1e9, "s"), (1e6, "ms"), (1e3, "us")),

@@ -206,7 +206,8 @@ def answer(machine):
     shown = [name for name in ANSWERED if name in values]
     if "native" not in shown:
         return []
-    each = [f"{text(values[name])} {under(name, machine)}{EXITS.get(name, '')}" for name in shown]
+    exits = EXITS if machine.exact else {}
+    each = [f"{text(values[name])} {under(name, machine)}{exits.get(name, '')}" for name in shown]
     each[0] = each[0].replace(" ", f" {pmi['unit']} ", 1)
     found = samples_of(machine, pmi["of"], tables.values_of(machine, pmi["of"]))
     added, percent, _ = said(machine, record)

@@ -92,6 +92,7 @@ def library():
     return pyplot
 
 
+ALONE_WIDTH = ' width="600"'
 # What a picture that stands alone has in place of the page's colours.
 ALONE = (
     "<style>svg{color:#1b1f24;--grid:#c3cad2;font-family:'DejaVu Sans',Verdana,sans-serif}"
@@ -197,7 +198,7 @@ def svg_of(key, title, desc, figure, pyplot, alone=False):
     opening = (
         '<svg xmlns="http://www.w3.org/2000/svg" '
         'xmlns:xlink="http://www.w3.org/1999/xlink" '
-        f'viewBox="{box}" role="img" aria-labelledby="{key}-title {key}-desc">'
+        f'viewBox="{box}"{ALONE_WIDTH * alone} role="img" aria-labelledby="{key}-title {key}-desc">'
         f'<title id="{key}-title">{escape(title)}</title>'
         f'<desc id="{key}-desc">{escape(desc)}</desc>' + (ALONE if alone else "")
     )

@@ -181,7 +181,11 @@ def drawing(one):
 
 def stale(machines):
     """What is not as the files of results have it, each in one line."""
-    wrong = []
+    wrong = [
+        f"{os.path.relpath(file, TOP)}: found a file that results/ gives no text for; wanted none: "
+        "make report"
+        for file in left_over(machines)
+    ]
     for file, wanted in (
         *pages_of(machines),
         *((file, plots.mark_of(drawing(one))) for file, one in pictures(machines)),
@@ -200,10 +204,19 @@ def stale(machines):
     return wrong
 
 
+def left_over(machines):
+    """Files of these machines that are no page and no picture any more."""
+    wanted = [file for file, _ in (*pages_of(machines), *pictures(machines))]
+    made = [glob.glob(os.path.join(PICTURES, f"{glob.escape(name)}-*")) for name in machines]
+    return sorted({file for each in made for file in each} - set(wanted))
+
+
 def main():
     try:
         machines = load()
         os.makedirs(PICTURES, exist_ok=True)
+        for file in left_over(machines):
+            os.remove(file)
         for file, one in pictures(machines):
             report.write(file, drawing(one) + "\n")
         for file, text in pages_of(machines):

@@ -52,7 +52,8 @@ def repeated(machine):
 def sureness(machine):
     """How sure the first screen's figures are, and how to measure."""
     if not machine.exact:
-        return f"How sure: figures are of {KINDS[machine.environment['kind']]}. {MEASURE}"
+        kind = KINDS[machine.environment["kind"]]
+        return f"How sure: measured on {kind}. Medians have 95 % intervals. {MEASURE}"
     out = f"How sure: instructions are counted in an emulator, {repeated(machine)}. "
     if leads.estimates(machine, "of_pmi"):
         out += "Cycles and time are estimates for the thesis's processor, with 90 % intervals. "

@@ -220,8 +220,8 @@ def events():
 
 
 LAST = "M = 100: 1000 PMIs expected"
-SPARSE = "overhead, samples as dense as the thesis's"
-DENSE = "overhead, samples ten times as dense"
+SPARSE = "overhead, as dense as the thesis"
+DENSE = "overhead, ten times as dense"
 
 
 @pytest.mark.parametrize(
@@ -407,7 +407,7 @@ def test_the_thesis_designs_are_made_of_kvms_exits():
     machine = maker.machine()
     assert formulas.of_kvms_parts(machine) == {"msr": 1450, "thesis": 450}
     found = row_of(
-        tables.make(machine, "t42-a1"), "made of KVM's exits, x KVM", "", results.COLUMNS
+        tables.make(machine, "t42-a1"), "of KVM's exits, x KVM", "", results.COLUMNS
     )
     ours = dict(zip(results.COLUMNS, found))
     assert (ours["msr"], ours["thesis"], ours["msr+nmi"]) == ("0.36x", "0.11x", "-")

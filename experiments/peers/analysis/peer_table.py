@@ -150,7 +150,7 @@ def lines(machine):
     yield of("context switch, 4 counters: added", SWITCH, ("context_switch", "counted"))
     yield of("A.1, M = 100, whole", PROGRAM, ("a1", LAST))
     yield of(
-        "perf record: overhead, samples ten times as dense as the thesis's",
+        "perf record: overhead, ten times as dense as the thesis",
         SAMPLING,
         ("profile", "profiled"),
         lambda name: profile_overhead(machine, name),
