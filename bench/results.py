@@ -141,6 +141,7 @@ SHAPES = {
 }
 OPTIONAL = {
     "results": {"run": ANY, "tables": LIST, "repetitions": LIST},
+    "tool": {"sources": TEXT},
     "measurement": {
         **dict.fromkeys(("min", "p95", "max", "low", "high"), NUMBER),
         "samples": SAMPLES,

@@ -175,6 +175,7 @@ def columns_of(kind, outcomes, asked, impossible):
 def assemble(kind, arguments, outcomes, launcher, impossible):
     kernel = launch.kernel_release(launcher.kernel("linux"))
     found = results.empty(kind, launch.version(), arguments.quick)
+    found["tool"]["sources"] = environment.sources()
     found["environment"] |= environment.collect(kind, kernel, launch.MODEL, launch.MITIGATIONS)
     if kind == "nested" and "kvm" in arguments.columns:
         found["environment"]["kvm"] = environment.host_kvm()
