@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # results_page.py: docs/results.md, a page for each section of each machine beside its pictures in
-# docs/results/, of the files of results in results/. No boot, no figure that is not in them.
+# docs/results/, and tables on pages of experiments, of the files of results in results/. No boot, no
+# figure that is not in them.
 # Usage: python3 -m bench.results_page
 import glob
 import html
 import os
+import re
 import sys
 
-from bench import added, leads, plots, report, results, summary
+from bench import added, kept, leads, plots, report, results, summary
 from bench.cells import OnPage, Table
 from bench.measurements import TOP
 
@@ -22,6 +24,11 @@ the table. `make report` makes all pages and pictures from the files in
 [results/](../results/README.md), in seconds and without a boot. `make bench` writes such a file.
 
 """
+# On a page of an experiment: what stands between these lines is the kept table of that key.
+MADE = re.compile(
+    r"(<!-- made by make report: ([\w-]+) -->\n).*?(<!-- the end of \2 -->\n)", re.DOTALL
+)
+ON_PAGES = os.path.join(TOP, "experiments", "**", "*.md")
 LICENSE = "<!-- SPDX-License-Identifier: BSD-2-Clause -->\n"
 
 
@@ -52,6 +59,19 @@ def cell_of(cell):
     )
 
 
+def rows_of(table, heads):
+    yield row_of(["", *heads])
+    yield "|---|" + "--:|" * len(table.heads)
+    for row in table.rows:
+        label = f"**{escaped(row.label)}**" if row.kind == "group" else escaped(row.label)
+        cells = map(cell_of, row.cells) if row.kind != "group" else [""] * len(table.heads)
+        yield row_of([label, *cells])
+    yield ""
+    yield from (
+        f"<sup>{number}</sup> {escaped(text)}  " for number, text in enumerate(table.notes, 1)
+    )
+
+
 def table_lines(table):
     yield f"<details><summary>{escaped(table.title)}</summary>"
     yield ""
@@ -59,20 +79,7 @@ def table_lines(table):
     if table.command:
         yield f"`{table.command}`\n"
     if table.rows:
-        yield row_of(["", *heads_of(table)])
-        yield "|---|" + "--:|" * len(table.heads)
-        for row in table.rows:
-            label = f"**{escaped(row.label)}**" if row.kind == "group" else escaped(row.label)
-            yield row_of(
-                [
-                    label,
-                    *(map(cell_of, row.cells) if row.kind != "group" else [""] * len(table.heads)),
-                ]
-            )
-        yield ""
-        yield from (
-            f"<sup>{number}</sup> {escaped(text)}  " for number, text in enumerate(table.notes, 1)
-        )
+        yield from rows_of(table, heads_of(table))
     elif not table.reading:
         yield "Not run."
     yield ""
@@ -149,8 +156,35 @@ def text_of(machines):
     return HEAD + "\n".join(lines)
 
 
+def kept_lines(machines, key):
+    """The rows of a kept table, of the first machine that has one."""
+    entries = [one for each in machines.values() for one in each.results.get("tables", [])]
+    entries = [one for one in entries if one["key"] == key]
+    if not entries:
+        raise results.Trouble(f"a page wants the table {key}, which no file of results/ has")
+    made = [one for one in entries if one["table"]]
+    if not made:
+        return [f"Not run: {entries[0]['why']}.\n"]
+    table, command = kept.as_table(made[0]["table"]), f"`{made[0]['command']}`"
+    if len(table.groups) > 1:
+        return [*rows_of(table, heads_of(table)), f"{command}\n"]
+    return [*rows_of(table, map(escaped, table.heads)), f"{command}: {table.groups[0][0]}\n"]
+
+
+def with_tables(text, machines):
+    """A page's text with the tables of now."""
+    return MADE.sub(
+        lambda found: f"{found[1]}\n" + "\n".join(kept_lines(machines, found[2])) + found[3], text
+    )
+
+
 def pages_of(machines):
     """(path, text) of all pages."""
+    for file in sorted(glob.glob(ON_PAGES, recursive=True)):
+        with open(file, encoding="utf-8") as page:
+            text = page.read()
+        if MADE.search(text):
+            yield file, with_tables(text, machines)
     yield PAGE, text_of(machines)
     for name, machine in machines.items():
         yield from (

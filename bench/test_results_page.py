@@ -84,6 +84,23 @@ def test_an_old_page_is_seen(machines):
     } <= files, wrong
 
 
+def test_an_old_table_on_a_page_is_seen(machines, tmp_path, monkeypatch):
+    page, tables = tmp_path / "page.md", next(iter(machines.values())).results["tables"]
+    kept_one = next(one for one in tables if one["table"])
+    lines = "before\n<!-- made by make report: {0} -->\n{1}<!-- the end of {0} -->\nafter\n"
+    page.write_text(lines.format(kept_one["key"], "by hand\n"))
+    monkeypatch.setattr(results_page, "ON_PAGES", str(tmp_path / "*.md"))
+    made = dict(results_page.pages_of(machines))[str(page)]
+    assert kept_one["table"]["rows"][0]["label"] in made and kept_one["command"] in made
+    assert made.startswith("before\n") and made.endswith("\nafter\n") and "by hand" not in made
+    assert any("page.md: found another text" in line for line in results_page.stale(machines))
+    page.write_text(made)
+    assert not [line for line in results_page.stale(machines) if "page.md" in line]
+    page.write_text(lines.format("no-such-table", ""))
+    with pytest.raises(results.Trouble, match="no-such-table"):
+        results_page.stale(machines)
+
+
 def test_no_figure_without_a_command(machines):
     for machine in machines.values():
         assert all(
