@@ -8,8 +8,7 @@ from bench.measurements import ALIKE, EXPERIMENTS
 from bench.results import COLUMNS, of_columns, values_of
 
 KINDS = {
-    "emulator": "an emulator: figures are counts of instructions, exits or accesses, and are exact "
-    "except nginx's",
+    "emulator": "an emulator: figures are counts of instructions, exits or accesses",
     "nested": "a machine under QEMU/KVM with nested VMX: cycles and time, the outer KVM's included",
     "metal": "a bare machine: cycles and time",
 }

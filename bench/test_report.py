@@ -13,6 +13,7 @@ from bench import (
     added,
     cells,
     facts,
+    figures,
     formulas,
     predict,
     published,
@@ -419,6 +420,21 @@ def test_figures_have_title_desc_and_text(page):
     for figure in figures:
         assert figure.find(f"{space}title").text and figure.find(f"{space}desc").text
         assert figure.findall(f".//{space}text") and figure.get("role") == "img"
+
+
+def test_exact_is_said_once():
+    maker = emulator()
+    counts = len([one for one in maker.made["measurements"] if one["unit"] in figures.COUNTS])
+    (said,) = figures.two_runs(maker.machine())
+    assert said == f"One run. Each of the {counts:,} counts comes from one run."
+    maker.made["run"] = {"seconds": 1, "jobs": 1, "processors": 1, "whole": True, "second": 3}
+    first, second, *_ = maker.made["measurements"]
+    first.update(exact=False, again=2 * first["value"])
+    second["exact"] = False
+    (said,) = figures.two_runs(maker.machine())
+    assert f"{counts - 2:,} of {counts:,} counts had the same value" in said
+    assert f"1 had another value there ({first['experiment']})" in said
+    assert "is 50.00 % (" in said and "The other 1 come from" in said
 
 
 def test_machines_are_kept_apart(page):
