@@ -28,7 +28,7 @@ KVM_SETTINGS = (
     "kvm_intel/parameters/vmentry_l1d_flush",
     "kvm_intel/parameters/vpid",
 )
-# What the figures of PMUvisor's columns depend on, and what is no code in it, by the end of the name.
+# Folders whose code the figures of PMUvisor's columns depend on; and comments, by a file's ending.
 SOURCES = ("vmx/exit", "nmi", "pmu")
 C_COMMENT = re.compile(r'("(?:\\.|[^"\\\n])*")|/\*.*?\*/|//[^\n]*', re.DOTALL)
 COMMENTS = {

@@ -176,15 +176,17 @@ def two_runs(machine):
         whole = [one for one in other if one["metric"] == "instructions"]
         if whole:
             most = max(whole, key=apart)
+            difference = percent(100 * apart(most), 2)
             told += (
-                f"; of an item's instructions the largest difference is {percent(100 * apart(most), 2)} "
+                f"; of an item's instructions the largest difference is {difference} "
                 f"({most['experiment']} {most['item']}, under {most['column']})"
             )
         told += "."
     return [
         f"Two runs. {equal:,} of {len(counts):,} counts had the same value in a second run, in "
-        f"which Linux began its work {DELAY_US / 1000} ms later: these are exact.{told} The other "
-        f"{len(counts) - equal - len(other):,} come from one run, or are medians of several (nginx)."
+        f"which Linux began its work {DELAY_US / 1000} ms later: these are exact.{told} The "
+        f"other {len(counts) - equal - len(other):,} come from one run, or are medians of "
+        "several (nginx)."
     ]
 
 

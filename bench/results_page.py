@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # results_page.py: docs/results.md, a page for each section of each machine beside its pictures in
-# docs/results/, and tables on pages of experiments, of the files of results in results/. No boot, no
-# figure that is not in them.
+# docs/results/, and tables on pages of experiments, of the files of results in results/. No boot,
+# no figure that is not in them.
 # Usage: python3 -m bench.results_page
 import glob
 import html
