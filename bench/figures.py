@@ -182,11 +182,12 @@ def two_runs(machine):
                 f"({most['experiment']} {most['item']}, under {most['column']})"
             )
         told += "."
+    once = len(counts) - equal - len(other)
+    if once:
+        told += f" The other {once:,} come from one run, or are medians of several (nginx)."
     return [
         f"Two runs. {equal:,} of {len(counts):,} counts had the same value in a second run, in "
-        f"which Linux began its work {DELAY_US / 1000} ms later: these are exact.{told} The "
-        f"other {len(counts) - equal - len(other):,} come from one run, or are medians of "
-        "several (nginx)."
+        f"which Linux began its work {DELAY_US / 1000} ms later: these are exact.{told}"
     ]
 
 

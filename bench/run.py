@@ -18,7 +18,7 @@ RESULTS = "results.json"
 PART = "part.json"  # instead of it, where a whole run's is there
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # What a run of every boot may take in the emulator, in minutes, with so many processors.
-MINUTES, QUICK_MINUTES, PROCESSORS = 60, 15, 2
+MINUTES, QUICK_MINUTES, PROCESSORS = 50, 15, 2
 STATUS_OK, STATUS_FAILED, STATUS_USAGE, STATUS_INTERRUPTED = 0, 1, 2, 130
 
 
