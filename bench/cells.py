@@ -241,7 +241,7 @@ class Machine:
 
     def unit(self):
         if self.exact:
-            return "instructions (exact count)"
+            return "instructions (count)"
         return "cycles: median, minimum, 95th percentile"
 
 

@@ -2,6 +2,8 @@
 # environment.py: what kind of machine this is, and the versions of what runs on it. Reads /proc and
 # /sys, asks run-qemu.sh and the compiler; changes nothing.
 import datetime
+import glob
+import hashlib
 import os
 import re
 import subprocess
@@ -26,6 +28,15 @@ KVM_SETTINGS = (
     "kvm_intel/parameters/vmentry_l1d_flush",
     "kvm_intel/parameters/vpid",
 )
+# Folders whose code the figures of PMUvisor's columns depend on; and comments, by a file's ending.
+SOURCES = ("vmx/exit", "nmi", "pmu")
+C_COMMENT = re.compile(r'("(?:\\.|[^"\\\n])*")|/\*.*?\*/|//[^\n]*', re.DOTALL)
+COMMENTS = {
+    ".c": C_COMMENT,
+    ".h": C_COMMENT,
+    ".asm": re.compile(r"""("[^"\n]*"|'[^'\n]*')|;[^\n]*"""),
+}
+DIGITS = 12  # of a digest
 BOOT_KIB = 800 * 1024  # one boot in the emulator: the guest's 512 MiB, and the emulator's own
 
 
@@ -70,7 +81,7 @@ def detect(flags=None, probed=None):
     if backend == "kvm":
         notes.append(f"bench: environment nested: {reason}; the outer KVM is in every figure")
         return "nested", notes
-    notes.append(f"bench: environment emulator: {reason}; figures are exact counts, no cycles")
+    notes.append(f"bench: environment emulator: {reason}; figures are counts, no cycles")
     return "emulator", notes
 
 
@@ -182,3 +193,21 @@ def kvm_version(console):
     """Of the KVM in the column kvm, from the line of its job; empty where there is none."""
     match = re.search(r"^kvm: release=(\S+)(.*)$", console, re.MULTILINE)
     return f"Linux {match[1]}, kvm_intel{match[2]}" if match else ""
+
+
+def code_of(name, text):
+    """The words of a source, without comments and layout; empty: it is no source."""
+    comment = COMMENTS.get(os.path.splitext(name)[1])
+    return " ".join(comment.sub(lambda found: found[1] or " ", text).split()) if comment else ""
+
+
+def sources(top=path()):
+    """A digest of the code that figures depend on."""
+    whole = hashlib.sha256()
+    for folder in SOURCES:
+        for name in sorted(glob.glob(os.path.join(top, folder, "*"))):
+            with open(name, encoding="utf-8") as source:
+                code = code_of(name, source.read())
+            if code:
+                whole.update(f"{folder}/{os.path.basename(name)}\n{code}\n".encode())
+    return whole.hexdigest()[:DIGITS]

@@ -3,14 +3,16 @@
 # show, from the results of one machine; plots.py draws them.
 import functools
 
-from bench import plots, published
-from bench.cells import Cell, Drawn, Table
+from bench import columns, plots, published
+from bench.cells import Cell, Drawn, Table, percent
 from bench.columns import VARIANTS
 from bench.facts import BROKEN, HOLDS, must_hold
 from bench.formulas import BASE, PROFILED, extra, extra_in_print, of_one_pmi
 from bench.measurements import ALL
+from bench.plan import DELAY_US
 from bench.results import COLUMNS
 
+COUNTS = ("count", "instructions")
 MAIN_TABLES = {"t41", "t42", "t43", "t45", "t46", "t47"}
 SAMPLED = ("time", "rate")  # what these tables compare
 PLOTTED = ("cpuid", "cpuid_blocked")  # of these: with all the figure would not be readable
@@ -95,7 +97,7 @@ def ablation_groups(machine):
 
 def cost_figure(machine, key, what, costs):
     """Where the cost of something goes, for the page."""
-    where = "exact counts" if machine.exact else "median"
+    where = "counts" if machine.exact else "median"
     return Drawn(
         lambda prefix: plots.cost_figure(
             prefix + key, f"Where the cost of {what} goes ({where})", costs
@@ -159,6 +161,41 @@ def facts(machine):
         kind = {HOLDS: "good", BROKEN: "bad"}.get(verdict, "missing")
         table.add(what, [Cell(wanted, "text"), Cell(found, "text"), Cell(verdict, kind)])
     return [table]
+
+
+def two_runs(machine):
+    """Which counts are exact: a paragraph."""
+    counts = [one for one in machine.results["measurements"] if one["unit"] in COUNTS]
+    if not machine.results.get("run", {}).get("second"):
+        return [f"One run. Each of the {len(counts):,} counts comes from one run."]
+    equal, other = sum(one["exact"] for one in counts), [one for one in counts if "again" in one]
+    told = ""
+    if other:
+        where = ", ".join(dict.fromkeys(one["experiment"] for one in other))
+        told = f" {len(other):,} had another value there ({where})"
+        whole = [one for one in other if one["metric"] == "instructions"]
+        if whole:
+            most = max(whole, key=apart)
+            difference = percent(100 * apart(most), 2)
+            told += (
+                f"; of an item's instructions the largest difference is {difference} "
+                f"({most['experiment']} {most['item']}, "
+                f"under {columns.head(most['column'], machine)})"
+            )
+        told += "."
+    once = len(counts) - equal - len(other)
+    if once:
+        told += f" The other {once:,} come from one run, or are medians of several (nginx)."
+    return [
+        f"Two runs. {equal:,} of {len(counts):,} counts had the same value in a second run, in "
+        f"which Linux began its work {DELAY_US / 1000} ms later: these are exact.{told}"
+    ]
+
+
+def apart(entry):
+    """How far the second run's value is from the first's, as a part of the larger one."""
+    values = entry["value"], entry["again"]
+    return abs(values[0] - values[1]) / max(map(abs, values))
 
 
 def starts_of(machine):

@@ -160,7 +160,7 @@ def results_of(section, ledgers):
         got = convert.convert(parsed, ledgers.get(column), column, kind)
         errors += wrong + got.errors
         count += len(parsed)
-        measurements = pool.pooled(got.measurements)
+        measurements = pool.pooled(pool.compared(got.measurements, ()))
         if what:
             found.setdefault("repetitions", []).append({"column": column, **place, **what})
             measurements = [

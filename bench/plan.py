@@ -15,6 +15,14 @@ METAL_RUNS = 101  # of a real TSC
 RUNS = re.compile(r"pmv\.nginx_runs=\d+")
 ONE_RUN = "pmv.nginx_runs=1"  # of each boot, where there are several
 DELAY_US = 1301  # no part of a timer's period
+# The second run of a boot. Two boots of the same words are alike to the last instruction. So in the
+# second one Linux waits before its jobs, and each timer interrupt comes at another instruction. The
+# test kernel has no timer: its second run is the same boot once more, by a knob that says nothing.
+LATER = f" pmv.delay_us={DELAY_US}"
+ONCE_MORE = "# once more"
+SECOND = "-second"
+# Experiments whose boots take too long for a second run.
+ONE_RUN_ONLY = tuple(name for name, one in ALL.experiments.items() if one.get("second") == "no")
 # Linux leaves out some work where it sees a hypervisor (an NMI's entry does not read DR7). So that
 # both sides of a ratio execute the same, the emulator's bare processor says that there is one, too:
 # CPUID.1:ECX[31], which is what Linux goes by; no leaf of a hypervisor's is there.
@@ -72,6 +80,7 @@ class Boot:
     append: str = ""
     memory: int = 512
     cpus: int = 1  # in the emulator; under its KVM the launcher's guest has as many
+    first: str = ""  # of a second run: the name of the first
 
 
 def kernel_boot(name, column, title, cells, kind, experiments, **more):
@@ -209,6 +218,21 @@ def again(boots, times):
         )
 
 
+def second(boot):
+    """The second run of a boot."""
+    if boot.program == "kernel":
+        more = {"knobs": (*boot.knobs, ONCE_MORE)}
+    else:
+        more = {"append": boot.append + LATER}
+    return dataclasses.replace(boot, name=f"{boot.name}{SECOND}", first=boot.name, **more)
+
+
+def runs_twice(boot, quick):
+    """Whether a boot has a second run. In a quick run, only the test kernel's boots have one."""
+    once = any(name in pool.NOT_REPEATED or name in ONE_RUN_ONLY for name in boot.cells)
+    return not once and not (quick and boot.program != "kernel")
+
+
 def config_boots(row, kind, quick):
     """The test kernel's and program A.1's boot of a column in another configuration."""
     for boot, experiments in (
@@ -291,6 +315,7 @@ def make(kind, names, quick=False, only=(), times=1):
     boots += [ablation_boot(part, kind) for part in parts]
     if kind == "emulator":
         boots += [events_boot(part) for part in parts if not part.efi]
+        boots += [second(boot) for boot in boots if runs_twice(boot, quick)]
     return [
         boot for boot in again(boots, times) if not only or any(word in boot.name for word in only)
     ]

@@ -77,6 +77,29 @@ def pooled(measurements):
     return out
 
 
+def name_of(entry):
+    return tuple(entry[key] for key in ("column", "experiment", "item", "metric"))
+
+
+def compared(first, later):
+    """The measurements of first runs, with what second runs say of them. A count is exact if its
+    second run has the same value. If the second run has another value, that is the key `again`.
+    """
+    values = {name_of(entry): entry["value"] for entry in later}
+    cells = {name[:3] for name in values}
+    out = []
+    for entry in first:
+        name, more = name_of(entry), {}
+        if entry["exact"]:
+            zero = 0 if name[:3] in cells and entry["metric"].startswith(COUNTED) else None
+            other = values.get(name, zero)
+            more["exact"] = other == entry["value"]
+            if other not in (None, entry["value"]):
+                more["again"] = other
+        out.append({**entry, **more})
+    return out
+
+
 def without_measured(skipped, measurements):
     """What was skipped, less what another boot of the same has brought."""
     measured = {

@@ -143,9 +143,10 @@ SHAPES = {
 }
 OPTIONAL = {
     "results": {"run": ANY, "tables": LIST, "repetitions": LIST},
-    "tool": {"counts": (lambda value: value == COUNTS, COUNTS)},
+    "tool": {"counts": (lambda value: value == COUNTS, COUNTS), "sources": TEXT},
+    "run": {"second": (lambda value: type(value) is int and value >= 0, "a number of boots")},
     "measurement": {
-        **dict.fromkeys(("min", "p95", "max", "low", "high"), NUMBER),
+        **dict.fromkeys(("min", "p95", "max", "low", "high", "again"), NUMBER),
         "samples": SAMPLES,
     },
     "repetitions": dict.fromkeys(("seconds", "smis", "aperf_per_mperf", "mperf_per_tsc"), NUMBER),
@@ -195,6 +196,12 @@ def check_measurement(entry, where, kind):
         f"{where}.exact",
         entry["exact"],
         "false: a time is not exact",
+    )
+    need(
+        not entry["exact"] or "again" not in entry,
+        f"{where}.exact",
+        entry["exact"],
+        "false: a second run had another value",
     )
     interval = [entry[key] for key in ("low", "value", "high") if key in entry]
     need(

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # results_page.py: docs/results.md, a page for each section of each machine beside its pictures in
-# docs/results/, of the files of results in results/. No boot, no figure that is not in them.
+# docs/results/, and tables on pages of experiments, of the files of results in results/. No boot,
+# no figure that is not in them.
 # Usage: python3 -m bench.results_page
 import glob
 import html
 import os
+import re
 import sys
 
-from bench import added, leads, plots, report, results, summary
+from bench import added, kept, leads, plots, report, results, summary
 from bench.cells import OnPage, Table
 from bench.measurements import TOP
 
@@ -22,6 +24,11 @@ the table. `make report` makes all pages and pictures from the files in
 [results/](../results/README.md), in seconds and without a boot. `make bench` writes such a file.
 
 """
+# On a page of an experiment: what stands between these lines is the kept table of that key.
+MADE = re.compile(
+    r"(<!-- made by make report: ([\w-]+) -->\n).*?(<!-- the end of \2 -->\n)", re.DOTALL
+)
+ON_PAGES = os.path.join(TOP, "experiments", "**", "*.md")
 LICENSE = "<!-- SPDX-License-Identifier: BSD-2-Clause -->\n"
 
 
@@ -53,15 +60,17 @@ def cell_of(cell):
     )
 
 
-def rows_of(table):
-    """Heads and rows."""
-    yield row_of(["", *heads_of(table)])
+def rows_of(table, heads):
+    yield row_of(["", *heads])
     yield "|---|" + "--:|" * len(table.heads)
     for row in table.rows:
         label = f"**{escaped(row.label)}**" if row.kind == "group" else escaped(row.label)
         cells = map(cell_of, row.cells) if row.kind != "group" else [""] * len(table.heads)
         yield row_of([label, *cells])
     yield ""
+    yield from (
+        f"<sup>{number}</sup> {escaped(text)}  " for number, text in enumerate(table.notes, 1)
+    )
 
 
 def table_lines(table):
@@ -73,10 +82,7 @@ def table_lines(table):
     if table.rows:
         if table.groups[0][0]:
             yield f"{escaped(table.groups[0][0])}:\n"
-        yield from rows_of(table)
-        yield from (
-            f"<sup>{number}</sup> {escaped(text)}  " for number, text in enumerate(table.notes, 1)
-        )
+        yield from rows_of(table, heads_of(table))
     elif not table.reading:
         yield "Not run."
     yield ""
@@ -132,7 +138,7 @@ def parts_of(name, machine):
 def machine_lines(name, machine):
     yield f"## {report.name_of(machine)}\n"
     for part in summary.first(machine):
-        yield from rows_of(part) if isinstance(part, Table) else [f"{escaped(part)}\n"]
+        yield from rows_of(part, part.heads) if isinstance(part, Table) else [f"{escaped(part)}\n"]
     yield from lead_lines(name, machine)
     yield from (f"- {head}: {words}" for head, words in summary.legend(machine))
     yield f"\n{summary.where(machine)} [Its file](../results/{name}.json).\n"
@@ -155,8 +161,37 @@ def text_of(machines):
     return HEAD + "\n".join(lines)
 
 
+def kept_lines(machines, key):
+    """The rows of a kept table, of the first machine that has one."""
+    entries = [(each, one) for each in machines.values() for one in each.results.get("tables", [])]
+    entries = [(each, one) for each, one in entries if one["key"] == key]
+    if not entries:
+        raise results.Trouble(f"a page wants the table {key}, which no file of results/ has")
+    made = [(each, one) for each, one in entries if one["table"]]
+    if not made:
+        return [f"Not run: {entries[0][1]['why']}.\n"]
+    machine, one = made[0]
+    table, command = kept.as_table(one["table"]).named(machine), f"`{one['command']}`"
+    if len(table.groups) > 1:
+        above = [f"{escaped(table.groups[0][0])}:\n"] if table.groups[0][0] else []
+        return [*above, *rows_of(table, heads_of(table)), f"{command}\n"]
+    return [*rows_of(table, map(escaped, table.heads)), f"{command}: {table.groups[0][0]}\n"]
+
+
+def with_tables(text, machines):
+    """A page's text with the tables of now."""
+    return MADE.sub(
+        lambda found: f"{found[1]}\n" + "\n".join(kept_lines(machines, found[2])) + found[3], text
+    )
+
+
 def pages_of(machines):
     """(path, text) of all pages."""
+    for file in sorted(glob.glob(ON_PAGES, recursive=True)):
+        with open(file, encoding="utf-8") as page:
+            text = page.read()
+        if MADE.search(text):
+            yield file, with_tables(text, machines)
     yield PAGE, text_of(machines)
     for name, machine in machines.items():
         yield from (

@@ -18,7 +18,7 @@ RESULTS = "results.json"
 PART = "part.json"  # instead of it, where a whole run's is there
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # What a run of every boot may take in the emulator, in minutes, with so many processors.
-MINUTES, QUICK_MINUTES, PROCESSORS = 60, 15, 2
+MINUTES, QUICK_MINUTES, PROCESSORS = 50, 15, 2
 STATUS_OK, STATUS_FAILED, STATUS_USAGE, STATUS_INTERRUPTED = 0, 1, 2, 130
 
 
@@ -175,16 +175,21 @@ def columns_of(kind, outcomes, asked, impossible):
 def assemble(kind, arguments, outcomes, launcher, impossible):
     kernel = launch.kernel_release(launcher.kernel("linux"))
     found = results.empty(kind, launch.version(), arguments.quick)
+    found["tool"]["sources"] = environment.sources()
     found["environment"] |= environment.collect(kind, kernel, launch.MODEL, launch.MITIGATIONS)
     if kind == "nested" and "kvm" in arguments.columns:
         found["environment"]["kvm"] = environment.host_kvm()
+    later = []
     for outcome in outcomes:
         if outcome.boot.column == "kvm" and not found["environment"]["kvm"]:
             found["environment"]["kvm"] = environment.kvm_version(outcome.console)
-        found["measurements"] += outcome.measurements
-        found["skipped"] += outcome.skipped
+        if outcome.boot.first:
+            later += outcome.measurements
+        else:
+            found["measurements"] += outcome.measurements
+            found["skipped"] += outcome.skipped
     found["skipped"] = pool.without_measured(found["skipped"], found["measurements"])
-    found["measurements"] = pool.pooled(found["measurements"])
+    found["measurements"] = pool.pooled(pool.compared(found["measurements"], later))
     found["environment"]["root_mitigations"] = environment.root_mitigations(
         [
             outcome.console
@@ -248,6 +253,7 @@ def measure(arguments):
         "jobs": jobs,
         "processors": len(os.sched_getaffinity(0)),
         "whole": is_whole(arguments) and not interrupted,
+        "second": sum(bool(outcome.boot.first and outcome.ok) for outcome in outcomes),
     }
     say(f"bench: {took(found['run'], arguments.quick, kind, arguments.boots)}")
     bad = [outcome.boot.name for outcome in outcomes if not outcome.ok]

@@ -13,9 +13,10 @@ def lines_of(outcome, place, seconds):
     boot = outcome.boot
     troubles = [outcome.failure] * bool(outcome.failure) + outcome.errors
     state = "failed" if outcome.failure else f"{len(troubles)} errors" if troubles else "ok"
+    title = f"{boot.title}, second run" if boot.first else boot.title
     clock = f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
     yield (
-        f"[{place}] {boot.column:9} {boot.title:28} {outcome.seconds:6.1f} s  {state:8} "
+        f"[{place}] {boot.column:9} {title:40} {outcome.seconds:6.1f} s  {state:8} "
         f"elapsed {clock}"
     )
     yield from (f"bench: boot {boot.name}: {text}" for text in troubles + outcome.notes)

@@ -119,7 +119,12 @@ def test_what_repeats_is_booted_once():
     names = [boot.name for boot in made]
     assert len(set(names)) == len(names)
     assert len([name for name in names if name.startswith("two-")]) == 6
-    assert len([name for name in names if name.startswith("a1-native")]) == 2
+    assert [name for name in names if name.startswith("a1-native")] == [
+        "a1-native",
+        "a1-native-bare",
+        "a1-native-second",
+        "a1-native-bare-second",
+    ]
     assert {boot.config for boot in made if plan.BARE in boot.cells} == {
         "console=none user_hypercalls=1",
         "console=none user_hypercalls=1 hypervisor_bit=off",
@@ -128,6 +133,54 @@ def test_what_repeats_is_booted_once():
     assert [boot.name for boot in nginx] == [f"nginx-native-{at}" for at in (1, 2, 3)]
     assert len({boot.append for boot in nginx}) == 3
     assert all(boot.append.count("pmv.nginx_runs=1") == 1 for boot in nginx)
+
+
+def test_second_runs():
+    """Each boot that repeats and is short has one, which differs from the first in one word."""
+    made = {boot.name: boot for boot in boots(plan.columns.NAMES)}
+    seconds = [boot for boot in made.values() if boot.first]
+    for boot in seconds:
+        first = made[boot.first]
+        assert (boot.cells, boot.jobs, boot.inner) == (first.cells, first.jobs, first.inner)
+        if boot.program == "kernel":
+            assert boot.knobs == (*first.knobs, plan.ONCE_MORE) and boot.append == first.append
+        else:
+            assert boot.append == first.append + plan.LATER and boot.knobs == first.knobs
+    slow = {*plan.ONE_RUN_ONLY, *pool.NOT_REPEATED}
+    assert {boot.first for boot in seconds} == {
+        name for name, boot in made.items() if not boot.first and not slow & {*boot.cells}
+    }
+    quick = [boot for boot in boots(plan.columns.NAMES, quick=True) if boot.first]
+    assert {boot.program for boot in quick} == {"kernel"}
+    assert not [boot for boot in plan.make("nested", ("kvm", "msr")) if boot.first]
+
+
+def counted(item, metric, value, exact=True):
+    return {
+        "column": "kvm",
+        "experiment": "a1",
+        "item": item,
+        "metric": metric,
+        "value": value,
+        "exact": exact,
+    }
+
+
+@pytest.mark.parametrize(
+    "second, exact, again",
+    [
+        ([counted("plain", "exits:HLT", 3)], True, None),
+        ([counted("plain", "exits:HLT", 4)], False, 4),
+        ([counted("plain", "exits", 3)], False, 0),
+        ([counted("other", "exits:HLT", 3)], False, None),
+        ([], False, None),
+    ],
+)
+def test_exact_is_what_two_runs_have(second, exact, again):
+    (found,) = pool.compared([counted("plain", "exits:HLT", 3)], second)
+    assert (found["exact"], found.get("again")) == (exact, again)
+    time = counted("plain", "exits:HLT", 3, False)
+    assert pool.compared([time], second) == [time]
 
 
 def test_one_of_several_boots_can_be_had():

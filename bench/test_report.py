@@ -14,6 +14,7 @@ from bench import (
     cells,
     columns,
     facts,
+    figures,
     formulas,
     leads,
     published,
@@ -406,9 +407,7 @@ def test_the_thesis_designs_are_made_of_kvms_exits():
     maker.region("kvm", "pmi", "lvtpc_write", 400, 0, 1)
     machine = maker.machine()
     assert formulas.of_kvms_parts(machine) == {"msr": 1450, "thesis": 450}
-    found = row_of(
-        tables.make(machine, "t42-a1"), "of KVM's exits, x KVM", "", results.COLUMNS
-    )
+    found = row_of(tables.make(machine, "t42-a1"), "of KVM's exits, x KVM", "", results.COLUMNS)
     ours = dict(zip(results.COLUMNS, found))
     assert (ours["msr"], ours["thesis"], ours["msr+nmi"]) == ("0.36x", "0.11x", "-")
     assert found[len(results.COLUMNS) :] == ["", "", "0.43x", "0.13x"]
@@ -581,6 +580,21 @@ def test_figures_have_title_desc_and_text(page):
     for figure in figures:
         assert figure.find(f"{space}title").text and figure.find(f"{space}desc").text
         assert figure.findall(f".//{space}text") and figure.get("role") == "img"
+
+
+def test_exact_is_said_once():
+    maker = emulator()
+    counts = len([one for one in maker.made["measurements"] if one["unit"] in figures.COUNTS])
+    (said,) = figures.two_runs(maker.machine())
+    assert said == f"One run. Each of the {counts:,} counts comes from one run."
+    maker.made["run"] = {"seconds": 1, "jobs": 1, "processors": 1, "whole": True, "second": 3}
+    first, second, *_ = maker.made["measurements"]
+    first.update(exact=False, again=2 * first["value"])
+    second["exact"] = False
+    (said,) = figures.two_runs(maker.machine())
+    assert f"{counts - 2:,} of {counts:,} counts had the same value" in said
+    assert f"1 had another value there ({first['experiment']})" in said
+    assert "is 50.00 % (" in said and "The other 1 come from" in said
 
 
 def test_machines_are_kept_apart(page):

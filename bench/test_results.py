@@ -106,11 +106,13 @@ REFUSED = [
         "no cycles",
     ),
     (of_machine("metal", metric="time", unit="cycles"), "a time is not exact"),
+    (good(again=2), "another value"),
     (of_machine("nested", metric="time", exact=False), "cycles or ns"),
     *(
         (change(good(), "run", {**RUN, key: bad}), f"run.{key}")
         for key, bad in (("seconds", -1), ("jobs", 0), ("processors", "2"), ("whole", 1))
     ),
+    (change(good(), "run", {**RUN, "second": -1}), "run.second"),
     *((good(metric=name, unit=unit), f"{name_of(metric=name)}.unit", unit) for name, unit in UNITS),
     *(
         (change(good(), "measurements", 0, key, bad), f"measurements{name_of(**{key: bad})}.{key}")

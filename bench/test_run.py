@@ -118,7 +118,7 @@ def test_every_cell_of_table_4_1_is_wanted():
     "changes, quick, kind, words",
     [
         ({}, True, "emulator", "took 16.0 min, wanted at most 15: too long"),
-        ({}, False, "emulator", "took 16.0 min, wanted at most 60"),
+        ({}, False, "emulator", "took 16.0 min, wanted at most 50"),
         ({"whole": False}, True, "emulator", "took 16.0 min"),
         ({"processors": 1}, True, "emulator", "took 16.0 min"),
         ({}, True, "nested", "took 16.0 min"),

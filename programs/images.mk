@@ -16,7 +16,9 @@
 
 PROGRAMS = $(BUILD)/programs
 IMAGES = $(BUILD)/payload
-PROGRAM_CFLAGS = -std=gnu11 -O2 -static $(WARNINGS) -DLOOP_ROUNDS=1000000 -DACCESS_ROUNDS=10000 \
+# The path of the tree is in no program and no module. So an image is the same in each copy of the tree.
+NO_PLACE = -ffile-prefix-map=$(CURDIR)=.
+PROGRAM_CFLAGS = -std=gnu11 -O2 -static $(WARNINGS) $(NO_PLACE) -DLOOP_ROUNDS=1000000 -DACCESS_ROUNDS=10000 \
     -DACCESS_FLUSHES=1000 -Iprograms -Iprograms/payload -Iprograms/measure -Iinclude -I. \
     $(EXPERIMENT_INCLUDES)
 
@@ -124,13 +126,13 @@ $(IMAGES)/group: programs/images.mk
 # Type information for BPF would need one more tool, and is of no use here.
 define kbuild
 	$(call say,KBUILD,$(@D))
-	@rm -rf $(@D) && mkdir -p $(@D) && cp $(filter-out %.txt,$^) $(@D)
+	@rm -rf $(@D) && mkdir -p $(@D) && cp $(filter-out %.txt %.mk,$^) $(@D)
 	$(Q)headers=$$(programs/kernel.sh --headers $*) && { env -u MAKEFLAGS -u MAKELEVEL -u CC -u CFLAGS \
-	    make -C "$$headers" M=$(abspath $(@D)) CONFIG_DEBUG_INFO_BTF_MODULES= modules > $(@D)/log 2>&1 || \
+	    make -C "$$headers" M=$(abspath $(@D)) CONFIG_DEBUG_INFO_BTF_MODULES= KCFLAGS='-g0 $(NO_PLACE)' modules > $(@D)/log 2>&1 || \
 	    { grep -m 1 -i error $(@D)/log || tail -n 1 $(@D)/log; echo "see $(@D)/log"; exit 1; } >&2; }
 endef
 $(foreach name,$(MODULES),$(BUILD)/module/%/$(name).ko): $(wildcard programs/module/* programs/measure/*.[ch]) \
-    include/hypercall.h include/instructions.h $(IMAGES)/kernel-%.txt
+    include/hypercall.h include/instructions.h $(IMAGES)/kernel-%.txt programs/images.mk
 	$(kbuild)
 
 # $(call image_rule,NAME,SUITE-FLAVOUR or FLAVOUR,FLAVOUR,WORDS)

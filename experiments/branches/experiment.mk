@@ -13,7 +13,7 @@ PROGRAM_branchfuzz = $(addprefix $(BRANCHES_GUEST)/,list.c output.c trace.c) \
     $(BRANCHES_GUEST)/stretch.asm
 $(BUILD)/programs/$(BRANCHES_GUEST)/%.o: private PROGRAM_CFLAGS += -g -fno-pie -I$(BRANCHES_GUEST)
 $(BUILD)/branchtrace/%/branchtrace.ko: $(wildcard $(BRANCHES_GUEST)/module/*) $(BRANCHES_GUEST)/abi.h \
-    programs/measure/region.h $(BUILD)/payload/kernel-%.txt
+    programs/measure/region.h $(BUILD)/payload/kernel-%.txt programs/images.mk
 	$(kbuild)
 IMAGE_branchtrace = $(IMAGE_initrd) jobs/branchtrace=$(BUILD)/programs/branchtrace \
     jobs/branchfuzz=$(BUILD)/programs/branchfuzz lib/modules/branchtrace.ko=$(BUILD)/branchtrace/%/branchtrace.ko

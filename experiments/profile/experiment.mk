@@ -6,7 +6,8 @@ PROFILE_GUEST = experiments/profile/guest
 PROGRAM_shorts = $(PROFILE_GUEST)/shorts.c
 $(BUILD)/programs/shorts: PROGRAM_LDFLAGS = -no-pie
 $(BUILD)/programs/$(PROFILE_GUEST)/shorts.o: private PROGRAM_CFLAGS += -fno-pie -fcf-protection=none
-$(BUILD)/profile/%/closed.ko: $(wildcard $(PROFILE_GUEST)/module/*) programs/measure/region.h $(BUILD)/payload/kernel-%.txt
+$(BUILD)/profile/%/closed.ko: $(wildcard $(PROFILE_GUEST)/module/*) programs/measure/region.h $(BUILD)/payload/kernel-%.txt \
+    programs/images.mk
 	$(kbuild)
 PACKAGES_profile = sqlite3 glpk-utils nginx
 DEBIAN_profile = usr/bin/sqlite3 usr/bin/glpsol usr/sbin/nginx

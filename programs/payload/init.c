@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  * init.c: PID 1 of the guest's initramfs: runs the jobs that the kernel command line names and ends
- * the machine. Words: pmv.run=a1,report (the jobs, in order), pmv.end=poweroff|reboot|stay. A job
- * without a JOB() is a program of the image's: /jobs/NAME.
+ * the machine. Words: pmv.run=a1,report (the jobs, in order), pmv.end=poweroff|reboot|stay,
+ * pmv.delay_us=N (the time that init waits before the jobs). A job without a JOB() is a program of
+ * the image's: /jobs/NAME.
  * With pmv.words=emulator more words come from the emulator (testbed/README.md, "Words"), and count
  * as if they stood at the end of that line, for all jobs. Started by another program than the
  * kernel, it runs the jobs that its arguments name; words may then be in the environment, too, and
@@ -25,6 +26,7 @@
 #define MARKER_WORDS 6u
 #define DEFAULT_JOBS "a1,report"
 #define DEFAULT_END "poweroff"
+#define NO_DELAY "0"
 #define JOBS_FOLDER "/jobs/"
 
 /* What JOB() has put into the section, by the linker. */
@@ -118,7 +120,7 @@ static void end_machine(const char *how)
 
 int main(int argc, char *argv[])
 {
-    char run[WORD_MAX], how[WORD_MAX];
+    char run[WORD_MAX], how[WORD_MAX], delay[WORD_MAX];
     char *rest = run;
     int failed = 0;
 
@@ -135,6 +137,9 @@ int main(int argc, char *argv[])
     take_words();
     command_line_word("pmv.run", DEFAULT_JOBS, run, sizeof(run));
     command_line_word("pmv.end", DEFAULT_END, how, sizeof(how));
+    command_line_word("pmv.delay_us", NO_DELAY, delay, sizeof(delay));
+    if (strcmp(delay, NO_DELAY) != 0)
+        usleep((useconds_t)strtoul(delay, NULL, 10));
     for (char *name; (name = next_word(&rest, ",")) != NULL;)
         failed |= run_job(name);
     printf("init: done failed=%d end=%s\n", failed, how);

@@ -37,7 +37,8 @@ def write(found, others):
         name: {row: dataclasses.asdict(count) for row, count in column.items()}
         for name, column in found.items()
     }
-    rowfile.write({"environment": about, "columns": rows}, answers.file_of("counted"))
+    kept = {"environment": about, "sources": answers.sources(), "columns": rows}
+    rowfile.write(kept, answers.file_of("counted"))
     draw()
 
 

@@ -103,9 +103,19 @@ def of_record(table, lab, _machine):
     for level in cost.LEVELS:
         found = cost.boot(lab, level).region(REGION_CPUID)["exits"][EXIT_REASON_CPUID]
         table.add(
-            f"trace={level}",
+            f"trace={level}: CPUID",
             [Cell(number(found[what]["max"])) for what in ("root_instructions", "vmcs_accesses")],
         )
+    flow = cost.boot(lab, "flow")
+    exits = [one for load in cost.LOADS.values() for one in flow.region(load)["exits"].values()]
+    for name in sorted({one["name"] for one in exits}):
+        mine = [one for one in exits if one["name"] == name]
+        count = sum(one["count"] for one in mine)
+        means = [
+            sum(one[what]["sum"] for one in mine) / count
+            for what in ("root_instructions", "vmcs_accesses")
+        ]
+        table.add(f"trace=flow: {name}, mean", [Cell(f"{mean:.0f}") for mean in means])
 
 
 def of_wakes(table, lab, _machine):

@@ -6,6 +6,7 @@ import os
 import subprocess
 
 from bench import rowfile
+from bench.environment import sources
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
@@ -33,7 +34,8 @@ def environment(machine):
 
 def keep(name, machine, data):
     """`data`: a dictionary that JSON can have."""
-    rowfile.write({"environment": environment(machine), **data}, file_of(name))
+    about = {"environment": environment(machine), "sources": sources()}
+    rowfile.write({**about, **data}, file_of(name))
 
 
 def markdown(heads, rows):
