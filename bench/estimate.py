@@ -21,11 +21,11 @@ COSTS, CONSTANTS, SOURCES = DATA["cost"], DATA["constant"], DATA["source"]
 RESULTS = os.path.join(TOP, "results", "emulator-skylake-x.json")
 TABLES = ("4.1", "4.2", "4.3")
 AGREEMENT = ("native", "kvm", "msr+nmi")
-# perf record takes so many samples a second unless told otherwise; the thesis names no other rate.
+# By default perf record takes this many samples a second; the thesis names no other rate.
 SAMPLES_A_SECOND = 4000
 NINETY_PERCENT = 1.645  # standard deviations to each side
-# The thesis's KVM looks at each exit whether an NMI is the guest's (its section 4.2.3). No run has
-# that code: one VMREAD and 25 instructions are what its text amounts to.
+# At each exit the thesis's KVM checks for NMIs of the guest (its section 4.2.3). No run has that
+# code: one VMREAD and 25 instructions are an estimate from its text.
 BOOKKEEPING = {"vmread": 1, "other": 25}
 
 
@@ -39,7 +39,7 @@ def predict():
 
 
 def add_counts(counts, *others, times=1):
-    """Counts, and others so many times; None where one is not known."""
+    """Counts plus others, each multiplied by `times`; None if one of them is not known."""
     if None in (counts, *others):
         return None
     total = dict(counts)
@@ -176,8 +176,8 @@ def of_overhead(machine, column, experiment, item, base):
 
 
 def of_rate(machine, column, rate=1000):
-    """In percent, what perf record takes of a second at so many samples a second, on the thesis's
-    processor."""
+    """The part of a second, in percent, that perf record takes on the thesis's processor at this
+    number of samples a second."""
     found = of_counts(counts_of_sample(machine, column))
     return found and type(found)(*(100 * rate * one / published.THESIS["hertz"] for one in found))
 
@@ -208,9 +208,8 @@ def kept_cells():
 
 
 def thesis_pmi(machine, column, item):
-    """The counts of a PMI in a column of the thesis's Table 4.2. Its KVM with only the MSRs passed
-    through is put together from parts of ours: native's PMI, with our KVM's exit for LVTPC, and for
-    an NMI."""
+    """The counts of a PMI in a column of the thesis's Table 4.2. No run has its KVM with MSRs
+    passed through: it is made of native's PMI and our KVM's exits for LVTPC and for an NMI."""
     if column in ("native", "kvm"):
         return counts_of_pmi(machine, column, item)
     linux = subtract(
@@ -276,8 +275,8 @@ def estimate_rows(table, label, found, unit=""):
 
 
 def estimated(table, machine, experiment, item, of=counts_of):
-    """Rows: cycles of a cell, and of accesses and PMIs their ratio to native, because what was
-    published is cycles or time."""
+    """Rows: the cycles of a cell. Accesses and PMIs also have the ratio to native, because the
+    published ratios are of cycles or time."""
     marked = [one.name for one in ALL.items_in("estimate", experiment)]
     if not machine.exact or not (item in marked or experiment in RUNS):
         return
@@ -310,17 +309,13 @@ def estimated_overhead(table, machine, experiment, item, base, sparser=1):
         estimate_rows(table, "of cycles, estimate", found, " %")
 
 
-def percent_off(found, wanted):
-    return f"{100 * (found / wanted - 1):+.0f} %"
-
-
-def estimate_cells(found, wanted):
+def estimate_cells(found, wanted, unit=""):
     """Cells: an estimate, its interval, how far it is from what was published."""
     middle, low, high = predict().round_texts(found)
     return [
-        Cell(middle),
-        Cell(f"{low} to {high}", "range"),
-        Cell(percent_off(found.middle, wanted)),
+        Cell(middle + unit),
+        Cell(f"{low} to {high}{unit}", "range"),
+        Cell(f"{100 * (found.middle / wanted - 1):+.0f} %"),
     ]
 
 
@@ -408,36 +403,37 @@ def agreement(table, _machine):
         table.add(f"Table {name}", cells)
 
 
-def elsewhere(table, _machine):
-    """Measurements of other machines."""
-    machine = counted()
-    thesis, alone = predict().model(), predict().model(())
-    for row in DATA["elsewhere"] if thesis else ():
-        counts = add_counts({}, *[counts_of(machine, *row["of"].split())] * row.get("times", 1))
-        cells = [Cell(rounded(row["published"]), "published")]
-        for model in (thesis, alone):
-            cells += estimate_cells(model.cycles(counts, "exit"), row["published"])
-        note = table.note(f"{SOURCES[row['source']]}.")
-        cells[0] = Cell(cells[0].text, "published", note)
-        table.add(row["what"], cells)
+def measured_elsewhere(machine):
+    """(what, figure, unit, key of its source, how a model estimates it) of other machines."""
+    for row in DATA["elsewhere"]:
+        counts = counts_of(machine, *row["of"].split())
+        if counts:
+            counts = add_counts({}, *[counts] * row.get("times", 1))
+            of = lambda model, counts=counts: model.cycles(counts, "exit")
+            yield row["what"], row["published"], "", row["source"], of
     for item, figures in published.MEDIATED_OVERHEAD.items():
         for name, figure in figures.items():
             pair = [counts_of(machine, name, "sampled", one) for one in (item, "plain")]
-            if None in pair or not thesis:
-                continue
-            note = table.note(f"{SOURCES['mediated']}.")
-            cells = [Cell(f"{figure} %", "published", note)]
-            for model in (thesis, alone):
-                found = as_percent(model.ratio(*pair))
-                middle, low, high = predict().round_texts(found)
-                off = percent_off(found.middle, float(figure))
-                cells += [Cell(f"{middle} %"), Cell(f"{low} to {high} %", "range"), Cell(off)]
-            words = published.MEDIATED_OVERHEAD_COLUMNS[name]
-            table.add(f"perf record, {item} events, {words}", cells)
+            if None not in pair:
+                words = published.MEDIATED_OVERHEAD_COLUMNS[name]
+                what = f"perf record, {item} events, {words}"
+                of = lambda model, pair=pair: as_percent(model.ratio(*pair))
+                yield what, float(figure), " %", "mediated", of
+
+
+def elsewhere(table, _machine):
+    """Measurements of other machines, beside two models."""
+    models = predict().model(), predict().model(())
+    for what, figure, unit, source, of in measured_elsewhere(counted()) if models[0] else ():
+        note = table.note(f"{SOURCES[source]}.")
+        cells = [Cell(f"{figure:,}{unit}", "published", note)]
+        for model in models:
+            cells += estimate_cells(of(model), figure, unit)
+        table.add(what, cells)
 
 
 def used_costs():
-    """The unit costs that some count of these results is of."""
+    """The unit costs that these results have a count for."""
     machine = counted()
     found = {name for cell in machine.by_cell for name in counts_of(machine, *cell) or ()}
     return {name: cost for name, cost in COSTS.items() if name in found}

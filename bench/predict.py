@@ -4,8 +4,8 @@
 #     cycles = sum of (count x unit cost) + cpi x other instructions + delta x exits + nu x NMIs
 # An estimate is a set of draws. Each draw takes every unit cost from its published distribution,
 # moves the published cells and the published values of the constants by their own spread, and fits
-# the constants to them. Half of the draws have no delta: the thesis's tables cannot tell a cost of
-# each exit from a higher cpi, so that an interval has both. Seeds are fixed. Debian's Python, for
+# the constants to them. Half of the draws have no delta, because the thesis's tables cannot tell a
+# cost of each exit from a higher cpi. Seeds are fixed. Debian's Python, for
 # numpy.
 import functools
 import math
@@ -18,7 +18,7 @@ from bench.estimate import CONSTANTS, COSTS, DATA
 
 SEED, DRAWS, STEPS = 52, 1000, 12
 LEVEL = (5, 50, 95)  # percentiles: 90 % of the draws are inside
-# A table counts as so many independent cells, because its cells are off together.
+# A table counts as this many independent cells, because its cells are off together.
 INDEPENDENT = 2
 NAMES, FREE = tuple(COSTS), tuple(CONSTANTS)
 SCALES = {"cpi": "other", "delta": "exit", "nu": "nmi"}  # the count that a constant is of

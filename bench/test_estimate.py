@@ -29,9 +29,9 @@ UNSEEN = {
     ("listed", "halved"): "no source, and the thesis's KVM has no lists",
     ("program", "halved"): "the programs of Tables 4.5 to 4.7 have no counts of the thesis",
     ("program", "dropped"): "the same",
-    ("spec_ctrl", "halved"): "no run has it",
+    ("spec_ctrl", "halved"): "no cell of the thesis's tables has it",
     ("spec_ctrl", "dropped"): "the same",
-    ("l1d_flush", "halved"): "no run has it",
+    ("l1d_flush", "halved"): "no cell of the thesis's tables has it",
     ("l1d_flush", "dropped"): "the same",
 }
 # Metrics of instructions and events that are sums of others.
@@ -90,7 +90,7 @@ def without(counts, name):
 
 
 def not_taken(costs):
-    """The kinds of instructions and events that these results count and no unit cost is of."""
+    """The metrics of instructions and events that no unit cost takes."""
     taken = {metric for cost in costs.values() for metric in cost["metrics"]}
     return [
         metric
