@@ -7,7 +7,7 @@
 #   make answers [QUICK=1]                         of these only the tables that answer a question of an
 #                                                  experiment's own: their keys begin with answer-; QUICK=1: with
 #                                                  fewer or shorter boots, where there are many
-#   make report                                    docs/results.md and its pictures, of results/
+#   make report                                    docs/results.md, its pictures, and all tables of pages of results/
 #   make report RESULTS="a.json b.json"            the HTML report of one or more runs
 #   make add-machine MACHINE=FILE                  adds the file to send that make collect left to results/,
 #                                                  and makes docs/results.md anew
@@ -51,7 +51,7 @@ report:
 	@$(MAKE) --no-print-directory report-all
 
 report-all:
-	@$(if $(RESULTS),$(PYTHON) -m bench.report --out $(BENCH_OUT)/report.html $(RESULTS),$(PYTHON) -m bench.results_page)
+	@$(if $(RESULTS),$(PYTHON) -m bench.report --out $(BENCH_OUT)/report.html $(RESULTS),$(PYTHON) -m bench.results_page && $(PYTHON) -m docs.figures_page)
 
 add-machine:
 	@testbed/deps.sh bench

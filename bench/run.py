@@ -222,11 +222,12 @@ def measure(arguments):
     boots = plan.make(kind, columns, arguments.quick, only, arguments.boots)
     # Those of experiments want the columns that they want, so all. What was asked for by name a
     # quick run has, too.
-    measured = (
-        [one for one in added.measured() if not only or any(word in one.key for word in only)]
-        if kind == "emulator" and set(arguments.columns) == set(results.COLUMNS)
-        else []
-    )
+    everything = kind == "emulator" and set(arguments.columns) == set(results.COLUMNS)
+    measured = added.measured() if everything else []
+    if only:
+        measured = [one for one in measured if any(word in one.key for word in only)]
+    else:
+        measured = kept.without_boots(measured)
     if arguments.plan:
         for boot in boots:
             say(f"{boot.name:24} {boot.column:9} {boot.title}: {', '.join(boot.cells)}")

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from bench import added, kept, report, results, textpage
+from bench import added, environment, kept, report, results, textpage
 from bench.cells import Cell, Machine, Table
 from testbed import machine
 
@@ -98,6 +98,23 @@ def test_gather_says_why():
         "KeyError: 'no such key'",
         kept.QUICK,
     ]
+
+
+@pytest.mark.parametrize("sources, boots", [(environment.sources(), 0), ("old", 1), (None, 1)])
+def test_an_answer_of_this_code_needs_no_boot(tmp_path, sources, boots):
+    (tmp_path / "some.json").write_text(json.dumps({"sources": sources}))
+    booted = []
+
+    def boot(_lab, _machine):
+        booted.append(1)
+        return made_up(None, None)
+
+    answer = dataclasses.replace(wanted(boot, quick=False), kept=lambda: made_up(None, None))
+    rows = [*kept.without_boots([answer], str(tmp_path)), *kept.without_boots([wanted(boot, "b")])]
+    entries, failed, _ = kept.gather(None, 1, rows, None, False, lambda _: None)
+    assert (len(booted), failed) == (boots + 1, []) and all(one["table"] for one in entries)
+    (entry,) = kept.gather(None, 1, rows[:1], None, True, lambda _: None)[0]
+    assert bool(entry["table"]) is not bool(boots)
 
 
 def found(entries):

@@ -3,7 +3,7 @@
 # The pages that are made of something; included by tests/tests.mk, so paths are from the top.
 #
 #   make docs        asks before it installs what is missing; option pages from boot/option_table.h,
-#                    figures from docs/figures.ini, the table of kernels from tests/e2e/kernels.py,
+#                    figures from docs/figures.ini and results/, the table of kernels from tests/e2e/kernels.py,
 #                    pictures from their texts, the list of an exit in docs/tour.md from a run
 #                    in the emulator
 
@@ -11,7 +11,7 @@
 docs:
 	@testbed/deps.sh --ask docs
 	@docs/options.py
-	@docs/figures_page.py
+	@$(PYTHON) -m docs.figures_page
 	@$(PYTHON) -m docs.differences
 	@docs/pictures.py
 	@$(MAKE) --no-print-directory exit-lines REASON=CPUID PAGE=docs/tour.md

@@ -1,9 +1,13 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 # figures_page.py: writes the tables that docs/figures.ini has the figures of: docs/figures.md's,
-# and those of other pages, whose rows name the page. Usage: figures_page.py
+# and those of other pages, whose rows name the page. Figures of the report come from results/.
+# Usage: python3 -m docs.figures_page
 import configparser
 import os
+import re
+
+from bench import results_page, tables
+from bench.cells import number, ratio
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.path.join(HERE, "figures.ini")
@@ -19,20 +23,46 @@ HEADS = {
 }
 BEGIN = "<!-- Made by docs/figures_page.py from docs/figures.ini: edit that. -->\n\n"
 END = "\n<!-- End of what is made. -->\n"
+# {OF | COLUMN}, {OF | COLUMN / COLUMN}
+OF_RESULTS = re.compile(r"\{([^|{}]+) \| ([^ {}]+)(?: / ([^ {}]+))?\}")
 ENVIRONMENTS = ("emulator", "nested", "metal", "build")
 
 
-def figures(source=SOURCE):
+def emulator():
+    """The results of the emulator."""
+    machines = results_page.load().values()
+    return next(one for one in machines if one.environment["kind"] == "emulator")
+
+
+def filled(text, machine):
+    """A figure with the values of these results."""
+
+    def value(found):
+        of, column, base = found.groups()
+        values = tables.values_of(machine, of)
+        if None in (values[column], values[base or column]):
+            raise ValueError(f"docs/figures.ini: results/ has no {found[0]}")
+        if base:
+            return ratio(values[column], values[base]).removesuffix("x")
+        return number(values[column])
+
+    return OF_RESULTS.sub(value, text)
+
+
+def figures(source=SOURCE, machine=None):
     """{name: row} in the file's order, with what the file leaves out."""
     found = configparser.ConfigParser(default_section="none", interpolation=None, delimiters=("=",))
     with open(source, encoding="utf-8") as file:
         found.read_file(file)
+    machine = machine or emulator()
     return {
         name: {
             "page": OWN,
             "environment": "emulator",
             "command": "make check MORE=1",
+            "date": machine.environment["date"].partition("T")[0],
             **found[name],
+            "figure": filled(found[name]["figure"], machine),
         }
         for name in found.sections()
     }

@@ -2,10 +2,12 @@
 # test_figures.py: a figure is written once, in figures.ini. Its tables are of that file; a page
 # that quotes a figure links it, and quotes what the file has; and no measured number stands without
 # a link.
+import copy
 import re
 
 import pytest
 
+from bench.cells import number
 from docs import figures_page, pages
 
 NUMBER = re.compile(r"(?<![\w.,-])\d[\d,]*(?:\.\d+)*(?![\dA-Z])")
@@ -157,3 +159,17 @@ def test_stale_table_is_seen(every, rows):
     found = complaints(every, changed)
     for page in ("README.md", "docs/tour.md", "docs/figures.md"):
         assert any(line.startswith(page) for line in found), found
+
+
+def test_figures_are_of_results(every):
+    """If the results change, docs/figures.md is stale. A figure that they do not have is named."""
+    machine = copy.deepcopy(figures_page.emulator())
+    of = "{exit cpuid root_instructions | kvm}"
+    entry = machine.entry("kvm", "exit", "cpuid", "root_instructions")
+    assert figures_page.filled(f"a {of} b", machine) == f"a {number(entry['value'])} b"
+    assert figures_page.filled(of.replace("}", " / kvm}"), machine) == "1"
+    entry["value"] = 4321
+    found = complaints(every, figures_page.figures(machine=machine))
+    assert any(line.startswith("docs/figures.md") for line in found), found
+    with pytest.raises(ValueError, match="results/ has no {exit none"):
+        figures_page.filled("{exit none root_instructions | kvm}", machine)
