@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # facts.py: what must hold in the emulator (tables.toml, [fact]), each with what was found.
-from bench import formulas, tables
+from bench import columns, formulas, tables
 from bench.cells import NONE, number, percent, points, ratio
 from bench.formulas import extra, profile_overhead
 from bench.measurements import ALL
@@ -26,7 +26,7 @@ def passthrough(machine, _limit):
             seen += 1
             if value != native or exits != 0:
                 found = f"{number(value)} for {number(native)}, {number(exits)} exits"
-                wrong.append(f"{item.label} under {name}: {found}")
+                wrong.append(f"{item.label} under {columns.head(name, machine)}: {found}")
     if wrong:
         return False, "; ".join(wrong)
     return (True, f"equal, no exit, in {seen} of {asked_for} cells") if seen == asked_for else None

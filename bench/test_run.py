@@ -100,7 +100,7 @@ def test_what_does_not_hold_is_said():
         if (entry["column"], entry["item"], entry["metric"]) == ("msr", "rdpmc", "exits"):
             entry["value"] = 1
     (said,) = run.broken(made)
-    assert "RDPMC under msr: 1 for 1, 1 exits" in said
+    assert "RDPMC under PMUvisor, NMIs injected: 1 for 1, 1 exits" in said
 
 
 def test_every_cell_of_table_4_1_is_wanted():
