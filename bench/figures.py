@@ -166,9 +166,9 @@ def facts(machine):
 def two_runs(machine):
     """Which counts are exact: a paragraph."""
     counts = [one for one in machine.results["measurements"] if one["unit"] in COUNTS]
-    if not machine.results.get("run", {}).get("second"):
-        return [f"One run. Each of the {len(counts):,} counts comes from one run."]
     equal, other = sum(one["exact"] for one in counts), [one for one in counts if "again" in one]
+    if not equal and not other:
+        return [f"One run. Each of the {len(counts):,} counts comes from one run."]
     told = ""
     if other:
         where = ", ".join(dict.fromkeys(one["experiment"] for one in other))

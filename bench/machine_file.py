@@ -19,7 +19,7 @@ from bench.results import need
 
 FOLDER = os.path.join(TOP, "results")
 # The schema wants numbers of all but the names, the unit and `exact`.
-MEASUREMENT = (*results.NAME, *"unit value exact n min p95 max low high samples".split())
+MEASUREMENT = (*results.NAME, *"unit value exact n min p95 max low high again samples".split())
 REPETITION = "column experiment round position number seconds smis aperf_per_mperf mperf_per_tsc"
 # The keys of results.json that are not sent, because `make collect` has none of them.
 LEFT_OUT = ("run", "tables")

@@ -91,8 +91,8 @@ def compared(first, later):
     for entry in first:
         name, more = name_of(entry), {}
         if entry["exact"]:
-            zero = 0 if name[:3] in cells and entry["metric"].startswith(COUNTED) else None
-            other = values.get(name, zero)
+            # A run that has none of a count does not name it.
+            other = values.get(name, 0 if name[:3] in cells else None)
             more["exact"] = other == entry["value"]
             if other not in (None, entry["value"]):
                 more["again"] = other

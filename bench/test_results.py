@@ -22,7 +22,7 @@ ENTRY = {
     "n": 1,
 }
 CELL = {"column": "kvm", "experiment": "a1", "item": "*", "why": "needs Linux under KVM"}
-RUN = {"seconds": 61.5, "jobs": 2, "processors": 2, "whole": True}
+RUN = {"seconds": 61.5, "jobs": 2, "processors": 2, "whole": True, "second": 1}
 ROW = {"column": "native", "experiment": "msr", "item": "rdpmc"}
 
 
@@ -180,16 +180,28 @@ def written(file, made):
 
 
 def test_saved_and_loaded(file):
-    results.save(good(), str(file))
-    assert results.load(str(file)) == good()
+    made = change(good(), "run", RUN)
+    results.save(made, str(file))
+    assert results.load(str(file)) == made
     assert [one.name for one in file.parent.iterdir()] == ["results.json"]
     with pytest.raises(Trouble):
         results.save(good(unit="cycles"), str(file))
-    assert results.load(str(file)) == good(), "bad results replaced good ones"
+    assert results.load(str(file)) == made, "bad results replaced good ones"
+
+
+@pytest.mark.parametrize(
+    "run", [None, {key: value for key, value in RUN.items() if key != "second"}]
+)
+def test_no_count_of_an_old_file_is_exact(file, run):
+    """It is of one run, whatever the file says."""
+    made = change(good(), "run", run) if run else good()
+    results.save(made, str(file))
+    (entry,) = results.load(str(file))["measurements"]
+    assert entry == {**made["measurements"][0], "exact": False}
 
 
 def test_one_row_for_each_cell(file):
-    made = good()
+    made = change(good(), "run", RUN)
     for other in ({"item": "empty"}, {"metric": "exits", "unit": "count", "min": 0}):
         made["measurements"].append({**ENTRY, **other})
     results.save(made, str(file))
