@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# columns.py: the columns of measurements.ini, their names for a reader, their parts, and their other
-# configurations.
+# columns.py: the columns of measurements.ini, their names for a reader, their parts, and their
+# other configurations.
 import re
 from typing import NamedTuple
 

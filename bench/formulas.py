@@ -31,8 +31,8 @@ FEW_RUNS = (
     f"Each figure is the median of {{runs}} runs. Fewer than {pool.FEWEST} tell no difference."
 )
 MORE_RUNS = (
-    "Each figure is the median of {runs} runs, with their range below it. Two columns differ if each "
-    "median lies outside the other's range and the medians are more than {batch} apart."
+    "Each figure is the median of {runs} runs, with their range below it. Two columns differ if "
+    "each median lies outside the other's range and the medians are more than {batch} apart."
 )
 RECOMPOSED = "of KVM's exits, x {}"
 SPARSER = 10  # times as densely do samples come here as in the thesis
@@ -157,8 +157,9 @@ def of_one_exit(machine, column, reason):
 
 
 def of_kvms_parts(machine):
-    """{column: one PMI of its design, made of native's PMI and of KVM's exits}, for the thesis's two
-    designs. Both take KVM's exit for the write of LVTPC. With NMIs injected, the NMI exits, too."""
+    """{column: one PMI of its design, made of native's PMI and of KVM's exits}, for the thesis's
+    two designs. Both take KVM's exit for the write of LVTPC. With NMIs injected, the NMI exits,
+    too."""
     native = extra_of_one(machine, "native", "a1", LAST)
     lvtpc = machine.value("kvm", "pmi", "lvtpc_write", "root_instructions")
     nmi = of_one_exit(machine, "kvm", "exception or NMI")

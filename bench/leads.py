@@ -197,8 +197,8 @@ def listed(texts):
 
 
 def answer(machine):
-    """What the first screen says first, as a sentence and a table: what one PMI takes, and what perf
-    record takes. []: no PMI was measured natively."""
+    """What the first screen says first, as a sentence and a table: what one PMI takes, and what
+    perf record takes. []: no PMI was measured natively."""
     pmi, record = (
         tables.picked(tables.ENTRIES["lead"][key], machine.exact) for key in ("pmi", "record")
     )

@@ -329,8 +329,8 @@ HEAD_WIDTH = 22  # characters: a longer head takes two lines
 
 
 def bars_figure(key, title, axis, bars, alone=False):
-    """bars: {column: Bar} of the columns that ran; `axis`: what they are, with the unit. `alone`: as
-    a file of its own, which has its title in it."""
+    """bars: {column: Bar} of the columns that ran; `axis`: what they are, with the unit. `alone`:
+    as a file of its own, which has its title in it."""
     names = [name for name in COLUMNS if name in bars]
     if not names:
         return None
