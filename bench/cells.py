@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # cells.py: what a table of the report is made of, and how numbers look in it. Both renderings, text
 # and HTML, come from these; touches nothing.
+import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -9,38 +11,87 @@ from bench.results import COLUMNS
 
 NOT_RUN = "not run"
 NONE = "-"
-EXACT_RATIO = (0.9, 1.1)  # ratios this near to 1 are shown with four places
+NS_PER_US = 1000
+ENOUGH = 2  # decimals that show most values
+MOST = 4  # decimals that a value has for others of its row
 
 
-def number(value):
-    """A count or a quotient of counts: as exact as is readable, never rounded to 0."""
-    if value == 0:
-        return "0"
+def small_places(size):
+    """The decimals that show two digits of a value below 1."""
+    return 1 - math.floor(math.log10(size))
+
+
+def places(value):
+    """The decimals of a count or of a quotient of counts: as exact as is readable."""
     size = abs(value)
-    if abs(value - round(value)) < 1e-9 * max(1, size):
-        return f"{round(value):,}"
-    if size >= 1000:
-        return f"{value:,.0f}"
+    if size >= 1000 or abs(value - round(value)) < 1e-9 * max(1, size):
+        return 0
     if size >= 100:
-        return f"{value:,.1f}".removesuffix(".0")
-    return f"{value:.2f}" if size >= 0.1 else f"{value:.2g}"
+        return int(round(size, 1) != round(size))
+    return ENOUGH if size >= 0.1 else small_places(size)
+
+
+def ratio_places(times):
+    """The same of a ratio: one that is not 1 does not look like 1."""
+    size = abs(times)
+    if times in (0, 1):
+        return 0
+    if round(size, ENOUGH) == 1:
+        return MOST
+    return small_places(size) if size < 0.1 else ENOUGH - (size >= 10) - (size >= 100)
+
+
+def alike(value, others, own):
+    """A value as text with the decimals of its row, whose `others` these are. own(value): the
+    decimals that it needs itself. Only 0 has none, and no other value is rounded to 0."""
+    wanted = max(own(each) for each in (value, *others))
+    if others and round(value, MOST):
+        wanted = min(wanted, MOST)
+    return f"{value:,.{wanted}f}" if value else "0"
+
+
+def number(value, others=()):
+    """A count or a quotient of counts."""
+    return alike(value, others, places)
+
+
+def ratios(values, base):
+    """How many times base each is; NONE where base is 0 or either is not known."""
+    times = [None if value is None or base in (None, 0) else value / base for value in values]
+    known = [each for each in times if each is not None]
+    return [NONE if each is None else f"{alike(each, known, ratio_places)}x" for each in times]
 
 
 def ratio(value, base):
-    """How many times base; NONE where base is 0 or either is not known."""
-    if value is None or base in (None, 0):
-        return NONE
-    times = value / base
-    size = abs(times)
-    if times in (0, 1):
-        return f"{times:.0f}x"
-    if EXACT_RATIO[0] < size < EXACT_RATIO[1]:
-        return f"{times:.4f}x"
-    if size >= 100:
-        return f"{times:,.0f}x"
-    if size >= 10:
-        return f"{times:.1f}x"
-    return f"{times:.2f}x" if size >= 0.1 else f"{times:.2g}x"
+    """The same of one that stands alone, in a sentence."""
+    return (
+        NONE if value is None or base in (None, 0) else f"{alike(value / base, (), ratio_places)}x"
+    )
+
+
+def duration(nanoseconds, others=()):
+    """Of one row all in s or all in us, so that nobody has to convert."""
+    row = (nanoseconds, *others)
+    size, unit = (1e9, "s") if max(map(abs, row)) >= 1e9 else (NS_PER_US, "us")
+    return f"{number(nanoseconds / size, [each / size for each in others])} {unit}"
+
+
+def in_us(nanoseconds, others=()):
+    """The same where the table's head has the unit."""
+    return number(nanoseconds / NS_PER_US, [each / NS_PER_US for each in others])
+
+
+def quoted(figure):
+    """A published figure with its own decimals."""
+    digits, point, rest = re.fullmatch(r"(\d*)(\.?)(.*)", str(figure)).groups()
+    return f"{int(digits):,}{point}{rest}" if digits else str(figure)
+
+
+def quoted_in_us(figure):
+    """A published time, which is in ms unless it says its unit: as many digits, and no unit."""
+    digits, _, unit = str(figure).partition(" ")
+    places_in_us = len(digits.partition(".")[2]) - (0 if unit == "us" else 3)
+    return f"{float(digits) * (1 if unit == 'us' else 1000):,.{max(places_in_us, 0)}f}"
 
 
 def signed(value):
@@ -48,7 +99,7 @@ def signed(value):
     return ("+" if value > 0 else "") + number(value)
 
 
-def millions(value):
+def millions(value, _others=()):
     return f"{value / 1e6:,.3f} M"
 
 

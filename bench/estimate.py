@@ -2,7 +2,7 @@
 # estimate.py: cycles estimated from the emulator's counts for every column, with the unit costs of
 # predict.py and their error bars. Estimates, no measurements: nothing here was run on hardware.
 from bench import published
-from bench.cells import NONE, Cell, number, ratio
+from bench.cells import NONE, Cell, number, ratio, ratios
 from bench.formulas import BASE, LAST
 from bench.measurements import ALL
 from bench.predict import COST, cycles_of, less, picks, root_counts, trapped
@@ -51,9 +51,7 @@ def estimated(table, machine, experiment, item):
         return
     found = {name: deliveries(machine, name, item) for name in COLUMNS}
     base = found["native"]
-    texts = [
-        NONE if None in (base, found[name]) else ratio(found[name][0], base[0]) for name in COLUMNS
-    ]
+    texts = ratios([found[name] and found[name][0] for name in COLUMNS], base and base[0])
     pads = [Cell("", "published")] * (len(table.heads) - len(COLUMNS))
     cells = [Cell(text, "ratio") for text in texts]
     table.add("cycles, estimated, x native", cells + pads, "sub")

@@ -39,19 +39,16 @@ MORE_RUNS = (
     "the other's range, and they are more than {batch} apart."
 )
 SPARSER = 10  # times as densely do samples come here as in the thesis
-UNITS = {
-    "ns": ((1e9, "s"), (1e6, "ms"), (1e3, "us")),
-    "bytes": ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")),
-}
+UNITS = {"bytes": ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))}
 EVENT_EXITS = ("vmcall", "cpuid")  # of the ablation: the same two exits with nothing to do
 
 
 def scaled(value, unit):
-    """A time or a size in the unit that suits it; a count as it is."""
+    """A size in the unit that suits it; a count as it is."""
     for size, name in UNITS.get(unit, ()):
         if abs(value) >= size:
             return f"{value / size:.2f} {name}"
-    return number(value) + {"ns": " ns", "bytes": " B", "percent": " %"}.get(unit, "")
+    return number(value) + {"bytes": " B", "percent": " %"}.get(unit, "")
 
 
 # Figures of a column: None where one that they are made of is missing.

@@ -159,6 +159,19 @@ def test_few_samples():
     assert samples.drift([[(0, [1.0])], []]) is None
 
 
+@pytest.mark.parametrize(
+    "found, words",
+    [
+        ((1103.12, 1102.79, 1103.52), "1,103.1 % (1,102.7 to 1,103.6)"),
+        ((200.2, 199.3, 201.1), "200 % (199 to 202)"),
+        ((0.5, 0.04, 0.98), "0.50 % (0.04 to 0.98)"),
+        ((5, 5, 5), "5.00 % (5.00 to 5.00)"),
+    ],
+)
+def test_a_difference_has_the_decimals_that_are_known(found, words):
+    assert str(samples.Difference(*found)) == words
+
+
 def test_the_same_samples_give_the_same_report():
     made, _ = session(numpy.random.default_rng(7))
     first = samples.Samples(made[0])
