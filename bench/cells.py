@@ -181,7 +181,7 @@ class OnPage:
 @dataclass
 class Drawn:
     """A figure, for the page alone. `draw` makes of a prefix for its key a plots.Figure, or None
-    where its data is missing."""
+    where its data is missing. What is said of it is for the console, too."""
 
     draw: Callable
 
@@ -252,6 +252,7 @@ class Machine:
             why
             for (there, name, _), why in self.skips.items()
             if (there, name) == (column, experiment)
+    text: str = ""
         }
         if len(others) == 1 and not self.items(experiment, column):
             return others.pop()

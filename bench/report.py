@@ -148,7 +148,7 @@ def text_of(machines):
         for section in added.sections():
             for part in section.parts(machine):
                 if isinstance(part, str):
-                    out += [*textpage.paragraph(part), ""]
+                    out += [*textpage.paragraph(part), ""] if part else []
                 elif isinstance(part, Table):
                     out += [*textpage.lines_of(part), ""]
     return "\n".join(out)
@@ -168,6 +168,8 @@ def main():
         default="bench/out/report.html",
         metavar="FILE",
         help="the page (default: %(default)s)",
+                if isinstance(part, Drawn):
+                    part = part.text
     )
     parser.add_argument("--text", action="store_true", help="tables on the console, and no page")
     parser.add_argument(
