@@ -156,19 +156,87 @@ class Table:
     def group(self, label):
         self.rows.append(Row(label, [], "group"))
 
+    @property
+    def beside(self):
+        """{place of a published column: the place of ours beside which a page has it}"""
+        first = self.groups[0][1] if self.groups else 0
+        return {
+            first + at: COLUMNS.index(name)
+            for at, name in enumerate(self.theirs)
+            if name in COLUMNS
+        }
+
+    def whys(self):
+        """{place: reasons} of the columns in which nothing was measured."""
+        rows, found = [row.cells for row in self.rows if row.kind != "group"], {}
+        for at in range(len(self.heads)):
+            cells = [row[at] for row in rows if at < len(row)]
+            numbers = {cell.note for cell in cells if cell.kind == "missing" and cell.note}
+            others = {cell.text for cell in cells if cell.kind != "missing"}
+            if numbers and others <= {NONE, ""}:
+                found[at] = [self.notes[number - 1] for number in sorted(numbers)]
+        return found
+
+    def not_run(self):
+        """Why nothing of it was measured, "" where nobody knows; None: something was."""
+        whys, ours = self.whys(), len(self.heads) - len(self.beside)
+        if not self.rows:
+            return None if self.reading else ""
+        if len(whys) < ours:
+            return None
+        return "; ".join(dict.fromkeys(why for each in whys.values() for why in each))
+
+    def shown(self):
+        """The places of the columns in which something was measured or published."""
+        whys = self.whys()
+        return [at for at in range(len(self.heads)) if at not in whys]
+
+    def in_pairs(self):
+        """The same, each published column after the one that it is compared with."""
+        beside = self.beside
+        return sorted(self.shown(), key=lambda at: (beside.get(at, at), at))
+
+    def absent(self):
+        """Sentences on the columns that are not shown."""
+        found = {}
+        for at, why in self.whys().items():
+            found.setdefault("; ".join(why), []).append(self.heads[at])
+        return [f"Not run: {', '.join(heads)} ({why})." for why, heads in found.items()]
+
+    def marks(self, row, places):
+        """{place: note}: of cells with the same note the first has its number."""
+        first = {}
+        for at in places:
+            if row.cells[at].note:
+                first.setdefault(row.cells[at].note, at)
+        return {at: note for note, at in first.items()}
+
+    def noted(self):
+        """(number, text) of the notes of columns that are shown."""
+        cells = [row.cells[at] for row in self.rows if row.cells for at in self.shown()]
+        used = {cell.note for cell in cells}
+        return [(at, text) for at, text in enumerate(self.notes, 1) if at in used]
+
     def spans(self):
-        """(text, number of columns, style) of each group: whether it is another's than the first,
-        and somebody else's."""
+        """(text, number of shown columns, style) of each group: whether it is another's than the
+        first, and somebody else's."""
+        shown, end = self.shown(), 0
         for at, (text, span) in enumerate(self.groups):
-            yield text, span, "first " * (at > 0) + "theirs" * text.startswith("published")
+            found = sum(end <= place < end + span for place in shown)
+            end += span
+            if found:
+                first = at > 0 and not self.beside
+                yield text, found, "first " * first + "theirs" * text.startswith("published")
 
     def styles(self):
-        """Of each column: that of its group, which only the first of them begins."""
-        return [
+        """{place: style} of each column that is shown: that of its group, which only the first of
+        them begins."""
+        found = [
             style if place == 0 else style.removeprefix("first ")
             for _, span, style in self.spans()
             for place in range(span)
         ]
+        return dict(zip(self.shown(), found))
 
 
 @dataclass
@@ -184,6 +252,7 @@ class Drawn:
     where its data is missing. What is said of it is for the console, too."""
 
     draw: Callable
+    text: str = ""
 
 
 class Machine:
@@ -252,7 +321,6 @@ class Machine:
             why
             for (there, name, _), why in self.skips.items()
             if (there, name) == (column, experiment)
-    text: str = ""
         }
         if len(others) == 1 and not self.items(experiment, column):
             return others.pop()
@@ -260,14 +328,14 @@ class Machine:
             return f"these results have no experiment {experiment}"
         status = self.results["columns"].get(column)
         if status is None:
-            return f"these results have no column {column}: they are older than it"
+            return "these results are older than this column"
         if status["status"] != "ok":
-            return f"column {column}: {status['why']}"
+            return status["why"]
         if not self.items(experiment, column):
             if self.results["tool"]["quick"] and column in PEERS:
-                return f"column {column}: a quick run leaves experiment {experiment} out there"
-            return f"column {column}: no experiment {experiment} in this run"
-        return f"column {column}: no {experiment}/{item} in this run"
+                return f"a quick run leaves experiment {experiment} out there"
+            return f"no experiment {experiment} in this run"
+        return f"no {experiment}/{item} in this run"
 
     @property
     def metric(self):

@@ -465,4 +465,6 @@ def make(machine, key):
             table.reading += function(machine, *arguments)
         else:
             table.reading.append(text)
+    if not table.rows:
+        table.reading.clear()  # nothing is there to be read
     return table
