@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # cells.py: what a table of the report is made of, and how numbers look in it. Both renderings, text
 # and HTML, come from these; touches nothing.
+import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -9,38 +11,87 @@ from bench.results import COLUMNS, values_of
 
 NOT_RUN = "not run"
 NONE = "-"
-EXACT_RATIO = (0.9, 1.1)  # ratios this near to 1 are shown with four places
+NS_PER_US = 1000
+ENOUGH = 2  # decimals that show most values
+MOST = 4  # decimals that a value has for others of its row
 
 
-def number(value):
-    """A count or a quotient of counts: as exact as is readable, never rounded to 0."""
-    if value == 0:
-        return "0"
+def small_places(size):
+    """The decimals that show two digits of a value below 1."""
+    return 1 - math.floor(math.log10(size))
+
+
+def places(value):
+    """The decimals of a count or of a quotient of counts: as exact as is readable."""
     size = abs(value)
-    if abs(value - round(value)) < 1e-9 * max(1, size):
-        return f"{round(value):,}"
-    if size >= 1000:
-        return f"{value:,.0f}"
+    if size >= 1000 or abs(value - round(value)) < 1e-9 * max(1, size):
+        return 0
     if size >= 100:
-        return f"{value:,.1f}".removesuffix(".0")
-    return f"{value:.2f}" if size >= 0.1 else f"{value:.2g}"
+        return int(round(size, 1) != round(size))
+    return ENOUGH if size >= 0.1 else small_places(size)
+
+
+def ratio_places(times):
+    """The same of a ratio: one that is not 1 does not look like 1."""
+    size = abs(times)
+    if times in (0, 1):
+        return 0
+    if round(size, ENOUGH) == 1:
+        return MOST
+    return small_places(size) if size < 0.1 else ENOUGH - (size >= 10) - (size >= 100)
+
+
+def alike(value, others, own):
+    """A value as text with the decimals of its row, whose `others` these are. own(value): the
+    decimals that it needs itself. Only 0 has none, and no other value is rounded to 0."""
+    wanted = max(own(each) for each in (value, *others))
+    if others and round(value, MOST):
+        wanted = min(wanted, MOST)
+    return f"{value:,.{wanted}f}" if value else "0"
+
+
+def number(value, others=()):
+    """A count or a quotient of counts."""
+    return alike(value, others, places)
+
+
+def ratios(values, base):
+    """How many times base each is; NONE where base is 0 or either is not known."""
+    times = [None if value is None or base in (None, 0) else value / base for value in values]
+    known = [each for each in times if each is not None]
+    return [NONE if each is None else f"{alike(each, known, ratio_places)}x" for each in times]
 
 
 def ratio(value, base):
-    """How many times base; NONE where base is 0 or either is not known."""
-    if value is None or base in (None, 0):
-        return NONE
-    times = value / base
-    size = abs(times)
-    if times in (0, 1):
-        return f"{times:.0f}x"
-    if EXACT_RATIO[0] < size < EXACT_RATIO[1]:
-        return f"{times:.4f}x"
-    if size >= 100:
-        return f"{times:,.0f}x"
-    if size >= 10:
-        return f"{times:.1f}x"
-    return f"{times:.2f}x" if size >= 0.1 else f"{times:.2g}x"
+    """The same of one that stands alone, in a sentence."""
+    return (
+        NONE if value is None or base in (None, 0) else f"{alike(value / base, (), ratio_places)}x"
+    )
+
+
+def duration(nanoseconds, others=()):
+    """Of one row all in s or all in us, so that nobody has to convert."""
+    row = (nanoseconds, *others)
+    size, unit = (1e9, "s") if max(map(abs, row)) >= 1e9 else (NS_PER_US, "us")
+    return f"{number(nanoseconds / size, [each / size for each in others])} {unit}"
+
+
+def in_us(nanoseconds, others=()):
+    """The same where the table's head has the unit."""
+    return number(nanoseconds / NS_PER_US, [each / NS_PER_US for each in others])
+
+
+def quoted(figure):
+    """A published figure with its own decimals."""
+    digits, point, rest = re.fullmatch(r"(\d*)(\.?)(.*)", str(figure)).groups()
+    return f"{int(digits):,}{point}{rest}" if digits else str(figure)
+
+
+def quoted_in_us(figure):
+    """A published time, which is in ms unless it says its unit: as many digits, and no unit."""
+    digits, _, unit = str(figure).partition(" ")
+    places_in_us = len(digits.partition(".")[2]) - (0 if unit == "us" else 3)
+    return f"{float(digits) * (1 if unit == 'us' else 1000):,.{max(places_in_us, 0)}f}"
 
 
 def signed(value):
@@ -48,7 +99,7 @@ def signed(value):
     return ("+" if value > 0 else "") + number(value)
 
 
-def millions(value):
+def millions(value, _others=()):
     return f"{value / 1e6:,.2f} M"
 
 
@@ -116,19 +167,87 @@ class Table:
         self.title = said(self.title, machine)
         return self
 
+    @property
+    def beside(self):
+        """{place of a published column: the place of ours beside which a page has it}"""
+        first = self.groups[0][1] if self.groups else 0
+        return {
+            first + at: COLUMNS.index(name)
+            for at, name in enumerate(self.theirs)
+            if name in COLUMNS
+        }
+
+    def whys(self):
+        """{place: reasons} of the columns in which nothing was measured."""
+        rows, found = [row.cells for row in self.rows if row.kind != "group"], {}
+        for at in range(len(self.heads)):
+            cells = [row[at] for row in rows if at < len(row)]
+            numbers = {cell.note for cell in cells if cell.kind == "missing" and cell.note}
+            others = {cell.text for cell in cells if cell.kind != "missing"}
+            if numbers and others <= {NONE, ""}:
+                found[at] = [self.notes[number - 1] for number in sorted(numbers)]
+        return found
+
+    def not_run(self):
+        """Why nothing of it was measured, "" where nobody knows; None: something was."""
+        whys, ours = self.whys(), len(self.heads) - len(self.beside)
+        if not self.rows:
+            return None if self.reading else ""
+        if len(whys) < ours:
+            return None
+        return "; ".join(dict.fromkeys(why for each in whys.values() for why in each))
+
+    def shown(self):
+        """The places of the columns in which something was measured or published."""
+        whys = self.whys()
+        return [at for at in range(len(self.heads)) if at not in whys]
+
+    def in_pairs(self):
+        """The same, each published column after the one that it is compared with."""
+        beside = self.beside
+        return sorted(self.shown(), key=lambda at: (beside.get(at, at), at))
+
+    def absent(self):
+        """Sentences on the columns that are not shown."""
+        found = {}
+        for at, why in self.whys().items():
+            found.setdefault("; ".join(why), []).append(self.heads[at])
+        return [f"Not run: {'; '.join(heads)} ({why})." for why, heads in found.items()]
+
+    def marks(self, row, places):
+        """{place: note}: of cells with the same note the first has its number."""
+        first = {}
+        for at in places:
+            if row.cells[at].note:
+                first.setdefault(row.cells[at].note, at)
+        return {at: note for note, at in first.items()}
+
+    def noted(self):
+        """(number, text) of the notes of columns that are shown."""
+        cells = [row.cells[at] for row in self.rows if row.cells for at in self.shown()]
+        used = {cell.note for cell in cells}
+        return [(at, text) for at, text in enumerate(self.notes, 1) if at in used]
+
     def spans(self):
-        """(text, number of columns, style) of each group: whether it is another's than the first,
-        and somebody else's."""
+        """(text, number of shown columns, style) of each group: whether it is another's than the
+        first, and somebody else's."""
+        shown, end = self.shown(), 0
         for at, (text, span) in enumerate(self.groups):
-            yield text, span, "first " * (at > 0) + "theirs" * text.startswith("published")
+            found = sum(end <= place < end + span for place in shown)
+            end += span
+            if found:
+                first = at > 0 and not self.beside
+                yield text, found, "first " * first + "theirs" * text.startswith("published")
 
     def styles(self):
-        """Of each column: that of its group, which only the first of them begins."""
-        return [
+        """{place: style} of each column that is shown: that of its group, which only the first of
+        them begins."""
+        found = [
             style if place == 0 else style.removeprefix("first ")
             for _, span, style in self.spans()
             for place in range(span)
         ]
+        return dict(zip(self.shown(), found))
 
 
 @dataclass
@@ -141,9 +260,10 @@ class OnPage:
 @dataclass
 class Drawn:
     """A figure, for the page alone. `draw` makes of a prefix for its key a plots.Figure, or None
-    where its data is missing."""
+    where its data is missing. What is said of it is for the console, too."""
 
     draw: Callable
+    text: str = ""
 
 
 class Machine:
@@ -225,14 +345,14 @@ class Machine:
             return f"these results have no experiment {experiment}"
         status = self.results["columns"].get(column)
         if status is None:
-            return f"these results have no column {column}: they are older than it"
+            return "these results are older than this column"
         if status["status"] != "ok":
-            return f"column {column}: {status['why']}"
+            return status["why"]
         if not self.items(experiment, column):
             if self.results["tool"]["quick"] and column in PEERS:
-                return f"column {column}: a quick run leaves experiment {experiment} out there"
-            return f"column {column}: no experiment {experiment} in this run"
-        return f"column {column}: no {experiment}/{item} in this run"
+                return f"a quick run leaves experiment {experiment} out there"
+            return f"no experiment {experiment} in this run"
+        return f"no {experiment}/{item} in this run"
 
     @property
     def metric(self):

@@ -4,7 +4,7 @@
 import functools
 
 from bench import columns, plots, published
-from bench.cells import Cell, Drawn, Table, percent
+from bench.cells import NS_PER_US, Cell, Drawn, Table, percent
 from bench.columns import VARIANTS
 from bench.facts import BROKEN, HOLDS, must_hold
 from bench.formulas import BASE, PROFILED, extra, extra_in_print, of_one_pmi
@@ -95,12 +95,17 @@ def ablation_groups(machine):
     return groups
 
 
+def heads(machine):
+    """The columns' names in figures."""
+    return {name: columns.head(name, machine) for name in COLUMNS}
+
+
 def cost_figure(machine, key, what, costs):
     """Where the cost of something goes, for the page."""
     where = "counts" if machine.exact else "median"
     return Drawn(
         lambda prefix: plots.cost_figure(
-            prefix + key, f"Where the cost of {what} goes ({where})", costs
+            prefix + key, f"Where the cost of {what} goes ({where})", costs, heads(machine)
         )
     )
 
@@ -121,24 +126,31 @@ def cost_figures(machine):
 
 
 def extra_figure(machine):
-    """What PMIs add to program A.1, beside the thesis's."""
+    """What PMIs add to program A.1, beside the thesis's. On a bare machine all times are in us."""
     series = [
         (
-            who,
-            "extra instructions" if machine.exact else f"extra time, {unit}",
-            extra_series(machine, experiment),
+            f"{who}:\n{'instructions' if machine.exact else unit}",
+            in_units(extra_series(machine, experiment), 1 if machine.exact else size),
         )
-        for experiment, who, unit in (("a1", "Linux", "ns"), ("a1k", "test kernel", "cycles"))
+        for experiment, who, unit, size in (
+            ("a1", "Linux", "us", NS_PER_US),
+            ("a1k", "Test kernel", "cycles", 1),
+        )
     ]
-    if any(data for _, _, data in series):
-        series.append(("thesis", "extra time, ms", published_series()))
+    if any(data for _, data in series):
+        unit, size = ("ms", 1) if machine.exact else ("us", 1 / 1000)
+        series.append((f"Published:\n{unit}", in_units(published_series(), size)))
     return [
         Drawn(
             lambda prefix: plots.lines_figure(
-                f"{prefix}f42", "Table 4.2: what PMIs add to program A.1", series
+                f"{prefix}f42", "Table 4.2: what PMIs add to program A.1", series, heads(machine)
             )
         )
     ]
+
+
+def in_units(series, size):
+    return {name: [(pmis, value / size) for pmis, value in dots] for name, dots in series.items()}
 
 
 def ablation_figure(machine):
@@ -293,11 +305,11 @@ def samples(machine):
             if one["experiment"] == experiment
         }
         panels = sample_panels(machine, experiment, items, about)
-        draw = functools.partial(drawn_samples, experiment, panels)
-        out += [sample_words(machine, experiment, items), Drawn(draw)]
+        draw = functools.partial(drawn_samples, experiment, panels, heads(machine))
+        out.append(Drawn(draw, sample_words(machine, experiment, items)))
     return [SAMPLES, *out] if out else []
 
 
-def drawn_samples(experiment, panels, prefix):
+def drawn_samples(experiment, panels, names, prefix):
     title = f"Every sample of {experiment}, in percent of its column's median"
-    return plots.samples_figure(f"{prefix}samples-{experiment}", title, *panels)
+    return plots.samples_figure(f"{prefix}samples-{experiment}", title, *panels, names)

@@ -2,7 +2,7 @@
 # formulas.py: what tables.toml calls by name ("=NAME WORDS"): figures of a column, sentences, rows
 # that are no items. From the results of one machine and published.py.
 from bench import columns, pool, published, results
-from bench.cells import NONE, Cell, number, percent, ratio, signed
+from bench.cells import NONE, Cell, number, percent, ratio, ratios, signed
 from bench.columns import PARTS, VARIANTS
 from bench.measurements import ALL, EXPERIMENTS
 from bench.results import COLUMNS
@@ -36,19 +36,16 @@ MORE_RUNS = (
 )
 RECOMPOSED = "of KVM's exits, x {}"
 SPARSER = 10  # times as densely do samples come here as in the thesis
-UNITS = {
-    "ns": ((1e9, "s"), (1e6, "ms"), (1e3, "us")),
-    "bytes": ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")),
-}
+UNITS = {"bytes": ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))}
 EVENT_EXITS = ("vmcall", "cpuid")  # of the ablation: the same two exits with nothing to do
 
 
 def scaled(value, unit):
-    """A time or a size in the unit that suits it; a count as it is."""
+    """A size in the unit that suits it; a count as it is."""
     for size, name in UNITS.get(unit, ()):
         if abs(value) >= size:
             return f"{value / size:.2f} {name}"
-    return number(value) + {"ns": " ns", "bytes": " B", "percent": " %"}.get(unit, "")
+    return number(value) + {"bytes": " B", "percent": " %"}.get(unit, "")
 
 
 # Figures of a column: None where one that they are made of is missing.
@@ -173,7 +170,8 @@ def recomposed(table, machine):
     kvm, found = extra_of_one(machine, "kvm", "a1", LAST), of_kvms_parts(machine)
     if not kvm or not found:
         return
-    cells = [Cell(ratio(found.get(name), kvm), "ratio") for name in COLUMNS]
+    texts = ratios([found.get(name) for name in COLUMNS], kvm)
+    cells = [Cell(text, "ratio") for text in texts]
     theirs = extra_in_print(LAST)
     named = [name if name in ("msr", "msr+nmi") else None for name in table.theirs]
     cells += [Cell(ratio(theirs[one], theirs["kvm"]) if one else "", "published") for one in named]

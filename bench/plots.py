@@ -4,6 +4,7 @@
 import hashlib
 import io
 import itertools
+import math
 import re
 import textwrap
 import xml.etree.ElementTree as ElementTree
@@ -24,7 +25,8 @@ COLUMN_COLOURS = {
     "msr+nmi": "#0072B2",
 }
 COLUMN_COLOURS = {name: COLUMN_COLOURS.get(name, "#5f7fa8") for name in COLUMNS}
-PART_COLOURS = ("#009E73", "#7fcfb5", "#CC79A7", "#e8bfd6", "#9a9a9a")
+PART_COLOURS = ("#009E73", "#7fcfb5", "#CC79A7", "#e8bfd6")
+ROOT_COLOUR = "#9a9a9a"
 # Exit reasons that PMUs cause have their colour in every figure; others take the rest in turn.
 REASON_COLOURS = {
     "WRMSR": "#56B4E9",
@@ -32,13 +34,19 @@ REASON_COLOURS = {
     "RDPMC": "#F0E442",
     "exception or NMI": "#D55E00",
     "CPUID": "#0072B2",
+    "external interrupt": "#009E73",
+    "APIC write": "#CC79A7",
+    "EPT violation": "#5f7fa8",
 }
-MORE_COLOURS = ("#009E73", "#CC79A7", "#5f7fa8", "#b59f3b", "#7f7f7f", "#c9c9c9")
+MORE_COLOURS = ("#b59f3b", "#7f7f7f", "#c9c9c9", "#332288", "#882255", "#44AA99")
 MAX_REASONS = 8
 # Colours that stand for the page's own, and are replaced by them.
 INK, FAINT = "#010203", "#040506"
 PLACEHOLDERS = {INK: "currentColor", FAINT: "var(--grid)"}
 WIDTH = 7.6  # inches; the page scales
+NARROW = 6.2  # of a figure beside which another one fits
+NAME_WIDTH = 20  # letters of a column's name in one line
+SEEN = 0.01  # of the longest bar: a shorter part is not seen, and has no colour
 FONT = "DejaVu Sans"  # what text is measured with; page.py says what stands in for it
 
 
@@ -52,6 +60,7 @@ class Figure:
     title: str
     desc: str  # for readers who do not see it
     svg: str
+    text: str = ""  # what is said of it
 
 
 def library():
@@ -222,7 +231,8 @@ def beside(axes, text, width, place, **more):
 def name_bars(axes, names, most, room):
     """The names of horizontal bars, the first on top, and no scale."""
     axes.set_yticks(range(len(names)), names)
-    axes.invert_yaxis()
+    if not axes.yaxis_inverted():  # panels may share it
+        axes.invert_yaxis()
     axes.set_xticks([])
     axes.spines["bottom"].set_visible(False)
     axes.set_xlim(0, (most or 1) * room)
@@ -232,18 +242,40 @@ def name_bars(axes, names, most, room):
 def stacked(axes, names, parts, colours, title):
     """Horizontal stacked bars; at each end the sum, as a figure."""
     places = range(len(names))
+    totals = [sum(values) for values in zip(*(values for _, values in parts))]
     left = [0.0] * len(names)
     for (label, values), colour in zip(parts, colours):
-        axes.barh(places, values, left=left, color=colour, label=label, height=0.62)
+        if max(values) > SEEN * max(totals):
+            axes.barh(places, values, left=left, color=colour, label=label, height=0.62)
         left = [start + value for start, value in zip(left, values)]
-    for place, total in zip(places, left):
-        beside(axes, number(round(total, 2)), total, place, fontsize=8.5)
+    rounded = [round(total, 2) for total in totals]
+    for place, total in enumerate(rounded):
+        beside(axes, number(total, rounded), total, place, fontsize=8.5)
     axes.set_title(title, loc="left")
-    name_bars(axes, names, max(left), 1.3)
-    if any(left) and any(label for label, _ in parts):
-        columns, look = 2 if len(parts) < 5 else 3, {"fontsize": 8, "handlelength": 1}
-        look.update(loc="upper left", bbox_to_anchor=(0, -0.02), columnspacing=1)
-        axes.legend(ncol=columns, borderaxespad=0.2, **look)
+    name_bars(axes, names, max(totals), 1.3)
+    if any(label for label, _ in parts):
+        look = {"fontsize": 8, "handlelength": 1, "columnspacing": 1, "borderaxespad": 0.2}
+        axes.legend(ncol=2, loc="upper left", bbox_to_anchor=(0, 0), **look)
+
+
+def two_lines(name):
+    return textwrap.fill(name, NAME_WIDTH)
+
+
+def one_line(heading):
+    return heading.replace("\n", " ")
+
+
+def unequal(panels):
+    """(the panels (heading, parts, ...) whose bars differ, sentences on the others)"""
+    found, said = [], []
+    for panel in panels:
+        totals = {round(sum(values), 2) for values in zip(*(values for _, values in panel[1]))}
+        if len(totals) > 1:
+            found.append(panel)
+        else:
+            said.append(f"{one_line(panel[0])}: {number(*totals)} in each.")
+    return found, said
 
 
 def cost_parts(names, costs):
@@ -269,13 +301,13 @@ def cost_parts(names, costs):
         parts.append(("other", others))
     accesses = [("VMREAD", row("vmread")), ("VMWRITE", row("vmwrite"))]
     msrs = [("RDMSR", row("root_rdmsr")), ("WRMSR", row("root_wrmsr"))]
-    spent = [sum(values) for values in zip(*[values for _, values in accesses + msrs])]
-    rest = [max(total - part, 0) for total, part in zip(row("root_instructions"), spent)]
+    parts = parts or [("exits", row("exits"))]
+    # An access has one colour in all panels; reasons are other things.
     return [
-        ("VM exits, by reason", parts or [("exits", row("exits"))]),
-        ("root-mode instructions", [*accesses, *msrs, ("all others", rest)]),
-        ("of these VMREAD and VMWRITE", accesses),
-        ("of these RDMSR and WRMSR", msrs),
+        ("VM exits,\nby reason", parts, reason_colours(parts)),
+        ("Root-mode\ninstructions", [("", row("root_instructions"))], [ROOT_COLOUR]),
+        ("Of these VMREAD\nand VMWRITE", accesses, PART_COLOURS),
+        ("Of these RDMSR\nand WRMSR", msrs, PART_COLOURS[2:]),
     ]
 
 
@@ -284,32 +316,36 @@ def reason_colours(parts):
     return [REASON_COLOURS.get(label) or next(more) for label, _ in parts]
 
 
-def sentence(names, costs, metrics):
+def sentence(names, costs, metrics, heads):
     def words_of(cost):
         return ", ".join(
             f"{number(round(cost.get(metric, 0), 2))} {words}" for metric, words in metrics
         )
 
-    return "; ".join(f"{name}: {words_of(costs[name])}" for name in names)
+    return "; ".join(f"{heads[name]}: {words_of(costs[name])}" for name in names)
 
 
 COST_WORDS = (("exits", "exits"), ("root_instructions", "root-mode instructions"))
 
 
-def cost_figure(key, title, costs):
-    """costs: by column, of one PMI or of one exit; columns that did not run are absent."""
+def cost_figure(key, title, costs, heads):
+    """costs: by column, of one PMI or of one exit; columns that did not run are absent. heads: the
+    columns' names."""
     names = [name for name in COLUMNS if name in costs]
-    if not any(value for name in names for value in costs[name].values()):
+    panels, said = unequal(cost_parts(names, costs)) if names else ([], [])
+    if not panels:
         return None
-    measures = cost_parts(names, costs)
     pyplot = library()
-    figure, grid = pyplot.subplots(2, 2, figsize=(WIDTH, 0.36 * len(names) * 2 + 2.2))
-    # An access has one colour in all panels; reasons are other things.
-    colours_of = (reason_colours(measures[0][1]), PART_COLOURS, PART_COLOURS, PART_COLOURS[2:])
-    for axes, (heading, parts), colours in zip(grid.flat, measures, colours_of):
-        stacked(axes, names, parts, colours, heading)
-    figure.subplots_adjust(hspace=0.8, wspace=0.34)
-    return svg_of(key, title, sentence(names, costs, COST_WORDS), figure, pyplot)
+    columns = len(panels) if len(panels) < 4 else 2
+    size = (NARROW, (0.34 * len(names) + 0.8) * len(panels) / columns)
+    words = {"squeeze": False, "sharey": True, "layout": "constrained"}
+    figure, grid = pyplot.subplots(len(panels) // columns, columns, figsize=size, **words)
+    for axes, panel in zip(grid.flat, panels):
+        heading, parts, colours = panel
+        stacked(axes, [two_lines(heads[name]) for name in names], parts, colours, heading)
+    found = svg_of(key, title, sentence(names, costs, COST_WORDS, heads), figure, pyplot)
+    found.text = " ".join(said)
+    return found
 
 
 @dataclass
@@ -353,16 +389,27 @@ def bars_figure(key, title, axis, bars, alone=False):
     return svg_of(key, title, desc, figure, pyplot, alone)
 
 
-def lines_figure(key, title, series):
-    """series: list of (heading, y label, {column: [(PMIs, extra)]}), one panel each, log-log."""
-    series = [(heading, label, data) for heading, label, data in series if data]
+def legend(figure, seen, heads, **look):
+    """The colours of the columns in `seen`, below all panels."""
+    names = [name for name in COLUMNS if name in seen]
+    handles, labels = [seen[name] for name in names], [heads[name] for name in names]
+    fit = int(NARROW / (0.072 * max(map(len, labels)) + 0.5))  # a letter's width, and a mark's
+    columns = math.ceil(len(names) / math.ceil(len(names) / max(fit, 1)))
+    place = {"loc": "upper center", "bbox_to_anchor": (0.5, 0), "borderaxespad": 0}
+    figure.legend(handles, labels, ncol=columns, **place, **look)
+
+
+def lines_figure(key, title, series, heads):
+    """series: list of (heading, {column: [(PMIs, extra)]}), one panel each, log-log."""
+    series = [(heading, data) for heading, data in series if data]
     if not series:
         return None
     pyplot = library()
-    figure, grid = pyplot.subplots(1, len(series), figsize=(WIDTH, 3.1), squeeze=False)
+    words = {"squeeze": False, "layout": "constrained"}
+    figure, grid = pyplot.subplots(1, len(series), figsize=(NARROW, 2.7), **words)
     seen = {}
     marks = dict(zip(COLUMNS, itertools.cycle("oDs^v")))
-    for axes, (heading, label, data) in zip(grid.flat, series):
+    for axes, (heading, data) in zip(grid.flat, series):
         for name, dots in data.items():
             # Where two lines coincide the thinner, later one leaves the other visible.
             width, size = (3.4, 7) if name == "native" else (1.5, 4.5)
@@ -370,63 +417,65 @@ def lines_figure(key, title, series):
             seen[name] = axes.plot(*zip(*dots), linewidth=width, markersize=size, **look)[0]
         axes.set_xscale("log")
         axes.set_yscale("log")
-        axes.set_xticks([10, 100, 1000], ["10", "100", "1000"])
+        axes.set_xticks([10, 100, 1000], ["10", "100", "1,000"])
         axes.minorticks_off()
         axes.set_title(heading, loc="left")
         axes.set_xlabel("PMIs")
-        axes.set_ylabel(label)
         axes.grid(True)
-    figure.subplots_adjust(wspace=0.5)
-    names = [name for name in COLUMNS if name in seen]
-    handles, place = [seen[name] for name in names], (0.5, -0.12)
-    figure.legend(handles, names, loc="lower center", bbox_to_anchor=place, ncol=len(names))
+    legend(figure, seen, heads)
     desc = ". ".join(
-        f"{heading}: "
+        f"{one_line(heading)}: "
         + "; ".join(
-            f"{name} {number(dots[-1][1])} at {dots[-1][0]} PMIs" for name, dots in data.items()
+            f"{heads[name]} {number(dots[-1][1])} at {dots[-1][0]:,} PMIs"
+            for name, dots in data.items()
         )
-        for heading, _, data in series
+        for heading, data in series
     )
     return svg_of(key, title, desc, figure, pyplot)
 
 
 def ablation_figure(key, title, groups, unit):
     """groups: list of (heading, [(variant, cost, vmreads or None)])."""
-    groups = [(heading, rows) for heading, rows in groups if rows]
-    if not groups:
+    panels, said = [], []
+    for heading, rows in groups:
+        found = [(f"{heading}:\n{unit}", [("", [cost for _, cost, _ in rows])])]
+        if any(reads is not None for _, _, reads in rows):
+            found.append((f"{heading}:\nVMREADs", [("", [reads or 0 for _, _, reads in rows])]))
+        found, alike = unequal(found if rows else [])
+        panels += [(*panel, [name for name, _, _ in rows]) for panel in found]
+        said += alike
+    if not panels:
         return None
     pyplot = library()
-    counted = any(reads is not None for _, rows in groups for _, _, reads in rows)
-    height = 0.27 * sum(len(rows) for _, rows in groups) + 1.2
-    widths = [3, 1] if counted else [1]
-    size = {"figsize": (WIDTH, height), "gridspec_kw": {"width_ratios": widths}}
-    figure, grid = pyplot.subplots(len(groups), len(widths), squeeze=False, sharey="row", **size)
-    for line, (heading, rows) in zip(grid, groups):
-        names = [name for name, _, _ in rows]
-        costs = [("", [cost for _, cost, _ in rows])]
-        stacked(line[0], names, costs, [COLUMN_COLOURS["msr+nmi"]], f"{heading}: {unit}")
-        if counted:
-            accesses = [("", [reads or 0 for _, _, reads in rows])]
-            stacked(line[1], names, accesses, [PART_COLOURS[0]], "VMREADs")
-            line[1].tick_params(labelleft=False)
-    figure.subplots_adjust(hspace=0.35, wspace=0.08)
+    lines = (len(panels) + 1) // 2
+    size = (NARROW, 0.22 * lines * max(len(names) for *_, names in panels) + 0.4 * lines)
+    words = {"squeeze": False, "sharey": "row", "layout": "constrained"}
+    figure, grid = pyplot.subplots(lines, min(len(panels), 2), figsize=size, **words)
+    for axes, (heading, parts, names) in zip(grid.flat, panels):
+        reads = heading.endswith("VMREADs")
+        colour = PART_COLOURS[0] if reads else COLUMN_COLOURS["msr+nmi"]
+        stacked(axes, names, parts, [colour], heading)
+    for axes in grid.flat[len(panels) :]:
+        axes.set_visible(False)
     desc = ". ".join(
         f"{heading}: " + "; ".join(f"{name} {number(cost)}" for name, cost, _ in rows)
         for heading, rows in groups
     )
-    return svg_of(key, title, desc, figure, pyplot)
+    found = svg_of(key, title, desc, figure, pyplot)
+    found.text = " ".join(said)
+    return found
 
 
-def samples_figure(key, title, panels, beside):
+def samples_figure(key, title, panels, beside, heads):
     """panels: list of (heading, {column: [(place, value, whether it is warm-up, whether it is an
     outlier)]}); beside: {column: [(place, frequency or None, SMIs)]}, of the same places."""
     panels = [(heading, dots) for heading, dots in panels if dots]
     if not panels:
         return None
     pyplot = library()
-    count = (len(panels) + 1) // 2 + 1
-    size = {"figsize": (WIDTH, 1.25 * count + 0.6), "squeeze": False, "sharex": True}
-    figure, grid = pyplot.subplots(count, 2, **size)
+    count = (len(panels) + 3) // 2
+    words = {"squeeze": False, "sharex": True, "layout": "constrained"}
+    figure, grid = pyplot.subplots(count, 2, figsize=(NARROW, 1.05 * count + 0.2), **words)
     seen = {}
     for axes, (heading, dots) in zip(grid.flat, panels):
         for name, each in dots.items():
@@ -442,26 +491,31 @@ def samples_figure(key, title, panels, beside):
                     seen.setdefault(name, line)
         axes.set_title(heading, loc="left")
         axes.grid(True, axis="y")
-    for axes in grid.flat[len(panels) :]:
-        axes.set_visible(False)
-    clock, smi = grid[-1]
-    for axes, heading, at in ((clock, "APERF/MPERF, %", 1), (smi, "SMIs", 2)):
+    said = []
+    places = list(grid.flat[len(panels) :])
+    for heading, at in (("APERF/MPERF, %", 1), ("SMIs", 2)):
+        values = {one[at] for each in beside.values() for one in each} - {None}
+        if len(values) < 2:
+            said.append(
+                f"{heading}: {number(*values)} in each." if values else f"{heading}: not known."
+            )
+            continue
+        axes = places.pop(0)
         for name, each in beside.items():
             some = [(one[0], one[at]) for one in each if one[at] is not None]
             look = {"linestyle": "", "marker": ".", "markersize": 4, "color": COLUMN_COLOURS[name]}
             if some:
                 axes.plot(*zip(*some), **look)
-        axes.set_visible(True)
         axes.set_title(heading, loc="left")
-        axes.set_xlabel("starts, in their order")
         axes.grid(True, axis="y")
-    figure.subplots_adjust(hspace=0.75, wspace=0.22)
-    names = [name for name in COLUMNS if name in seen]
-    figure.legend(
-        [seen[name] for name in names], names, loc="upper center", ncol=len(names), fontsize=8
-    )
+    for axes in places:
+        axes.remove()
+    figure.supxlabel("starts, in their order", fontsize=8)
+    legend(figure, seen, heads, fontsize=8)
     desc = "Dots are samples, crosses warm-up, circles outliers. " + "; ".join(
-        f"{heading}: " + ", ".join(f"{name} {len(each)}" for name, each in dots.items())
+        f"{heading}: " + ", ".join(f"{heads[name]} {len(each)}" for name, each in dots.items())
         for heading, dots in panels
     )
-    return svg_of(key, title, desc, figure, pyplot)
+    found = svg_of(key, title, desc, figure, pyplot)
+    found.text = " ".join(said)
+    return found

@@ -5,10 +5,13 @@ import argparse
 import os
 import sys
 
+from markupsafe import Markup
+
 from bench import added, columns, leads, page, plots, published, results, summary, textpage
 from bench.cells import Drawn, Machine, OnPage, Table
 
 TITLE = "PMUvisor: the measurements"
+COLLECTED = Markup(", then <code>make collect</code>")  # on a bare machine
 SUMMED = (
     "The columns of a machine, beside what the thesis published. "
     "Ratios are each column's own figure over native's and over KVM's: so the thesis's "
@@ -90,14 +93,34 @@ def environment_pairs(machine):
     return pairs
 
 
+def shown(section, machine, prefix):
+    """What the page has of a section: parts with figures, and a sentence on the others. Nothing
+    where only texts would be left of a section that has figures."""
+    parts, absent = [], {}
+    for part in section.parts(machine):
+        part = part.what if isinstance(part, OnPage) else part
+        if isinstance(part, Drawn):
+            said, part = part.text, part.draw(prefix)
+            if part:
+                part.text = f"{said} {part.text}".strip()
+        why = part.not_run() if isinstance(part, Table) else None
+        if why is not None:
+            absent.setdefault(why, []).append(part.title)
+        elif part:
+            parts.append(part)
+    only_text = all(isinstance(part, str) for part in parts)
+    if only_text and (absent or section.what["folder"] != "bench"):
+        return []
+    return parts + [
+        f"Not run: {'; '.join(titles)}" + (f" ({why})." if why else ".")
+        for why, titles in absent.items()
+    ]
+
+
 def words_of(machine, prefix):
     """What the page's template wants to know of a machine. Raises plots.NoPlots."""
-
-    def drawn(part):
-        part = part.what if isinstance(part, OnPage) else part
-        return part.draw(prefix) if isinstance(part, Drawn) else part
-
     number = f", set {machine.number}" if machine.number else ""
+    sections = [(one, shown(one, machine, prefix)) for one in added.sections()]
     return {
         "name": name_of(machine),
         "kind": f" ({machine.environment['kind']}{number})",
@@ -105,14 +128,12 @@ def words_of(machine, prefix):
         "top": summary.first(machine),
         "legend": summary.legend(machine),
         "where": summary.where(machine),
+        "collected": COLLECTED * (machine.environment["kind"] == "metal"),
         "leads": [(one, one.draw(f"{prefix}lead-")) for one in leads.leads(machine)],
         "sentences": summary.results_of(machine),
         "environment": environment_pairs(machine),
-        "sections": added.sections(),
-        "parts": {
-            section.key: filter(None, map(drawn, section.parts(machine)))
-            for section in added.sections()
-        },
+        "sections": [(section, parts) for section, parts in sections if parts],
+        "absent": [section.short for section, parts in sections if not parts],
     }
 
 
@@ -151,8 +172,10 @@ def text_of(machines):
         out.append("")
         for section in added.sections():
             for part in section.parts(machine):
+                if isinstance(part, Drawn):
+                    part = part.text
                 if isinstance(part, str):
-                    out += [*textpage.paragraph(part), ""]
+                    out += [*textpage.paragraph(part), ""] if part else []
                 elif isinstance(part, Table):
                     out += [*textpage.lines_of(part), ""]
     return "\n".join(out)

@@ -10,7 +10,7 @@ import re
 import sys
 
 from bench import added, kept, leads, plots, report, results, summary
-from bench.cells import OnPage, Table
+from bench.cells import Drawn, OnPage, Table
 from bench.measurements import TOP
 
 FILES = os.path.join(TOP, "results", "*.json")
@@ -99,7 +99,8 @@ def lead_lines(name, machine):
 
 def part_lines(part):
     part = part.what if isinstance(part, OnPage) else part
-    if isinstance(part, str):
+    part = part.text if isinstance(part, Drawn) else part
+    if isinstance(part, str) and part:
         yield f"{escaped(part)}\n"
     elif isinstance(part, Table):
         yield from table_lines(part)

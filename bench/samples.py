@@ -19,6 +19,7 @@
 # mean of rounds this is the usual t interval. test_samples.py measures how often it holds the
 # truth, from two rounds on.
 import functools
+import math
 from typing import NamedTuple
 
 import numpy
@@ -31,6 +32,7 @@ LEVEL, LEVEL_TOLD = 0.95, 0.99
 # Fewer repetitions show no warm-up. A repetition is far from the rest beyond so many standard
 # deviations.
 FEWEST, APART = 6, 5
+MOST = 2  # decimals of a difference in percent
 FENCE = 3  # "far out" (J. W. Tukey, "Exploratory Data Analysis", 1977), in interquartile ranges
 
 
@@ -46,7 +48,23 @@ class Difference(NamedTuple):
         return self.low > 0 or self.high < 0
 
     def __str__(self):
-        return f"{self.percent:,.2f} % ({self.low:,.2f} to {self.high:,.2f})"
+        """With the decimals that the interval's width allows. Its ends are rounded outwards, so
+        that it still holds what it held, but not to 0 where a difference is told."""
+        width = self.high - self.low
+        places = -math.floor(math.log10(width)) if width > 0 else MOST
+        places = min(max(places, 0), MOST)
+        low, high = outwards(self, places)
+        while self.told and not low * high and places < MOST:
+            places += 1
+            low, high = outwards(self, places)
+        middle, low, high = (f"{each:,.{places}f}" for each in (self.percent, low, high))
+        return f"{middle} % ({low} to {high})"
+
+
+def outwards(interval, places):
+    """Its ends with so many decimals."""
+    low, high = (round(end * 10**places, 6) for end in (interval.low, interval.high))
+    return math.floor(low) / 10**places, math.ceil(high) / 10**places
 
 
 def warm_up(rows):

@@ -8,19 +8,33 @@ import os
 import tomllib
 
 from bench import columns, estimate, formulas, published
-from bench.cells import NONE, Cell, Table, columns_of, millions, number, percent, points, ratio
+from bench.cells import (
+    NONE,
+    Cell,
+    Table,
+    columns_of,
+    duration,
+    in_us,
+    millions,
+    number,
+    percent,
+    points,
+    quoted,
+    quoted_in_us,
+    ratios,
+)
 from bench.formulas import scaled
 from bench.measurements import ALL, TOP
 from bench.results import COLUMNS
 
 # What the published ratios are of is cycles: beside them a ratio to one instruction means nothing.
 ONE_INSTRUCTION = 1
-# How a figure looks, and how a published one does.
+# How a figure looks beside the others of its row, and how a published one does.
 TEXTS = {
-    "number": (number, "{}"),
-    "millions": (millions, "{}"),
-    "percent": (lambda value: percent(value, 2), "{} %"),
-    "ns": (lambda value: scaled(value, "ns"), "{}"),
+    "number": (number, quoted),
+    "millions": (millions, quoted),
+    "percent": (lambda value, _others=(): percent(value, 2), "{} %".format),
+    "ns": (duration, quoted),
 }
 OPERATION = {
     "of": "{experiment} {item} {cost} time",
@@ -172,8 +186,9 @@ def asked(machine, experiment, item, *metrics):
 
 
 def value_cells(table, values, text=number):
+    known = [values[name] for name in COLUMNS if values[name] is not None]
     return [
-        table.missing(values.why(name)) if values[name] is None else Cell(text(values[name]))
+        table.missing(values.why(name)) if values[name] is None else Cell(text(values[name], known))
         for name in COLUMNS
     ]
 
@@ -183,7 +198,8 @@ def published_ratios(table, figures, base):
     if base not in figures:
         return []
     numbers = {name: float(str(text).split()[0]) for name, text in figures.items()}
-    return [Cell(ratio(numbers[name], numbers[base]), "published") for name in table.theirs]
+    times = ratios([numbers[name] for name in table.theirs], numbers[base])
+    return [Cell(text, "published") for text in times]
 
 
 def difference(values, name):
@@ -198,12 +214,11 @@ def range_rows(table, machine, experiment, item, metric):
         found = [
             machine.metrics(name, experiment, item).get(metric, {}).get(key) for name in COLUMNS
         ]
-        if any(value is not None for value in found):
-            table.add(
-                label,
-                [Cell(NONE if value is None else number(value), "range") for value in found],
-                "sub",
-            )
+        known = [value for value in found if value is not None]
+        text, _ = texts_in(table, machine, "number", [experiment, item], [])
+        if known:
+            words = [NONE if value is None else text(value, known) for value in found]
+            table.add(label, [Cell(each, "range") for each in words], "sub")
 
 
 def sample_row(table, machine, cell, values, text, base=""):
@@ -215,13 +230,20 @@ def sample_row(table, machine, cell, values, text, base=""):
     }
     if not any(found.values()) or (base and not found[base]):
         return
-    cells = []
+    cells, ends = [], {}
     for name, one in found.items():
-        words, summary = NONE, one.summary() if one and not base else {}
+        summary = one.summary() if one and not base else {}
+        if "low" in summary:
+            ends[name] = summary["low"], summary["high"]
+    known = [end for pair in ends.values() for end in pair]
+    for name, one in found.items():
+        words = NONE
         if base and one and name != base:
             words = told(found[base], one)
-        elif "low" in summary:
-            words = f"{text(summary['low'])} to {text(summary['high'])}"
+        elif name in ends:
+            low, high = (text(end, known) for end in ends[name])
+            unit = high.lstrip("-0123456789,.")  # is said once
+            words = f"{low.removesuffix(unit)} to {high}"
         cells.append(Cell(words, "range"))
     label = f"differs from {columns.head(base, machine)} by (99 %)" if base else "95 % interval"
     table.add(label, cells, "sub")
@@ -254,12 +276,15 @@ def told(base, other):
 
 def count_row(table, machine, label, experiment, item, *metrics):
     """A row of exact counts under an operation: the sum of these metrics."""
-    cells = []
-    for column in COLUMNS:
-        found = [machine.value(column, experiment, item, metric) for metric in metrics]
-        cells.append(Cell(NONE if None in found else number(sum(found))))
-    if any(cell.text != NONE for cell in cells):
-        table.add(label, cells, "sub")
+    found = [
+        [machine.value(column, experiment, item, metric) for metric in metrics]
+        for column in COLUMNS
+    ]
+    sums = [None if None in each else sum(each) for each in found]
+    known = [each for each in sums if each is not None]
+    if known:
+        texts = [NONE if each is None else number(each, known) for each in sums]
+        table.add(label, [Cell(text) for text in texts], "sub")
 
 
 def under(table, machine, what, cell, values, figures):
@@ -275,7 +300,8 @@ def under(table, machine, what, cell, values, figures):
             values[base] is not None or (base in figures and what[-1] not in "!?")
         ):
             known = {name: value for name, value in values.items() if value != ONE_INSTRUCTION}
-            cells = [Cell(ratio(known.get(name), values[base]), "ratio") for name in COLUMNS]
+            times = ratios([known.get(name) for name in COLUMNS], values[base])
+            cells = [Cell(text, "ratio") for text in times]
             theirs = [] if ours else published_ratios(table, figures, base)
             table.add(f"x {columns.head(base, machine)}", cells + theirs, "sub")
             sample_row(table, machine, cell, values, number, base)
@@ -302,13 +328,28 @@ def values_of(machine, of):
     return Values({name: function(machine, name, *words) for name in COLUMNS}, why, *of_samples)
 
 
+def unit_of(machine, experiment, item, metric):
+    """What programs count it in; "" where no column has it."""
+    entries = (machine.entry(name, experiment, item, metric) for name in COLUMNS)
+    return next((entry["unit"] for entry in entries if entry), "")
+
+
 def texts_of(machine, text, of):
-    """(how a figure looks, how a published one does)"""
+    """(how a figure looks beside the others of its row, how a published one does)"""
     if text == "scaled":
-        entries = (machine.entry(name, *of) for name in COLUMNS)
-        unit = next((entry["unit"] for entry in entries if entry), "")
-        return lambda value: scaled(value, unit), "{}"
-    return TEXTS.get(text) or (text.format, "{}")
+        unit = unit_of(machine, *of)
+        if unit == "ns":
+            return duration, lambda figure: f"{quoted_in_us(figure)} us"
+        return lambda value, _others=(): scaled(value, unit), quoted
+    return TEXTS.get(text) or (text.format, "{}".format)
+
+
+def texts_in(table, machine, text, cell, of):
+    """The same in a table, which has one unit of time."""
+    if text == "number" and table.unit.startswith("us"):
+        if unit_of(machine, *cell, machine.metric) == "ns":
+            return in_us, quoted_in_us
+    return texts_of(machine, text, of)
 
 
 def figures_of(row, words, theirs):
@@ -325,7 +366,8 @@ def add_row(table, machine, row, words, theirs):
         table.group(row["group"].format_map(words))
         return
     of = row["of"].format_map(words)
-    text, their_text = texts_of(machine, row.get("text", "number"), of.split())
+    cell = of.split()[1:3] if of.startswith("=") else of.split()[:2]
+    text, their_text = texts_in(table, machine, row.get("text", "number"), cell, of.split())
     figures = figures_of(row, words, theirs)
     values = values_of(machine, of) if len(of.split()) > 2 else None
     if row.get("known") and not values.known:
@@ -334,13 +376,12 @@ def add_row(table, machine, row, words, theirs):
     if label:
         cells = value_cells(table, values, text)
         cells += [
-            Cell(their_text.format(figures[name]) if name in figures else "", "published")
+            Cell(their_text(figures[name]) if name in figures else "", "published")
             for name in table.theirs
         ]
         more = table.heads[len(cells) :]
         cells += [Cell(str(figures[head]), "published") for head in more if head in figures]
         table.add(label, cells, row.get("kind", "main"))
-    cell = of.split()[1:3] if of.startswith("=") else of.split()[:2]
     if label:
         sample_row(table, machine, cell, values, text)
     for what in row.get("under", ()):
@@ -435,4 +476,6 @@ def make(machine, key):
             table.reading += function(machine, *arguments)
         else:
             table.reading.append(text)
+    if not table.rows:
+        table.reading.clear()  # nothing is there to be read
     return table

@@ -194,10 +194,36 @@ def test_numbers_keep_what_they_say(value, text):
 
 
 @pytest.mark.parametrize(
+    "figure, text, in_us",
+    [
+        ("488.86 us", "488.86 us", "488.86"),
+        ("3.80 ms", "3.80 ms", "3,800"),
+        ("24.181", "24.181", "24,181"),
+        ("0.034", "0.034", "34"),
+        (3134, "3,134", "3,134,000"),
+        ("235 (7.9%)", "235 (7.9%)", None),
+    ],
+)
+def test_published_figures_keep_their_digits(figure, text, in_us):
+    assert cells.quoted(figure) == text
+    assert in_us is None or cells.quoted_in_us(figure) == in_us
+
+
+def test_a_row_has_one_unit_and_the_same_decimals():
+    row = [1234.5, 2e6, 0]
+    assert [cells.duration(one, row) for one in row] == ["1.23 us", "2,000.00 us", "0 us"]
+    assert [cells.duration(one, [2e9, 5e8]) for one in (2e9, 5e8)] == ["2.00 s", "0.50 s"]
+    assert [cells.number(one, [0.1, 3]) for one in (0.1, 3)] == ["0.10", "3.00"]
+    assert cells.ratios([10, 20.5, None, 0], 10) == ["1.00x", "2.05x", "-", "0x"]
+    assert cells.ratios([1, 3000], 1500) == ["0.0007x", "2.0000x"]
+
+
+@pytest.mark.parametrize(
     "value, base, text",
     [
         (2, 2, "1x"),
-        (1.02, 1, "1.0200x"),
+        (1.02, 1, "1.02x"),
+        (1.0002, 1, "1.0002x"),
         (3134, 107, "29.3x"),
         (3134, 1, "3,134x"),
         (0, 5, "0x"),
@@ -228,8 +254,8 @@ DENSE = "overhead, ten times as dense"
 @pytest.mark.parametrize(
     "key, label, after, wanted",
     [
-        ("t41", "RDMSR EVTSEL", "", "1|1,000|200|1|1|107|3134|143"),
-        ("t43", "x KVM", "", "-|1x|0.084x"),
+        ("t41", "RDMSR EVTSEL", "", "1|1,000|200|1|1|107|3,134|143"),
+        ("t43", "x KVM", "", "-|1.000x|0.084x"),
         ("t41", "exits", "", "0|1|1|0|0"),
         # The thesis's text has these differences, too.
         (
@@ -238,9 +264,14 @@ DENSE = "overhead, ten times as dense"
             LAST,
             "50,000|4,050,000|550,000|150,000|51,000|1.953|23.981|10.272|3.076",
         ),
-        ("t42-a1k", "x KVM", LAST, "0.012x|1x|0.14x|0.037x|0.013x|0.081x|1x|0.43x|0.13x"),
+        (
+            "t42-a1k",
+            "x KVM",
+            LAST,
+            "0.012x|1.000x|0.136x|0.037x|0.013x|0.081x|1.000x|0.428x|0.128x",
+        ),
         ("t43", "VMCALL", "", "not run"),
-        ("t45", "instructions per sample", "", "1|not run|not run|5|1.20"),
+        ("t45", "instructions per sample", "", "1.00|not run|not run|5.00|1.20"),
         ("t45", SPARSE, "", "0.10 %|not run|not run|0.50 %|0.12 %|7.3 %|20.3 %|7.6 %"),
         ("t45", "points to native", SPARSE, "+0.00|-|-|+0.40|+0.02|+0.00|+13.00|+0.30"),
         ("t45", DENSE, "", "1.00 %|not run|not run|5.00 %|1.20 %||"),
@@ -274,9 +305,9 @@ def test_no_ratio_that_a_note_forbids():
     assert row_of(table, "RDMSR EVTSEL", names=PEERS)[:2] == ["1,000", "1"]
     table = tables.make(metal().machine(), "t41")
     assert list(ratio_rows(table)) == ["x native", "x KVM"]
-    assert row_of(table, "x KVM") == ["0.50x", "1x", "1.50x", "2.00x", "2.50x"] + [
-        cells.ratio(published.TABLE_4_1["rdmsr_evtsel"][name], 3134) for name in table.theirs
-    ]
+    assert row_of(table, "x KVM") == ["0.50x", "1.00x", "1.50x", "2.00x", "2.50x"] + cells.ratios(
+        [published.TABLE_4_1["rdmsr_evtsel"][name] for name in table.theirs], 3134
+    )
     table = tables.make(emulator().machine(), "t42-a1k")
     assert list(ratio_rows(table)) == ["x KVM"] and "no ratio to it" in " ".join(table.reading)
     maker = emulator().region("native", "exit", "cpuid", 0, 1)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # test_results_page.py: each file of results/ is as the schema wants it, docs/results.md is made of
-# them, and the report of them looks as it should in a browser.
+# them.
 import copy
 import glob
 import json
@@ -10,25 +10,6 @@ import re
 import pytest
 
 from bench import environment, formulas, leads, report, results, results_page, rowfile
-
-WIDTHS = (1300, 700)
-# Of an open page: tables whose columns cannot all be seen, and pictures in which nothing is drawn.
-CLIPPED = """[...document.querySelectorAll("table")].filter((table) => {
-  const box = table.closest(".scroll"), style = getComputedStyle(box);
-  return table.getBoundingClientRect().width > box.clientWidth + 1 &&
-    !(%s && ["auto", "scroll"].includes(style.overflowX) && box.scrollWidth >= table.offsetWidth);
-}).map((table) => table.closest(".scroll").getAttribute("aria-labelledby"))"""
-EMPTY = """[...document.querySelectorAll("svg")].filter((svg) => {
-  const box = svg.getBoundingClientRect();
-  const drawn = [...svg.querySelectorAll("path, use")].filter((path) => {
-    const one = path.getBoundingClientRect();
-    return one.width > 1 && one.height > 1;
-  });
-  return box.width < 100 || box.height < 30 || drawn.length < 2;
-}).map((svg) => svg.querySelector("title").textContent)"""
-OVER = """[...document.querySelectorAll("body *")].filter((one) =>
-  !one.closest(".scroll") && !one.closest("svg") &&
-  one.getBoundingClientRect().right > innerWidth + 1).map((one) => one.outerHTML.slice(0, 80))"""
 
 
 @pytest.fixture(scope="module")
@@ -204,25 +185,3 @@ def test_a_wrong_file_is_seen(machines, harm):
         found["measurements"] = [{**found["measurements"][0], "value": "much"}]
     with pytest.raises(results.Trouble):
         results.validate(found)
-
-
-@pytest.mark.parametrize("width", WIDTHS)
-def test_in_a_browser(machines, browser, tmp_path, width):
-    """No column is clipped, no picture is empty, nothing is wider than the window; the first screen
-    has the three pictures."""
-    file = tmp_path / "report.html"
-    file.write_text(report.html_of(list(machines.values())), encoding="utf-8")
-    with browser.opened(str(file), width):
-        pictures = len(results_page.pictures(machines))
-        assert browser.value("document.querySelectorAll('.leads svg').length") == pictures
-        assert pictures == 3 or len(machines) > 1
-        assert browser.value("document.querySelector('.leads').getBoundingClientRect().top") < 600
-        assert browser.value("document.querySelectorAll('details[open]').length") == 0
-        browser.value("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
-        browser.settle()
-        assert browser.value(EMPTY) == [] and browser.value(OVER) == []
-        # On a narrow one a wide table has a scroll bar of its own; so has one with a column more
-        # than was measured.
-        assert browser.value(CLIPPED % str(width < WIDTHS[0] or is_older(machines)).lower()) == []
-        count = browser.value("document.querySelectorAll('table').length")
-    return f"{count} tables at {width} pixels"

@@ -43,11 +43,11 @@ def widths_of(table):
 def parts_of(table, label, columns):
     """The gap, and the places of the columns that stand beside each other: all, where they fit;
     else each group begins anew."""
-    every = range(len(columns))
+    every = table.shown()
     for gap in GAPS:
         if (
             max(
-                label + sum(columns) + len(gap) * len(columns),
+                label + sum(columns[at] + len(gap) for at in every),
                 len(group_line(table, label, columns, gap, every)),
             )
             <= WIDTH
@@ -56,7 +56,7 @@ def parts_of(table, label, columns):
     parts, at = [], 0
     for _, span in table.groups:
         room = 0
-        for place in range(at, at + span):
+        for place in [one for one in every if at <= one < at + span]:
             room -= len(gap) + columns[place]
             if room < 0:
                 parts.append([])
@@ -98,13 +98,18 @@ def lines_of(table):
     for text in table.reading:
         out += textwrap.wrap(text, WIDTH)
     out += [table.command] if table.command else []
+    why = table.not_run()
+    if why is not None:
+        return [*out, *textwrap.wrap(f"Not run: {why}." if why else "Not run.", WIDTH)]
     if not table.rows:
-        return out if table.reading else [*out, "Not run."]
+        return out
     label, columns = widths_of(table)
     gap, parts = parts_of(table, label, columns)
     for part in parts:
         out += part_lines(table, label, columns, gap, part)
-    for at, note in enumerate(table.notes, 1):
+    for text in table.absent():
+        out += textwrap.wrap(text, WIDTH)
+    for at, note in table.noted():
         out += textwrap.wrap(
             f"[{at}] {note}", WIDTH, subsequent_indent="    ", break_on_hyphens=False
         )
