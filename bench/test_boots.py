@@ -47,6 +47,14 @@ def test_ablation_has_every_exit():
         assert set(one.cells["ablation"]) == {f"{item}@{one.variant}" for item in exits}
 
 
+def test_mitigations_have_a_processor_that_needs_them():
+    boots = plan.make("emulator", results.COLUMNS)
+    mitigated = {one.name for one in boots if "_mitigated" in f"_{one.config_name}"}
+    assert len(mitigated) == 8
+    assert mitigated == {one.name for one in boots if set(plan.SPECULATION) <= set(one.knobs)}
+    assert not any(one.knobs for one in plan.make("nested", ("kvm", "msr+nmi")))
+
+
 @pytest.mark.parametrize("name", plan.LINUX_BOOTS)
 def test_linux_under_kvm(name):
     """The same jobs and words as in other columns, one level deeper."""
