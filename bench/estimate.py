@@ -145,12 +145,17 @@ def of_ratio(counts, base, experiment="other"):
     return model and model.ratio(counts, base, experiment)
 
 
-def of_root(found):
-    """Cycles of root mode's part of something, counted by a ledger: exits, all instructions, and of
-    these VMREAD, VMWRITE, RDMSR, WRMSR."""
+def counts_of_root(found):
+    """Of root mode's part of something, counted by a ledger: exits, all instructions, and of these
+    VMREAD, VMWRITE, RDMSR, WRMSR."""
     counts = {name: found[name] for name in ("vmread", "vmwrite", "rdmsr", "wrmsr")}
-    counts["exit"] = found["exits"]
-    return of_counts({**counts, "other": max(found["instructions"] - sum(counts.values()), 0)})
+    other = max(found["instructions"] - sum(counts.values()), 0)
+    return {**counts, "exit": found["exits"], "other": other}
+
+
+def of_root(found):
+    """Cycles of the same."""
+    return of_counts(counts_of_root(found))
 
 
 def of_cell(machine, column, experiment, item):

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 
-from bench import columns, importer, machine_file, report, results
+from bench import columns, estimate_check, importer, machine_file, report, results
 from bench.measurements import ALIKE, ALL
 
 BENCH = "EFI/pmuvisor/bench"
@@ -159,14 +159,16 @@ def collect(folder, out):
     for column in {*columns.NAMES} - {start.partition(".")[2] for start in texts}:
         found["columns"][column]["why"] = why_not(folder, f"1.{column}")
     results.save(found, os.path.join(out, "results.json"))
-    page = report.html_of(report.by_machine([found])[0])
-    report.write(os.path.join(out, "report.html"), page)
+    machines, _ = report.by_machine([found])
+    report.write(os.path.join(out, "report.html"), report.html_of(machines))
     notes += [
         f"column {column}: {state['status']}: {state['why']}"
         for column, state in found["columns"].items()
         if state["status"] != "ok"
     ]
     notes += [f"{out}/results.json", f"{out}/report.html", *to_send(found, out)]
+    for line in estimate_check.lines(machines[0]):
+        print(line)
     for note in notes:
         print(f"collect: {note}".rstrip())
     return status

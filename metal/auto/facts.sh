@@ -168,6 +168,13 @@ governor() {
         "$(cat "$cpufreq/scaling_min_freq") to $(cat "$cpufreq/scaling_max_freq") kHz$boost)"
 }
 
+# Of the TSC. Linux names it after the processor's if it is another (arch/x86/kernel/tsc.c,
+# determine_cpu_tsc_frequencies()).
+frequency() {
+    dmesg | sed -n -e 's/.*tsc: Detected \(.*\) processor.*/\1/p' \
+        -e 's/.*tsc: Detected \(.*\) TSC.*/\1/p' | tail -n 1
+}
+
 # The release of a kernel file. Linux, Documentation/arch/x86/boot.rst, "kernel_version".
 release_of() { # release_of FILE
     place_found=$(dd "if=$1" bs=1 skip=526 count=2 2> /dev/null | od -A n -t u2 | tr -d ' ')
@@ -236,7 +243,7 @@ print_facts() {
     fact ept_pages "$(ept_pages)"
     # The boot menu hands PMUvisor's options on, parted by slashes.
     [ -z "$(word pmv.options '')" ] || fact options "$(word pmv.options '' | tr / ' ')"
-    fact frequency "$(dmesg | sed -n 's/.*tsc: Detected \(.*\) processor.*/\1/p' | head -n 1)"
+    fact frequency "$(frequency)"
     fact round "${start%%.*}"
     fact position "$place"
     perf_lacks

@@ -97,6 +97,34 @@ def test_collect_a_file_to_send(tmp_path):
     assert "machine.json" not in os.listdir(out), "the file of other results is still there"
 
 
+def test_collect_checks_the_estimate(tmp_path):
+    """Before the files, make collect prints the estimate beside the measured cycles; if no column
+    has both, one line."""
+    esp, folder = new_esp(tmp_path)
+    command = (*COLLECT, esp, str(tmp_path / "out"))
+    put_machine(folder)
+    said = run(*command).stdout.splitlines()
+    assert [text for text in said if "estimate" in text] == [
+        "No estimate stands beside the measured cycles: no column has both a time here and counts "
+        "in results/."
+    ], said
+    facts = "".join(f'env: {key}="{value}"\n' for key, value in MACHINE.items())
+    times = "metric=time unit=ns n=1 min={0} median={0} p95={0}"
+    put_whole(folder, "1.native.txt", f"""env: kind="metal"
+env: column="native"
+{facts}{line("msr", "wrmsr_evtsel")}bench: experiment=a1 item=m200000 {times.format(100000)}
+bench: experiment=a1 item=m100 {times.format(2100000)}
+end: column=native status=0
+""")  # fmt: skip
+    said = run(*command).stdout
+    table, files = said.split("collect: ", 1)
+    rows = [row.split() for row in table.splitlines() if row.startswith("native")]
+    # 2,000 ns at 1,992 MHz.
+    assert [(row[1], row[-1]) for row in rows] == [("25", "NO"), ("3,984", "yes")], table
+    assert "i7-8550U CPU @ 1.80GHz is not known to be a Skylake-SP" in table, table
+    assert "machine.json: the one file to send" in files, files
+
+
 def test_no_personal_data_is_sent(tmp_path):
     """Each text of the results has unknown words: none of them is in the file, and nothing else
     is missing."""

@@ -214,6 +214,23 @@ def test_disk_drivers_of_the_stock_kernel():
     return f"{len(found)} drivers"
 
 
+@pytest.mark.parametrize(
+    "log, wanted",
+    [
+        ("[ 0.0] tsc: Detected 2200.000 MHz processor", "2200.000 MHz"),
+        (
+            "[ 0.0] tsc: Detected 3200.000 MHz processor\n[ 0.0] tsc: Detected 3192.000 MHz TSC",
+            "3192.000 MHz",
+        ),
+        ("[ 0.0] tsc: Fast TSC calibration failed", ""),
+    ],
+)
+def test_frequency_is_that_of_the_tsc(log, wanted):
+    facts = path("metal", "auto", "facts.sh")
+    done = run("sh", "-euc", f"dmesg() {{ echo '{log}'; }}; . {facts}; frequency")
+    assert (done.returncode, done.stdout.strip()) == (0, wanted), done
+
+
 def test_processor_counts(tmp_path):
     """What the machine did besides a job: SMIs, frequency, time not halted; what cannot be read is
     left out."""

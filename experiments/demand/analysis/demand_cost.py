@@ -25,11 +25,18 @@ SECOND_USERS = ("counting", "whole")
 
 @dataclass(frozen=True)
 class Weights:
-    """What an exit and an access to an MSR in root mode count, beside the instructions, in
-    instructions. Both are 0 in what was measured: the emulator has no cycles."""
+    """The price of an account in instructions: what an exit and an access to an MSR in root mode
+    count beside its instructions. Both are 0 in what was measured: the emulator has no cycles."""
 
     exit: float = 0.0
     msr: float = 0.0
+
+    def __call__(self, account):
+        return (
+            account["instructions"]
+            + self.exit * account["exits"]
+            + self.msr * (account["rdmsr"] + account["wrmsr"])
+        )
 
 
 @dataclass(frozen=True)
@@ -46,17 +53,9 @@ class Units:
     first_samples: float  # that an event takes before Linux has found its period
 
 
-def price(account, weights):
-    return (
-        account["instructions"]
-        + weights.exit * account["exits"]
-        + weights.msr * (account["rdmsr"] + account["wrmsr"])
-    )
-
-
-def cost(account, tick, weights):
+def cost(account, tick, price):
     """Of a region, without the ticks, which every way has."""
-    return price(account, weights) - account["ticks"] * tick
+    return price(account) - account["ticks"] * tick
 
 
 def seconds(account):
@@ -67,20 +66,21 @@ def of(case, share):
     return case["shares"][share] if share in case["shares"] else case["shares"][str(share)]
 
 
-def units(cases, weights=Weights()):
-    """cases: by name, what demand_boots.measured() gives."""
+def units(cases, price=Weights()):
+    """cases: by name, what demand_boots.measured() gives. price: of an account, a number or an
+    array of draws; the unit costs are then the same."""
     bare, trap, demand = of(cases["pass"], 0), cases["trap"], cases["demand"]
-    tick = price(bare, weights) / bare["ticks"]
+    tick = price(bare) / bare["ticks"]
 
     def spent(case, share):
-        return cost(of(case, share), tick, weights)
+        return cost(of(case, share), tick, price)
 
     idle = {
         name: spent(case, 0) / seconds(of(case, 0))
         for name, case in (("trap", trap), ("demand", demand))
     }
     a1 = trap["a1"]
-    sample = (cost(a1["with"], tick, weights) - cost(a1["without"], tick, weights)) / a1["pmis"]
+    sample = (cost(a1["with"], tick, price) - cost(a1["without"], tick, price)) / a1["pmis"]
     # Two shares, two unknowns: what comes with each session, and what comes with time.
     found, times = [], []
     for share in (LEAST_SHARE, ALL):
@@ -93,7 +93,7 @@ def units(cases, weights=Weights()):
     opened = (spent(demand, LEAST_SHARE) - idle["demand"] * seconds(little)) / demand["sessions"]
     look = (spent(demand, ALL) - opened) / whole["ticks"]
     by_process = cases["trap-processes"]["processes"]
-    counted, plain = (cost(by_process[item], tick, weights) for item in ("counted", "plain"))
+    counted, plain = (cost(by_process[item], tick, price) for item in ("counted", "plain"))
     there_and_back = {
         name: spent(cases[f"pass-{name}"], 0) / of(cases[f"pass-{name}"], 0)["ticks"]
         for name in SECOND_USERS
@@ -140,7 +140,8 @@ def beats_trap_below(u, share, frequency, sessions, ticks, what, processes=0):
     left = trap(u, share, frequency, sessions, processes) - demand(
         u, share, 0, sessions, ticks, what
     )
-    return max(0.0, left / (open_share(share, sessions, ticks) * u.switch[what]))
+    # Of numbers and of arrays.
+    return (left + abs(left)) / 2 / (open_share(share, sessions, ticks) * u.switch[what])
 
 
 def beats_pass_above(u, share, sessions, ticks, what):
@@ -196,9 +197,9 @@ def predicted(u, case, share):
     )
 
 
-def checks(u, case, weights=Weights()):
+def checks(u, case, price=Weights()):
     """[(share, found, predicted)] of a boot."""
     return [
-        (int(share), cost(of(case, share), u.tick, weights), predicted(u, case, int(share)))
+        (int(share), cost(of(case, share), u.tick, price), predicted(u, case, int(share)))
         for share in case["shares"]
     ]

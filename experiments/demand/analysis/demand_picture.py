@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # demand_picture.py: draws demand.svg of results/answers/demand.json, without a boot: what the three
 # ways cost in a second, over the share of time that the guest profiles, and which is the cheapest
-# at how many switches between virtual machines a second. Prints the rows of the README's tables.
+# at how many switches between virtual machines a second. Puts answer and tables on the page.
 import os
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
@@ -120,7 +120,9 @@ def picture(data):
 def main():
     with open(PICTURE, "w", encoding="utf-8") as target:
         target.write(picture(answers.kept("demand")))
-    print("\n".join(demand_tables.page(answers.kept("demand")["cases"])))
+    page = demand_tables.PAGE.read_text(encoding="utf-8")
+    made = demand_tables.put(page, answers.kept("demand")["cases"])
+    demand_tables.PAGE.write_text(made, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,31 +1,75 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# demand_tables.py: the answer as a table, of the cases that were measured.
+# demand_tables.py: the answer as a table, of the cases that were measured, in instructions and in
+# estimated cycles; and the page's parts that are made of them.
+import dataclasses
+import pathlib
+import textwrap
+
+from bench import estimate
 from bench.cells import Cell, Table, number
 from experiments.demand.analysis import demand_cost as cost
 from experiments.demand.analysis.demand_cost import Weights
+from experiments.shared.analysis import answers
 
+PAGE, WIDTH = pathlib.Path(__file__).parents[1] / "README.md", 118
 FREQUENCIES = (100, 1000, 4000)
 SHARES = (0.01, 0.1, 0.5, 0.9)
 CHECKED = (25, 50, 75)  # percent
 SESSIONS, TICKS = 0.1, 10  # a session each 10 s; tick=100, the default
-# Not measured: what it would be if an exit and an access cost more than one instruction.
-HEAVY = Weights(exit=1000, msr=100)
+USUAL = (1000, 0.1)  # of these: what the page's answer says
+
+# Each way's unit costs share what the estimate is off by; the ways do not share it.
+WAYS = (
+    ("trap_sample", "trap_session", "trap_rest", "trap_process"),
+    ("demand_session", "demand_look"),
+)
 
 
-def crossovers(cases, weights=Weights()):
-    """{(frequency, share): [(from, to) in switches a second, for each second user]}."""
-    u = cost.units(cases, weights)
+def draws(account):
+    """An estimate of an account's cycles, as draws."""
+    return estimate.predict().model().draw(estimate.counts_of_root(account))
+
+
+def unit_cycles(cases):
+    """The unit costs in estimated cycles, as draws."""
+    found, model = cost.units(cases, draws), estimate.predict().model()
+    *off, of_switch = (model.draw_discrepancy("other", which) for which in range(len(WAYS) + 1))
+    return dataclasses.replace(
+        found,
+        switch={what: each * of_switch for what, each in found.switch.items()},
+        **{
+            name: getattr(found, name) * factor
+            for names, factor in zip(WAYS, off)
+            for name in names
+        },
+    )
+
+
+def crossovers(u):
+    """{(frequency, share): [from, to, in switches a second, for each second user]}."""
     return {
         (frequency, share): [
-            (
+            value
+            for what in cost.SECOND_USERS
+            for value in (
                 cost.beats_pass_above(u, share, SESSIONS, TICKS, what),
                 cost.beats_trap_below(u, share, frequency, SESSIONS, TICKS, what),
             )
-            for what in cost.SECOND_USERS
         ]
         for frequency in FREQUENCIES
         for share in SHARES
     }
+
+
+def rounded(value):
+    """Two digits."""
+    return f"{float(f'{value:.2g}'):,g}"
+
+
+def estimated(values):
+    """The same of an estimate's draws, with its interval."""
+    middle, low, high = map(rounded, estimate.predict().summarize(values))
+    return f"{middle} ({low} to {high})"
 
 
 def answer(cases):
@@ -33,26 +77,23 @@ def answer(cases):
         "answer-demand",
         "On demand costs least between so many switches a second",
         "count",
-        [f"{what}: {side}" for what in cost.SECOND_USERS for side in ("from", "to")]
-        + [f"{what}, weighed: {side}" for what in cost.SECOND_USERS for side in ("from", "to")],
-        [("emulator, by instructions of root mode", 4), ("with weights that nobody measured", 4)],
+        [f"{what}: {side}" for what in cost.SECOND_USERS for side in ("from", "to")] * 2,
+        [("emulator, by instructions of root mode", 4), ("by estimated cycles", 4)],
         reading=[
             "Below `from` the registers had better pass always, above `to` each access had better "
             "exit. A switch is one from a virtual machine to another. counting: the registers "
             "that counting needs; whole: precise sampling's and branch records, too. One session "
             "in 10 s.",
-            f"Weighed: an exit counts {HEAVY.exit:,} instructions more, an access to an MSR in "
-            f"root mode {HEAVY.msr}.",
+            "Cycles are estimated from the same counts (bench/predict.py), with a 90 % interval.",
         ],
     )
-    plain, heavy = crossovers(cases), crossovers(cases, HEAVY)
-    for frequency in FREQUENCIES:
-        for share in SHARES:
-            pairs = plain[frequency, share] + heavy[frequency, share]
-            table.add(
-                f"{frequency:,} samples a second, {100 * share:g} % of the time",
-                [Cell(f"{float(f'{value:.2g}'):,g}") for pair in pairs for value in pair],
-            )
+    plain, cycles = crossovers(cost.units(cases)), crossovers(unit_cycles(cases))
+    for (frequency, share), values in plain.items():
+        table.add(
+            f"{frequency:,} samples a second, {100 * share:g} % of the time",
+            [Cell(rounded(value)) for value in values]
+            + [Cell(estimated(value), "range") for value in cycles[frequency, share]],
+        )
     return table
 
 
@@ -100,17 +141,61 @@ def points(cases):
     return out
 
 
-def page(cases):
-    """The lines of the README's tables."""
-    yield from (
-        f"| {what} | " + " | ".join(number(round(value, 1)) for value in values) + " |"
-        for what, *values in unit_rows(cases)
+def usual(cases):
+    """The page's answer, of the usual rate and share."""
+    plain, cycles = crossovers(cost.units(cases))[USUAL], crossovers(unit_cycles(cases))[USUAL]
+    ends, theirs = map(rounded, plain), map(estimated, cycles)
+    text = (
+        f"**Answer.** In the emulator, with `perf` at {USUAL[0]:,} samples a second for "
+        f"{100 * USUAL[1]:g}_% of the time, one session in 10 seconds, on demand costs root mode "
+        f"the fewest instructions from {next(ends)} to {next(ends)} switches between virtual "
+        "machines a second where a switch takes the registers that counting needs, and from "
+        f"{next(ends)} to {next(ends)} where it takes branch records too. Below it is better to "
+        "pass always, above to trap each access. By estimated cycles it is the cheapest from "
+        f"{next(theirs)} to {next(theirs)} switches, and with branch records from {next(theirs)} "
+        f"to {next(theirs)}. Nobody has measured the cycles."
     )
-    yield from (
-        f"| {row.label} | " + " | ".join(cell.text for cell in row.cells) + " |"
-        for row in answer(cases).rows
-    )
-    for what, switches, share, ways in points(cases):
-        yield f"| {what}, {switches:,} | {share} % | " + " | ".join(
-            f"{number(round(found))} ({number(round(wanted))})" for found, wanted in ways.values()
-        ) + " |"
+    lines = textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)
+    return lines.replace("_%", " %")
+
+
+def put(page, cases):
+    """The page with what is made in its places."""
+    cycles, table = unit_values(unit_cycles(cases)), answer(cases)
+    made = {
+        "the answer": usual(cases),
+        "unit costs": answers.markdown(
+            ["what", "instructions", "exits", "accesses to MSRs in root mode", "cycles, estimated"],
+            [
+                [
+                    what,
+                    *(number(round(value, 1)) for value in values),
+                    estimate.predict().text(estimate.predict().summarize(cycles[what])),
+                ]
+                for what, *values in unit_rows(cases)
+            ],
+        ),
+        "switches": answers.markdown(
+            [
+                "",
+                *(head for head in table.heads[:4]),
+                *(f"{head}, cycles" for head in table.heads[4:]),
+            ],
+            [[row.label, *(cell.text for cell in row.cells)] for row in table.rows],
+        ),
+        "found": answers.markdown(
+            ["second user, switches a second", "profiled", "trap", "pass", "on demand"],
+            [
+                [
+                    f"{what}, {switches:,}",
+                    f"{share} %",
+                    *(
+                        f"{number(round(found))} ({number(round(wanted))})"
+                        for found, wanted in ways.values()
+                    ),
+                ]
+                for what, switches, share, ways in points(cases)
+            ],
+        ),
+    }
+    return answers.put(page, "demand_picture.py", made)

@@ -88,6 +88,8 @@ def account(region):
         "instructions": region["root"]["instructions"],
         "rdmsr": region["root"]["rdmsr"],
         "wrmsr": region["root"]["wrmsr"],
+        "vmread": region["root"]["vmread"],
+        "vmwrite": region["root"]["vmwrite"],
         "exits": sum(one["count"] for one in region["exits"].values()),
         "ticks": timer["count"],
         "guest": region["nonroot"]["instructions"],

@@ -3,21 +3,24 @@
 # traced, to timer interrupts and switches for each million guest instructions, to the simulator's
 # miss rate, and to the share at which one of them has doubled. Pure.
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 TIMER = "236"  # Linux, LOCAL_TIMER_VECTOR
 REGION = 2900  # guest/main.c
 MILLION = 1_000_000
+PRICED = 0.01  # the share of writes by which an exit's price is found
 COSTS = ("vmread", "vmwrite", "rdmsr", "wrmsr")  # of root mode, beside its instructions
 COUNTED = ("switches", "accesses", "misses", "own_accesses", "own_misses")  # by the knob
 
+ALONE, PRICED_WAY = "left alone, instructions", "left alone, cycles estimated"
+OFFSET = "TSC offset, cycles estimated"
 # name: time in root mode is kept in the guest's clock or taken out of it, with an exit's price or
 # as the emulator counts, and how a write is stepped.
 WAYS = {
-    "left alone, instructions": ("kept", False, "blocked"),
+    ALONE: ("kept", False, "blocked"),
     "left alone, instructions, step by exits": ("kept", False, "exits"),
-    "left alone, cycles estimated": ("kept", True, "blocked"),
-    "TSC offset, cycles estimated": ("taken", True, "blocked"),
+    PRICED_WAY: ("kept", True, "blocked"),
+    OFFSET: ("taken", True, "blocked"),
     "retired instructions": ("taken", False, "blocked"),
 }
 
@@ -141,6 +144,54 @@ def doubles_at(pairs, rate, factor=2):
             return before[0] + (share - before[0]) * (factor - before[1]) / (here - before[1])
         before = share, here
     return None
+
+
+def at_share(pairs, share, rate):
+    """How many times as much the traced run has at this share, by the same line."""
+    shares = [pair.share for pair in pairs]
+    place = next((n for n, here in enumerate(shares) if here >= share), len(shares) - 1)
+    low, high = (times(pairs[n], rate) if n else 1 for n in (max(place - 1, 0), place))
+    part = (share - shares[place - 1]) / (shares[place] - shares[place - 1]) if place else 0
+    return low + part * (high - low)
+
+
+def with_price(pairs, ticks, root_too=True):
+    """The pairs of a run without a price, if each exit took so many ticks: time is instructions and
+    exits at that price. Without root_too an offset hides root mode's instructions."""
+    return [
+        Pair(
+            pair.untraced,
+            replace(
+                pair.traced,
+                ticks=pair.traced.guest + root_too * pair.traced.root + ticks * pair.traced.exits,
+            ),
+        )
+        for pair in pairs
+    ]
+
+
+def calculated(alone, priced, rate, ticks, root_too=True):
+    """The share from which on a rate doubles at this price of an exit. Interrupts follow the clock:
+    the rate has doubled where the clock is as many times as fast as in the run with a price."""
+    factor = at_share(priced, doubles_at(priced, rate), clock_rate)
+    return doubles_at(with_price(alone, ticks, root_too), clock_rate, factor)
+
+
+def priced_pair(pairs):
+    """The pair by which an exit's price is found."""
+    return min(pairs, key=lambda pair: abs(pair.share - PRICED))
+
+
+def ticks_of_write(pairs, ticks, root_too=True):
+    """What a traced write takes of the guest's clock, at this price of an exit."""
+    counts = priced_pair(pairs).traced
+    return (root_too * counts.root + ticks * counts.exits) / counts.writes
+
+
+def price_of_write(pairs, cycles):
+    """The price of an exit that makes a traced write take so many cycles."""
+    counts = priced_pair(pairs).traced
+    return (cycles * counts.writes - counts.root) / counts.exits
 
 
 def price(pair, cycles_of):

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# dilation_picture.py: draws dilation.svg of results/answers/dilation.json, and keeps that file.
+# dilation_picture.py: draws dilation.svg of results/answers/dilation.json, puts the answer and its
+# table on the page, and keeps that file.
 # Usage: python3 -m experiments.dilation.analysis.dilation_picture
 import pathlib
 
 from bench import plots
-from experiments.dilation.analysis import dilation
+from experiments.dilation.analysis import dilation, dilation_table
 from experiments.shared.analysis import answers
 
 PICTURE = pathlib.Path(__file__).parents[1] / "dilation.svg"
@@ -27,6 +28,7 @@ def keep(found):
         "dilation", "Debian's cloud kernel under pmuvisor-lab.efi, one processor", {"ways": ways}
     )
     draw(found)
+    write_page(found)
 
 
 def kept():
@@ -65,5 +67,11 @@ def draw(found):
     PICTURE.write_text(made.svg + "\n", encoding="utf-8")
 
 
+def write_page(found):
+    page = dilation_table.PAGE.read_text(encoding="utf-8")
+    dilation_table.PAGE.write_text(dilation_table.put(page, found), encoding="utf-8")
+
+
 if __name__ == "__main__":
     draw(kept())
+    write_page(kept())

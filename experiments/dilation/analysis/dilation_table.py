@@ -1,7 +1,17 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# dilation_table.py: the answer's table, of the ways of time and the shares.
-from bench.cells import Cell, Table, percent
+# dilation_table.py: the answer's table, of the ways of time and the shares; and the parts of the
+# page that are made of the same data. What another price of an exit changes is calculated.
+import pathlib
+import textwrap
+
+from bench import estimate
+from bench.cells import Cell, Table, number, percent
 from experiments.dilation.analysis import dilation
+from experiments.memory.analysis import memory_paper
+from experiments.memory.analysis.schmidt_published import SCHMIDT
+from experiments.shared.analysis import answers
+
+PAGE, WIDTH = pathlib.Path(__file__).parents[1] / "README.md", 116
 
 RATES = (
     (dilation.clock_rate, lambda value: f"{value:.2f}"),
@@ -19,8 +29,53 @@ READING = (
     "guest takes the "
     "emulator's tick, an instruction, for half a nanosecond. Where cycles are estimated each exit "
     "takes some ticks "
-    "more (bench/predict.py)."
+    "more (bench/predict.py). The rows at the end are no runs: time is instructions and exits at "
+    "another price. An interval is that of the estimate."
 )
+
+
+def calculated(found):
+    """(what the price of an exit is, what a traced write takes then, the shares from which on there
+    is twice as much), each as values at the middle, the low and the high end; the paper's price is
+    one value."""
+    alone, priced = (found[name]["pairs"] for name in (dilation.ALONE, dilation.PRICED_WAY))
+    counts = dilation.priced_pair(alone).traced
+    write = [cycles / counts.writes for cycles in estimate.of_root(counts.costs())]
+    paper = memory_paper.table_5_2().kvm_write * SCHMIDT["hertz"]
+    exits = list(estimate.published_estimate(estimate.COSTS["exit"]))
+    for what, ticks, root_too in (
+        ("left alone, the estimate", [dilation.price_of_write(alone, one) for one in write], True),
+        ("left alone, the paper's cycles", [dilation.price_of_write(alone, paper)], True),
+        ("TSC offset, the estimate", exits, False),
+    ):
+        yield (
+            what,
+            [dilation.ticks_of_write(alone, one, root_too) for one in ticks],
+            [
+                [dilation.calculated(alone, priced, rate, one, root_too) for one in ticks]
+                for rate, _ in RATES
+            ],
+        )
+
+
+def ticks_of_write(way):
+    """What a traced write took of the guest's clock, in a run."""
+    kind, ticks = way["time"].split()
+    return dilation.ticks_of_write(way["pairs"], int(ticks), kind == "kept")
+
+
+def write_text(values):
+    """What a traced write takes, perhaps with its interval."""
+    predict = estimate.predict()
+    if len(values) == 1:
+        return number(round(values[0]))
+    return predict.text(predict.Estimate(*values))
+
+
+def share_text(values):
+    """The same of a share. A higher price has a lower one."""
+    middle, *ends = map(dilation.percent_of, values)
+    return middle + (f" ({ends[1].removesuffix(' %')} to {ends[0]})" if ends else "")
 
 
 def table(found):
@@ -45,4 +100,55 @@ def table(found):
                 for rate, _ in RATES
             ],
         )
+    made.group("calculated: doubled from")
+    for what, write, shares in calculated(found):
+        label = f"{what}: {write_text(write)} cycles a traced write"
+        made.add(label, [Cell(share_text(one), "range") for one in shares])
     return made
+
+
+def doubled(found):
+    """The page's table: the runs, and what is calculated from them."""
+    heads = ["way of time", "ticks of a traced write", "time", *HEADS[1:]]
+    rows = [
+        [
+            name,
+            number(round(ticks_of_write(way))),
+            *(dilation.percent_of(dilation.doubles_at(way["pairs"], rate)) for rate, _ in RATES),
+        ]
+        for name, way in found.items()
+    ]
+    rows += [
+        [f"{what}, calculated", write_text(write), *map(share_text, shares)]
+        for what, write, shares in calculated(found)
+    ]
+    return answers.markdown(heads, rows)
+
+
+def answer(found):
+    """The page's first paragraph."""
+    (_, write, shares), (_, paper, at_paper), _ = calculated(found)
+    run = found[dilation.PRICED_WAY]
+    timer, misses = (
+        dilation.times(run["pairs"][-1], rate) for rate in (dilation.timer_rate, dilation.miss_rate)
+    )
+    text = (
+        f"**Answer.** Yes, from some {share_text(shares[1])} of traced instructions on. There the "
+        "guest has twice as many timer interrupts for the same instructions. Misses double at "
+        f"{share_text(shares[3])}. Both hold if the clock is left alone, and a traced write takes "
+        f"an estimated {write_text(write)} cycles. With the {write_text(paper)} cycles that the "
+        f"paper measured they double at {share_text(at_paper[1])} and {share_text(at_paper[3])}. "
+        "These shares are calculated from runs in the emulator, which cannot say what an exit "
+        f"takes on hardware. In the run with {ticks_of_write(run):,.0f} ticks for a write, "
+        f"{timer:.0f} times as many timer interrupts and {misses:.0f} times as many misses came at "
+        "10 %."
+    )
+    joined = text.replace(" %", "_%")  # a line never begins with the sign
+    lines = textwrap.fill(joined, WIDTH, break_long_words=False, break_on_hyphens=False)
+    return lines.replace("_%", " %")
+
+
+def put(page, found):
+    """The page with what is made in its places."""
+    made = {"the answer": answer(found), "doubled from": doubled(found)}
+    return answers.put(page, "dilation_picture.py", made)

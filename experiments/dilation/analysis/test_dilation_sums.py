@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from experiments.dilation.analysis import dilation, dilation_picture
+from experiments.dilation.analysis import dilation, dilation_picture, dilation_table
 
 MADE = dilation.Counts(
     ticks=1_000_000,
@@ -54,6 +54,63 @@ def test_price():
     one = pair(0.01, 3)
     ticks = dilation.price(one, lambda costs: 1000 * costs["exits"])
     assert ticks * one.traced.exits + one.traced.root == 1000 * one.traced.exits
+
+
+RATES = (dilation.clock_rate, dilation.timer_rate, dilation.switch_rate, dilation.miss_rate)
+OFF = 0.16  # the most that a calculated point is off that of a run
+
+
+def off(found):
+    """How far each calculated point is from the run's own, as a part of it."""
+    priced = found[dilation.PRICED_WAY]["pairs"]
+    for name, way in found.items():
+        kind, ticks = way["time"].split()
+        if name == STILL:
+            continue
+        base = name if way["step"] == "exits" else ALONE
+        for rate in RATES:
+            share = dilation.calculated(
+                found[base]["pairs"], priced, rate, int(ticks), kind == "kept"
+            )
+            yield abs(share / dilation.doubles_at(way["pairs"], rate) - 1)
+
+
+def test_price_is_calculated_as_it_was_run():
+    """Each run with a price, from the run without one; and a mutant that has half the price."""
+    found = dilation_picture.kept()
+    assert max(off(found)) < OFF
+    for way in found.values():
+        kind, ticks = way["time"].split()
+        way["time"] = f"{kind} {int(ticks) // 2}"
+    assert max(off(found)) > 2 * OFF
+
+
+def test_at_share():
+    pairs = [pair(0, 1), pair(0.01, 1.5), pair(0.03, 2.5)]
+    for share, wanted in ((0, 1), (0.005, 1.25), (0.01, 1.5), (0.02, 2), (0.04, 3)):
+        assert dilation.at_share(pairs, share, dilation.clock_rate) == pytest.approx(wanted)
+
+
+def test_what_the_estimate_says():
+    """The page's intervals are in order, a higher price has lower shares, and a write takes what
+    the price was made of."""
+    found = dilation_picture.kept()
+    alone = found[ALONE]["pairs"]
+    assert dilation.ticks_of_write(alone, dilation.price_of_write(alone, 4550)) == pytest.approx(
+        4550
+    )
+    (_, write, shares), (_, paper, at_paper), _ = dilation_table.calculated(found)
+    middle, low, high = write
+    assert low < middle < high and [round(one) for one in paper] == [4550]
+    for (at_middle, at_low, at_high), (theirs,) in zip(shares, at_paper):
+        assert at_high < at_middle < at_low and (theirs < at_middle) == (paper[0] > middle)
+
+
+def test_page_is_of_the_kept_run():
+    found, page = dilation_picture.kept(), dilation_table.PAGE.read_text(encoding="utf-8")
+    assert dilation_table.put(page, found) == page
+    found[ALONE]["pairs"] = found[ALONE]["pairs"][:4] + found[ALONE]["pairs"][5:]
+    assert dilation_table.put(page, found) != page
 
 
 def root_as_guest(pairs):

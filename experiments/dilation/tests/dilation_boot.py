@@ -10,7 +10,6 @@ TSC_HZ = (
 )
 # Of 10,000 instructions. What Linux does meanwhile by REP strings has more ticks than instructions.
 ROUNDS, ROUNDS_QUICK = 2000, 1600
-PRICED = 0.01  # the share of writes by which an exit's price is found
 
 
 def boot(lab, time, step, rounds):
@@ -32,8 +31,7 @@ def boot(lab, time, step, rounds):
 
 def price(pairs):
     """Ticks that an exit lacks in the emulator, by the estimate of bench/estimate.py."""
-    pair = min(pairs, key=lambda pair: abs(pair.share - PRICED))
-    return dilation.price(pair, lambda costs: estimate.of_root(costs).middle)
+    return dilation.price(dilation.priced_pair(pairs), lambda costs: estimate.of_root(costs).middle)
 
 
 def answer(lab, rounds=ROUNDS):

@@ -99,8 +99,15 @@ def write_costs(jobs):
 
 
 def cycles(costs):
-    """An estimate: its middle, and the ends of its interval."""
-    return tuple(estimate.of_root(costs))
+    """An Estimate."""
+    return estimate.of_root(costs)
+
+
+def estimate_text(found, unit=""):
+    """With its interval; of nothing that costs cycles without."""
+    return (
+        estimate.predict().text(found, unit) if found.low < found.high else f"{found.low:g}{unit}"
+    )
 
 
 def vmcs(costs):
@@ -108,13 +115,12 @@ def vmcs(costs):
 
 
 def cost_cells(costs):
-    mean, low, high = cycles(costs)
+    found = cycles(costs)
     return [
         Cell(number(round(costs["exits"], 3))),
         Cell(number(round(costs["instructions"], 1))),
         Cell(number(round(vmcs(costs), 2))),
-        Cell(number(round(mean))),
-        Cell(f"{low:,.0f} to {high:,.0f}", "range"),
+        Cell(estimate_text(found), "range"),
     ]
 
 
@@ -131,13 +137,13 @@ def cost_table(boots, reads):
         "memory",
         "A traced write",
         "count",
-        ["exits", "instructions", "VMCS accesses", "cycles", "range"],
-        [("root mode, counted in the emulator", 3), ("an estimate", 2)],
+        ["exits", "instructions", "VMCS accesses", "cycles"],
+        [("root mode, counted in the emulator", 3), ("an estimate, 90 % interval", 1)],
         reading=[
             "The loop of 5 instructions a turn writes t = 48 of u = 100 times, and "
             "its own counts without a trace are taken off. cycles: "
-            "bench/predict.py's model of a Skylake-SP from published unit costs, no "
-            "measurement; it has no cost for INVEPT, so that naive's are too low."
+            "bench/predict.py's model of a Skylake-SP, no measurement, with its 90 % interval. "
+            "The model has no cost for INVEPT, so naive's are too low."
         ],
     )
     for column, jobs in boots.items():
@@ -154,7 +160,7 @@ def cost_table(boots, reads):
     ):
         made.add(text, cost_cells(costs))
     write = memory_paper.table_5_2().kvm_write * SCHMIDT["hertz"]
-    theirs = [Cell("2", "published"), *[Cell("-")] * 3, Cell(f"{write:,.0f}", "published")]
+    theirs = [Cell("2", "published"), *[Cell("-")] * 2, Cell(f"{write:,.0f}", "published")]
     made.add("the paper's KVM, from its Table 5.2", theirs)
     return made
 
@@ -165,8 +171,9 @@ def slowdown(jobs, n):
 
 
 def estimated(costs, part, cpi):
-    """Slowdowns in cycles: mean, lowest, highest, where an instruction takes `cpi`."""
-    return tuple(1 + part * one / cpi for one in cycles(costs))
+    """The Estimate of a slowdown in cycles, where an instruction takes `cpi`."""
+    found = cycles(costs)
+    return type(found)(*(1 + part * one / cpi for one in found))
 
 
 def published(part):
@@ -201,7 +208,7 @@ def curve_table(boots, translate):
         reading=[
             f"t of u = {U:,} turns write; last row t = 48, u = 100. Instructions of "
             "guest and root mode for one of the guest without a trace, counted. "
-            "cycles: the model's mean, with the "
+            "cycles: the model's estimate with its 90 % interval, and the "
             f"{paper_cpi():.2f} cycles that an instruction of this loop took on the "
             "paper's machine. Host instructions for one of the guest's, counted "
             "under callgrind. No two of the groups are the same unit."
@@ -211,40 +218,50 @@ def curve_table(boots, translate):
         part = memory_paper.share(*JOBS[n][1:3])
         cells = [Cell(f"{slowdown(jobs, n):.3f}") for jobs in boots.values()]
         cells += [
-            Cell(f"{estimated(write_costs(jobs), part, paper_cpi())[0]:,.1f}")
+            Cell(estimate_text(estimated(write_costs(jobs), part, paper_cpi())), "range")
             for jobs in boots.values()
         ]
         if translate:
             cells += [Cell(f"{ratio:.2f}") for ratio in translated(translate, part)]
         cells += [Cell(f"{ratio:,.1f}", "published") for ratio in published(part)]
         made.add(f"{JOBS[n][1]} of {JOBS[n][2]:,}: {percent(100 * part, 3)}", cells)
+    cells = [Cell("-")] * len(boots)
+    cells += [Cell(estimate_text(found, " %"), "range") for _, found in break_evens(boots)]
+    cells += [Cell("-")] * 3 if translate else []
+    theirs = [Cell(percent(100 * break_even_of_kvm(), 2), "published"), Cell("-")]
+    made.add("share at which it is as slow as QSimu", cells + theirs)
     return made
 
 
+def break_even_of_kvm():
+    table = memory_paper.table_5_2()
+    return memory_paper.break_even(table.native, table.qsimu, table.kvm_write)
+
+
 def break_evens(boots):
-    """(what, share of writes at which it takes as long as QSimu: mean, lowest, highest)."""
+    """(what, the Estimate of the share of writes at which it takes as long as QSimu, in percent)"""
     table = memory_paper.table_5_2()
     for column, jobs in boots.items():
-        each = [
-            memory_paper.break_even(table.native, table.qsimu, one / SCHMIDT["hertz"])
-            for one in cycles(write_costs(jobs))
-        ]
-        yield COLUMNS[column], each[0], each[2], each[1]
+        found = cycles(write_costs(jobs))
+        middle, high, low = (
+            100 * memory_paper.break_even(table.native, table.qsimu, one / SCHMIDT["hertz"])
+            for one in found
+        )
+        yield COLUMNS[column], type(found)(middle, low, high)
 
 
 def break_even_lines(boots, translate):
     yield "Break-even with a translator as slow as the paper's (39 times)"
-    for what, mean, low, high in break_evens(boots):
-        yield (
-            f"  {what}: {percent(100 * mean, 2)} of instructions (estimate, "
-            f"{percent(100 * low, 2)} to {percent(100 * high, 2)})"
-        )
+    for what, found in break_evens(boots):
+        yield f"  {what}: {estimate_text(found, ' %')} of instructions (estimate)"
     if translate:
         slow = ticks_of(translate, "tcg hook") / ticks_of(translate, "native")
         yield f"and with one as slow as this QEMU with the empty hook ({slow:.1f} times)"
         for column, jobs in boots.items():
-            mean = (slow - 1) * paper_cpi() / cycles(write_costs(jobs))[0]
-            yield f"  {COLUMNS[column]}: {percent(100 * mean, 2)} (estimate)"
+            found = cycles(write_costs(jobs))
+            middle, high, low = (100 * (slow - 1) * paper_cpi() / one for one in found)
+            share = type(found)(middle, low, high)
+            yield f"  {COLUMNS[column]}: {estimate_text(share, ' %')} (estimate)"
     yield "What the paper has, and what its own figures give"
     for text, found in memory_paper.findings():
         yield f"  {text}: {found}"
@@ -293,9 +310,20 @@ def plot(boots, translate, out):
         line(
             f"{COLUMNS[column]}, estimated cycles{without}",
             "--" if without else "-",
-            lambda part: estimated(costs, part, paper_cpi())[0],
+            lambda part: estimated(costs, part, paper_cpi()).middle,
             color=colour,
         )
+        if not without:  # the other's interval is nearly the same
+            ends = [estimated(costs, part, paper_cpi()) for part in shares]
+            axes.fill_between(
+                percents,
+                [one.low for one in ends],
+                [one.high for one in ends],
+                color=colour,
+                alpha=0.15,
+                linewidth=0,
+                label="its 90 % interval",
+            )
     line("the paper's KVM (its Table 5.2)", "--", lambda part: published(part)[0], color=plots.INK)
     axes.axhline(published(0)[1], linestyle=":", color=plots.INK, label="the paper's QSimu")
     axes.axvline(
@@ -323,7 +351,7 @@ def plot(boots, translate, out):
     axes.set_ylabel("times native (QEMU: host instructions for one)")
     axes.grid(True, axis="y")
     axes.legend(fontsize=8)
-    desc = "; ".join(f"{what}: {percent(100 * mean, 2)}" for what, mean, _, _ in break_evens(boots))
+    desc = "; ".join(f"{what}: {estimate_text(found, ' %')}" for what, found in break_evens(boots))
     made = plots.svg_of(
         "memory-cost",
         "Slowdown by the share of writes that are traced",

@@ -3,6 +3,7 @@
 # answers are plain: 100 root instructions and 10 VMCS accesses a write.
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -11,6 +12,7 @@ import pytest
 from experiments.memory.analysis import memory_cost, memory_paper
 
 INSTRUCTIONS, READS, WRITES = 100, 6, 4
+INTERVAL = re.compile(r"[\d.,]+(?: %)? \([\d.,]+ to [\d.,]+(?: %)?\)")
 TRACED = ("writes", "fill-traced")
 TRANSLATE = {
     "qemu": "QEMU",
@@ -59,9 +61,30 @@ def test_write(folder):
     costs = memory_cost.write_costs(jobs_of(folder))
     found = (costs["exits"], costs["instructions"], memory_cost.vmcs(costs))
     assert found == (2, INSTRUCTIONS, READS + WRITES)
-    mean, low, high = memory_cost.cycles(costs)
+    middle, low, high = memory_cost.cycles(costs)
     # The middle has two exits of 540 cycles, six VMREADs of 20, four VMWRITEs of 40, and more.
-    assert 2 * 540 + 6 * 20 + 4 * 40 < mean < 2 * (540 + 2 * 540) and low < mean < high
+    assert 2 * 540 + 6 * 20 + 4 * 40 < middle < 2 * (540 + 2 * 540) and low < middle < high
+
+
+def test_no_estimate_without_its_interval(folder):
+    """In each table of the report; a store that is not traced costs nothing."""
+    boots = {"ours": jobs_of(folder)}
+    written, curve = memory_cost.cost_table(boots, None), memory_cost.curve_table(boots, None)
+    for row in written.rows[:-1]:
+        text, nothing = row.cells[-1].text, row.label.endswith("to another page")
+        assert text == "0" if nothing else INTERVAL.fullmatch(text), row
+    for row in curve.rows[1:]:
+        assert INTERVAL.fullmatch(row.cells[1].text), row
+
+
+def test_break_even(folder):
+    """Where the estimate is higher, the share is lower: at each end it takes as long as QSimu."""
+    jobs = jobs_of(folder)
+    cycles, table = memory_cost.cycles(memory_cost.write_costs(jobs)), memory_paper.table_5_2()
+    ((_, share),) = memory_cost.break_evens({"ours": jobs})
+    for one, each in ((share.low, cycles.high), (share.high, cycles.low), share[:1] + cycles[:1]):
+        write = one / 100 * each / memory_cost.SCHMIDT["hertz"]
+        assert table.native + write == pytest.approx(table.qsimu)
 
 
 def test_curve(folder):

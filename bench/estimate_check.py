@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# estimate_check.py: what a bare machine measured, beside the model's estimate of the same: so each
+# machine that is measured checks the model. The machine has times and no counts. The counts are the
+# emulator's, of the same column, experiment and item, from results/.
+import re
+
+from bench import estimate, results, tables, textpage
+from bench.cells import NONE, Cell, number
+from bench.formulas import BASE, LAST, PMIS
+from bench.results import COLUMNS
+
+KEY = "check"  # of tables.toml
+OPERATIONS = {
+    "CPUID": ("exit", "cpuid"),
+    "WRMSR EVTSEL": ("msr", "wrmsr_evtsel"),
+    f"one of {PMIS} PMIs": ("a1", LAST),
+}
+READING = (
+    "The estimate is of the emulator's counts of the same column and operation, and says what the "
+    "thesis's machine would take. {inside} of {known} measured medians are inside its interval."
+)
+NO_FREQUENCY = (
+    "The results do not say the frequency of the TSC. So this time has no number of cycles."
+)
+NO_COUNTS = "results/ has no counts by kind"
+NO_PAIR = "no column has both a time here and counts in results/"
+
+
+def tsc_gigahertz(machine, column):
+    """None: the results do not say."""
+    text = results.values_of(machine.environment["frequency"], [column]).get(column, "")
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) MHz", text)
+    return float(found[1]) / 1000 if found else None
+
+
+def measured(machine, column, experiment, item):
+    """({value: and where there are several samples low, high}, their unit) of one operation, in
+    cycles if the TSC's frequency is known. None: the column has no such time."""
+    less, times = (BASE, 1 / PMIS) if experiment == "a1" else ("", 1)
+    entries = [machine.entry(column, experiment, name, "time") for name in (item, less or item)]
+    if None in entries:
+        return None
+    value, base = (entry["value"] for entry in entries)
+    samples = machine.samples(column, experiment, item, "time", less)
+    found = samples.summary() if samples else {"value": value - (base if less else 0)}
+    unit, gigahertz = entries[0]["unit"], tsc_gigahertz(machine, column)
+    if unit == "ns" and gigahertz:
+        unit, times = "cycles", times * gigahertz
+    return {key: found[key] * times for key in ("value", "low", "high") if key in found}, unit
+
+
+def cells_of(table, time, found):
+    """The cells of a row: a measured() pair and an Estimate."""
+    value, unit = time
+    known = unit == "cycles"
+    inside = known and estimate.is_inside(found, value["value"])
+    ends = f"{number(value['low'])} to {number(value['high'])}" if "low" in value else NONE
+    return [
+        Cell(number(value["value"]) + f" {unit}" * (not known)),
+        Cell(ends, "range"),
+        *estimate.interval_cells(found),
+        Cell("yes" if inside else "NO", "good" if inside else "bad")
+        if known
+        else Cell(NONE, "missing", table.note(NO_FREQUENCY)),
+    ]
+
+
+def estimates(column, experiment, item):
+    """An Estimate by the counts of results/; None: the column has none there."""
+    if experiment == "a1":
+        return estimate.of_pmi(estimate.counted(), column)
+    return estimate.of_cell(estimate.counted(), column, experiment, item)
+
+
+def fill(table, machine):
+    """Adds a row for each operation and column; or the reason why there is none."""
+    try:
+        trouble = NO_PAIR if estimate.predict().model() else NO_COUNTS
+        for label, cell in OPERATIONS.items() if trouble == NO_PAIR else ():
+            pairs = {
+                name: (measured(machine, name, *cell), estimates(name, *cell)) for name in COLUMNS
+            }
+            both = {name: pair for name, pair in pairs.items() if None not in pair}
+            if both:
+                table.group(label)
+            for name, pair in both.items():
+                table.add(name, cells_of(table, *pair))
+    except results.Trouble as found:
+        trouble = str(found)
+    if not table.rows:
+        table.reading = [f"No estimate stands beside the measured cycles: {trouble}."]
+        return
+    said = [row.cells[-1].kind for row in table.rows if row.cells]
+    inside, outside = said.count("good"), said.count("bad")
+    table.reading.append(READING.format(inside=inside, known=inside + outside))
+    table.reading += other_generation(machine)
+
+
+def other_generation(machine):
+    """A sentence, if the processor is not known to be of the model's generation."""
+    known, cpu = estimate.DATA["generation"], machine.environment["cpu"]
+    if re.search(known["names"], cpu):
+        return []
+    return [
+        f"{cpu or 'This processor'} is not known to be a {known['name']}, of which the model's "
+        "constants are: here a figure outside its interval does not say that the model is wrong."
+    ]
+
+
+def parts(machine):
+    """What a report has of it: only a bare machine's time can be held against the estimate."""
+    return [tables.make(machine, KEY)] if machine.environment["kind"] == "metal" else []
+
+
+def lines(machine):
+    """The same for the console; without a figure one line."""
+    for table in parts(machine):
+        yield from textpage.lines_of(table) if table.rows else table.reading
