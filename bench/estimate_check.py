@@ -4,12 +4,14 @@
 # emulator's, of the same column, experiment and item, from results/.
 import re
 
-from bench import estimate, results, tables, textpage
-from bench.cells import NONE, Cell, number
+from bench import estimate, results, textpage
+from bench.cells import NONE, Cell, Table, number
 from bench.formulas import BASE, LAST, PMIS
 from bench.results import COLUMNS
 
-KEY = "check"  # of tables.toml
+KEY, TITLE = "check", "The estimate beside what this machine measured"
+HEADS = ("median", "95 % interval", "estimate", "90 % interval", "inside")
+OVER = (("measured here, cycles of the TSC", 2), ("bench/predict.py, cycles", 3))
 OPERATIONS = {
     "CPUID": ("exit", "cpuid"),
     "WRMSR EVTSEL": ("msr", "wrmsr_evtsel"),
@@ -72,28 +74,24 @@ def estimates(column, experiment, item):
     return estimate.of_cell(estimate.counted(), column, experiment, item)
 
 
-def fill(table, machine):
-    """Adds a row for each operation and column; or the reason why there is none."""
+def trouble():
+    """Why results/ has no estimate; "": it has some."""
     try:
-        trouble = NO_PAIR if estimate.predict().model() else NO_COUNTS
-        for label, cell in OPERATIONS.items() if trouble == NO_PAIR else ():
-            pairs = {
-                name: (measured(machine, name, *cell), estimates(name, *cell)) for name in COLUMNS
-            }
-            both = {name: pair for name, pair in pairs.items() if None not in pair}
-            if both:
-                table.group(label)
-            for name, pair in both.items():
-                table.add(name, cells_of(table, *pair))
+        known = estimate.counted() and estimate.predict().model()
+        return "" if known else NO_COUNTS
     except results.Trouble as found:
-        trouble = str(found)
-    if not table.rows:
-        table.reading = [f"No estimate stands beside the measured cycles: {trouble}."]
-        return
-    said = [row.cells[-1].kind for row in table.rows if row.cells]
-    inside, outside = said.count("good"), said.count("bad")
-    table.reading.append(READING.format(inside=inside, known=inside + outside))
-    table.reading += other_generation(machine)
+        return str(found)
+
+
+def add_rows(table, machine):
+    """Adds a row for each operation and column."""
+    for label, cell in OPERATIONS.items():
+        pairs = {name: (measured(machine, name, *cell), estimates(name, *cell)) for name in COLUMNS}
+        both = {name: pair for name, pair in pairs.items() if None not in pair}
+        if both:
+            table.group(label)
+        for name, pair in both.items():
+            table.add(name, cells_of(table, *pair))
 
 
 def other_generation(machine):
@@ -108,11 +106,23 @@ def other_generation(machine):
 
 
 def parts(machine):
-    """What a report has of it: only a bare machine's time can be held against the estimate."""
-    return [tables.make(machine, KEY)] if machine.environment["kind"] == "metal" else []
+    """What a report has of it, a table or a sentence that says why there is none: only a bare
+    machine's time can be held against the estimate."""
+    if machine.environment["kind"] != "metal":
+        return []
+    table, why = Table(KEY, TITLE, "", list(HEADS), list(OVER)), trouble()
+    if not why:
+        add_rows(table, machine)
+    if not table.rows:
+        return [f"No estimate stands beside the measured cycles: {why or NO_PAIR}."]
+    said = [row.cells[-1].kind for row in table.rows if row.cells]
+    inside, outside = said.count("good"), said.count("bad")
+    table.reading.append(READING.format(inside=inside, known=inside + outside))
+    table.reading += other_generation(machine)
+    return [table.named(machine)]
 
 
 def lines(machine):
     """The same for the console; without a figure one line."""
-    for table in parts(machine):
-        yield from textpage.lines_of(table) if table.rows else table.reading
+    for part in parts(machine):
+        yield from [part] if isinstance(part, str) else textpage.lines_of(part)

@@ -48,7 +48,7 @@ def test_ablation_has_every_exit():
 
 
 def test_mitigations_have_a_processor_that_needs_them():
-    boots = plan.make("emulator", results.COLUMNS)
+    boots = [one for one in plan.make("emulator", results.COLUMNS) if not one.first]
     mitigated = {one.name for one in boots if "_mitigated" in f"_{one.config_name}"}
     assert len(mitigated) == 8
     assert mitigated == {one.name for one in boots if set(plan.SPECULATION) <= set(one.knobs)}
