@@ -41,12 +41,19 @@ MEASURE = (
 
 
 def repeated(machine):
-    """Whether the first screen's counts were the same in two runs, in words."""
+    """What a second run says of the first screen's counts, in words."""
     if not machine.results.get("run", {}).get("second"):
         return "in one run"
-    found = (machine.entry(name, "a1", formulas.LAST, machine.metric) for name in COLUMNS)
-    same = all(one["exact"] for one in found if one)
-    return "with the same result in two runs" if same else "with other results in a second run"
+    items = (formulas.BASE, formulas.LAST)
+    entries = [
+        machine.entry(name, "a1", item, machine.metric) for name in leads.ANSWERED for item in items
+    ]
+    found = [one for one in entries if one]
+    if any("again" in one for one in found):
+        return "with other results in a second run"
+    if found and all(one["exact"] for one in found):
+        return "with the same result in two runs"
+    return "in one run"
 
 
 def sureness(machine):
