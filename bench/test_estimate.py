@@ -30,9 +30,7 @@ UNSEEN = {
     ("program", "halved"): "the programs of Tables 4.5 to 4.7 have no counts of the thesis",
     ("program", "dropped"): "the same",
     ("spec_ctrl", "halved"): "no cell of the thesis's tables has it",
-    ("spec_ctrl", "dropped"): "the same",
     ("l1d_flush", "halved"): "no cell of the thesis's tables has it",
-    ("l1d_flush", "dropped"): "the same",
 }
 # Metrics of instructions and events that are sums of others.
 SUMS = ("root_instructions", "nonroot_instructions", "root_rdmsr", "root_wrmsr")
