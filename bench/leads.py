@@ -230,7 +230,7 @@ def answer(machine):
     for name in shown:
         cells = [Cell(texts.get(name, NONE)) for texts in parts.values()]
         table.add(columns.head(name, machine), cells)
-    return [f"One PMI that Linux handles takes {listed(each)}.", table]
+    return [f"One PMI (a counter's overflow interrupt) takes {listed(each)}.", table]
 
 
 def main_figures(machine):

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # summary.py: what was run, where, and the main result of each table, as sentences. Every number in
 # them comes from the results or from published.py.
+import math
 import re
 
 from bench import added, columns, figures, formulas, leads
+from bench.cells import percent
 from bench.measurements import ALIKE, EXPERIMENTS
 from bench.results import COLUMNS, of_columns, values_of
 
@@ -35,8 +37,8 @@ def where(machine):
 
 HARDWARE = "Nobody has measured PMUvisor on hardware."
 MEASURE = (
-    "To measure your own machine: make usb BENCH=thesis makes a stick that does so in an hour "
-    "(docs/metal.md)."
+    "To measure your own machine: make usb BENCH=thesis makes a USB stick that measures "
+    "it in an hour (docs/metal.md)."
 )
 
 
@@ -49,8 +51,9 @@ def repeated(machine):
         machine.entry(name, "a1", item, machine.metric) for name in leads.ANSWERED for item in items
     ]
     found = [one for one in entries if one]
-    if any("again" in one for one in found):
-        return "with other results in a second run"
+    apart = [abs(one["again"] / one["value"] - 1) for one in found if one.get("again")]
+    if apart:
+        return f"at most {percent(math.ceil(1e4 * max(apart)) / 100, 2)} apart in a second run"
     if found and all(one["exact"] for one in found):
         return "with the same result in two runs"
     return "in one run"
