@@ -135,11 +135,12 @@ def import_again(lab, change_text=None, change_ledger=None):
 
 
 def test_import(lab):
-    """The console and the ledger of a run, imported, give the same figures."""
+    """The console and the ledger of a run, imported, give the same figures. They are of one run, so
+    none is exact."""
     status, said, results = import_again(lab)
     assert status == STATUS_OK, said[:3]
     wanted = [entry for entry in measured(lab)["measurements"] if entry["column"] == "native"]
-    assert results["measurements"] == wanted, "other figures"
+    assert results["measurements"] == [{**entry, "exact": False} for entry in wanted]
 
 
 def expect_refused(lab, word, **changes):
