@@ -28,15 +28,14 @@ KVM_SETTINGS = (
     "kvm_intel/parameters/vmentry_l1d_flush",
     "kvm_intel/parameters/vpid",
 )
-# Folders whose code the figures of PMUvisor's columns depend on; and comments, by a file's ending.
+# Folders whose code the figures of PMUvisor's columns depend on, and its files' endings.
 SOURCES = ("vmx/exit", "nmi", "pmu")
-C_COMMENT = re.compile(r'("(?:\\.|[^"\\\n])*")|/\*.*?\*/|//[^\n]*', re.DOTALL)
-COMMENTS = {
-    ".c": C_COMMENT,
-    ".h": C_COMMENT,
-    ".asm": re.compile(r"""("[^"\n]*"|'[^'\n]*')|;[^\n]*"""),
-}
+ENDINGS = (".c", ".h", ".asm")
 DIGITS = 12  # of a digest
+# Literals come first, so that a comment's sign inside one stays; C's line continuations do not
+# occur in them here. A character literal is short, else an apostrophe would begin one.
+C_TOKEN = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'|/\*.*?\*/|//[^\n]*', re.DOTALL)
+NASM_TOKEN = re.compile(r'"[^"\n]*"|\'[^\'\n]*\'|`(?:\\.|[^`\\\n])*`|;[^\n]*')
 BOOT_KIB = 800 * 1024  # one boot in the emulator: the guest's 512 MiB, and the emulator's own
 
 
@@ -195,10 +194,23 @@ def kvm_version(console):
     return f"Linux {match[1]}, kvm_intel{match[2]}" if match else ""
 
 
+def is_comment(token):
+    return token.startswith(("/*", "//", ";"))
+
+
+def without_comments(text, is_nasm):
+    """The text with comments replaced by their line ends."""
+
+    def shown(match):
+        return "\n" * match[0].count("\n") if is_comment(match[0]) else match[0]
+
+    return (NASM_TOKEN if is_nasm else C_TOKEN).sub(shown, text)
+
+
 def code_of(name, text):
     """The words of a source, without comments and layout; empty: it is no source."""
-    comment = COMMENTS.get(os.path.splitext(name)[1])
-    return " ".join(comment.sub(lambda found: found[1] or " ", text).split()) if comment else ""
+    is_source = name.endswith(ENDINGS)
+    return " ".join(without_comments(text, name.endswith(".asm")).split()) if is_source else ""
 
 
 def sources(top=path()):

@@ -4,29 +4,12 @@
 # Usage: python3 -m tests.static.code_lines [ROOT]
 import argparse
 import os
-import re
 import sys
 
+from bench.environment import without_comments
 from tests.static.rooms import rooms
 
 NOT_LINKED = {"offsets.c"}  # read from the compiler's output
-# Literals come first, so that a comment's sign inside one stays; C's line continuations do not
-# occur in them here. A character literal is short, else an apostrophe would begin one.
-C_TOKEN = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'|/\*.*?\*/|//[^\n]*', re.DOTALL)
-NASM_TOKEN = re.compile(r'"[^"\n]*"|\'[^\'\n]*\'|`(?:\\.|[^`\\\n])*`|;[^\n]*')
-
-
-def is_comment(token):
-    return token.startswith(("/*", "//", ";"))
-
-
-def without_comments(text, is_nasm):
-    """The text with comments replaced by their line ends."""
-
-    def shown(match):
-        return "\n" * match[0].count("\n") if is_comment(match[0]) else match[0]
-
-    return (NASM_TOKEN if is_nasm else C_TOKEN).sub(shown, text)
 
 
 def code_lines(text, is_nasm):
