@@ -143,9 +143,6 @@ def per_pmi(machine, column, experiment, _item, *metric):
     return found.get(" ".join(metric), 0) if found else None
 
 
-# Lists that rows are made for.
-
-
 def of_one_exit(machine, column, reason):
     """Root instructions of one exit of this reason in Linux's PMIs."""
     found = of_one_pmi(machine, column, "a1")
@@ -176,6 +173,9 @@ def recomposed(table, machine):
     named = [name if name in ("msr", "msr+nmi") else None for name in table.theirs]
     cells += [Cell(ratio(theirs[one], theirs["kvm"]) if one else "", "published") for one in named]
     table.add(RECOMPOSED.format(columns.head("kvm", machine)), cells, "sub")
+
+
+# Lists that rows are made for.
 
 
 def shares(_machine):

@@ -53,9 +53,8 @@ KVM_LIMIT = 300
 KVM_SLOWER = 2
 KVM_GUEST_MEMORY = 512
 MITIGATIONS = "mitigations="
-# What a Xeon Silver 4114 with its microcode reports and the emulator's model does not: MD_CLEAR,
-# IBRS, STIBP, L1D_FLUSH and SSBD (CPUID.7.0:EDX), with IA32_SPEC_CTRL, IA32_PRED_CMD and
-# IA32_FLUSH_CMD.
+# What the emulator's model lacks of a Skylake server with later microcode: MD_CLEAR, IBRS, STIBP,
+# L1D_FLUSH and SSBD (CPUID.7.0:EDX), with IA32_SPEC_CTRL, IA32_PRED_CMD and IA32_FLUSH_CMD.
 SPECULATION = ("cpuid 7 0 edx 0x9c000400", "msr 0x48 0", "msr 0x49 0", "msr 0x10b 0")
 NO_PERF_LIMIT = "sysctl.kernel.perf_cpu_time_max_percent=0"
 

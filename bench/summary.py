@@ -51,7 +51,7 @@ def repeated(machine):
         machine.entry(name, "a1", item, machine.metric) for name in leads.ANSWERED for item in items
     ]
     found = [one for one in entries if one]
-    apart = [abs(one["again"] / one["value"] - 1) for one in found if one.get("again")]
+    apart = [figures.apart(one) for one in found if "again" in one]
     if apart:
         return f"at most {percent(math.ceil(1e4 * max(apart)) / 100, 2)} apart in a second run"
     if found and all(one["exact"] for one in found):

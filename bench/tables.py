@@ -352,6 +352,11 @@ def texts_in(table, machine, text, cell, of):
     return texts_of(machine, text, of)
 
 
+def cell_of_row(of):
+    """[experiment, item] of a row's `of`."""
+    return of.split()[1:3] if of.startswith("=") else of.split()[:2]
+
+
 def figures_of(row, words, theirs):
     """The published figures of a row, by column."""
     key = row.get("theirs", "").format_map(words)
@@ -366,7 +371,7 @@ def add_row(table, machine, row, words, theirs):
         table.group(row["group"].format_map(words))
         return
     of = row["of"].format_map(words)
-    cell = of.split()[1:3] if of.startswith("=") else of.split()[:2]
+    cell = cell_of_row(of)
     text, their_text = texts_in(table, machine, row.get("text", "number"), cell, of.split())
     figures = figures_of(row, words, theirs)
     values = values_of(machine, of) if len(of.split()) > 2 else None
