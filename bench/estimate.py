@@ -7,19 +7,14 @@ import os
 import statistics
 from typing import NamedTuple
 
-import tomllib
-
-from bench import published, results
+from bench import predict, published, results
 from bench.cells import NONE, Cell, Machine, number
 from bench.formulas import BASE, LAST
 from bench.measurements import ALL, TOP
+from bench.predict import CONSTANTS, COSTS, DATA, SOURCES, TABLES, add_counts, divide, subtract
 from bench.results import COLUMNS
 
-with open(os.path.join(TOP, "bench", "unit_costs.toml"), "rb") as source:
-    DATA = tomllib.load(source)
-COSTS, CONSTANTS, SOURCES = DATA["cost"], DATA["constant"], DATA["source"]
 RESULTS = os.path.join(TOP, "results", "emulator-skylake-x.json")
-TABLES = ("4.1", "4.2", "4.3")
 AGREEMENT = ("native", "kvm", "msr+nmi")
 # By default perf record takes this many samples a second; the thesis names no other rate.
 SAMPLES_A_SECOND = 4000
@@ -29,34 +24,7 @@ NINETY_PERCENT = 1.645  # standard deviations to each side
 BOOKKEEPING = {"vmread": 1, "other": 25}
 
 
-def predict():
-    from bench import predict as found  # numpy, which other results do not need
-
-    return found
-
-
 # ---- counts ----
-
-
-def add_counts(counts, *others, times=1):
-    """Counts plus others, each multiplied by `times`; None if one of them is not known."""
-    if None in (counts, *others):
-        return None
-    total = dict(counts)
-    for other in others:
-        for name, count in other.items():
-            total[name] = total.get(name, 0) + times * count
-    return total
-
-
-def subtract(counts, base):
-    return add_counts(counts, base, times=-1)
-
-
-def divide(counts, number):
-    if counts is None or not number:
-        return None
-    return {name: count / number for name, count in counts.items()}
 
 
 # What the program of an experiment executes by itself: the item that has it alone.
@@ -134,15 +102,23 @@ def counts_of_sample(machine, column):
 # ---- estimates ----
 
 
+@functools.lru_cache(maxsize=None)
+def model(fitted_to=TABLES):
+    """The model fitted to tables of the thesis; to none: what is published of single operations
+    alone. The counts are those of results/. None: these have no counts by kind."""
+    cells = [one for one in kept_cells() if one.table in fitted_to]
+    return predict.Model(cells) if cells or not fitted_to else None
+
+
 def of_counts(counts, experiment="other"):
-    model = predict().model() if counts is not None else None
-    return model and model.cycles(counts, experiment)
+    fitted = model() if counts is not None else None
+    return fitted and fitted.cycles(counts, experiment)
 
 
 def of_ratio(counts, base, experiment="other"):
     known = None not in (counts, base) and any(base.values())
-    model = predict().model() if known else None
-    return model and model.ratio(counts, base, experiment)
+    fitted = model() if known else None
+    return fitted and fitted.ratio(counts, base, experiment)
 
 
 def counts_of_root(found):
@@ -263,18 +239,14 @@ def estimate_rows(table, label, found, unit=""):
     """An estimate below the row that it is of, and its interval."""
     if not any(found.values()):
         return
-    texts = {name: one and predict().round_texts(one) for name, one in found.items()}
-    middle, interval = [], []
-    for name in COLUMNS:
-        if texts[name]:
-            low, high = texts[name][1:]
-            middle.append(Cell(texts[name][0] + unit, "range"))
-            interval.append(
-                Cell("same counts" if low == high else f"{low} to {high}{unit}", "range")
-            )
-        else:
-            middle.append(Cell(NONE, "range"))
-            interval.append(Cell(NONE, "range"))
+    nothing = Cell(NONE, "range")
+    middle, interval = [nothing] * len(COLUMNS), [nothing] * len(COLUMNS)
+    for at, name in enumerate(COLUMNS):
+        if found[name]:
+            text, ends = interval_cells(found[name], unit)
+            same = found[name].low == found[name].high
+            middle[at] = Cell(text.text, "range")
+            interval[at] = Cell("same counts", "range") if same else ends
     table.add(label, middle, "sub")
     table.add(INTERVAL, interval, "sub")
 
@@ -316,12 +288,7 @@ def estimated_overhead(table, machine, experiment, item, base, sparser=1):
 
 def estimate_cells(found, wanted, unit=""):
     """Cells: an estimate, its interval, how far it is from what was published."""
-    middle, low, high = predict().round_texts(found)
-    return [
-        Cell(middle + unit),
-        Cell(f"{low} to {high}{unit}", "range"),
-        Cell(f"{100 * (found.middle / wanted - 1):+.0f} %"),
-    ]
+    return [*interval_cells(found, unit), Cell(f"{100 * (found.middle / wanted - 1):+.0f} %")]
 
 
 def is_inside(found, wanted):
@@ -359,7 +326,7 @@ def rounded(value):
 def by_table():
     """{table: [(cell, its Estimate by the other tables)]}"""
     found = {}
-    for cell, one in predict().predict_left_out(kept_cells()):
+    for cell, one in predict.predict_left_out(kept_cells()):
         found.setdefault(cell.table, []).append((cell, one))
     return found
 
@@ -414,7 +381,7 @@ def measured_elsewhere(machine):
         counts = counts_of(machine, *row["of"].split())
         if counts:
             counts = add_counts({}, *[counts] * row.get("times", 1))
-            of = lambda model, counts=counts: model.cycles(counts, "exit")
+            of = lambda fitted, counts=counts: fitted.cycles(counts, "exit")
             yield row["what"], row["published"], "", row["source"], of
     for item, figures in published.MEDIATED_OVERHEAD.items():
         for name, figure in figures.items():
@@ -422,18 +389,18 @@ def measured_elsewhere(machine):
             if None not in pair:
                 words = published.MEDIATED_OVERHEAD_COLUMNS[name]
                 what = f"perf record, {item} events, {words}"
-                of = lambda model, pair=pair: as_percent(model.ratio(*pair))
+                of = lambda fitted, pair=pair: as_percent(fitted.ratio(*pair))
                 yield what, float(figure), " %", "mediated", of
 
 
 def elsewhere(table, _machine):
     """Measurements of other machines, beside two models."""
-    models = predict().model(), predict().model(())
+    models = model(), model(())
     for what, figure, unit, source, of in measured_elsewhere(counted()) if models[0] else ():
         note = table.note(f"{SOURCES[source]}.")
         cells = [Cell(f"{figure:,}{unit}", "published", note)]
-        for model in models:
-            cells += estimate_cells(of(model), figure, unit)
+        for fitted in models:
+            cells += estimate_cells(of(fitted), figure, unit)
         table.add(what, cells)
 
 
@@ -446,7 +413,7 @@ def used_costs():
 
 def costs(table, _machine):
     """Unit costs and constants, with what they are from."""
-    model = predict().model()
+    fitted = model()
 
     def row(entry, cells):
         said = [f"{SOURCES[key]}." for key in entry["sources"]]
@@ -456,29 +423,29 @@ def costs(table, _machine):
     table.group("unit costs, as published")
     for cost in used_costs().values():
         row(cost, interval_cells(published_estimate(cost)))
-    for with_delta in (False, True) if model else ():
+    for with_delta in (False, True) if fitted else ():
         words = "and a cost of each exit" if with_delta else "without a cost of each exit"
         table.group(f"constants, fitted to the thesis's tables, {words}")
-        for name, found in model.constants(with_delta).items():
+        for name, found in fitted.constants(with_delta).items():
             if found.high:
                 row(CONSTANTS[name], interval_cells(found))
 
 
 def published_estimate(entry):
     wide = entry["factor"] ** NINETY_PERCENT
-    return predict().Estimate(entry["median"], entry["median"] / wide, entry["median"] * wide)
+    return predict.Estimate(entry["median"], entry["median"] / wide, entry["median"] * wide)
 
 
-def interval_cells(found):
-    middle, low, high = predict().round_texts(found)
-    return [Cell(middle), Cell(f"{low} to {high}", "range")]
+def interval_cells(found, unit=""):
+    middle, low, high = predict.round_texts(found)
+    return [Cell(middle + unit), Cell(f"{low} to {high}{unit}", "range")]
 
 
 def direct(table, _machine):
     """Published measurements of single operations beside the model."""
-    model = predict().model()
-    for row in DATA["direct"] if model else ():
-        found = model.single(row["counts"])
+    fitted = model()
+    for row in DATA["direct"] if fitted else ():
+        found = fitted.single(row["counts"])
         low, high = row["low"], row["high"]
         note = table.note(f"{SOURCES[row['source']]}.")
         text = rounded(low) if low == high else f"{low} to {high}"

@@ -77,7 +77,7 @@ def estimates(column, experiment, item):
 def trouble():
     """Why results/ has no estimate; "": it has some."""
     try:
-        known = estimate.counted() and estimate.predict().model()
+        known = estimate.counted() and estimate.model()
         return "" if known else NO_COUNTS
     except results.Trouble as found:
         return str(found)

@@ -5,7 +5,7 @@
 import itertools
 from dataclasses import dataclass
 
-from bench import columns, estimate, plots, results, tables
+from bench import columns, estimate, plots, predict, results, tables
 from bench.cells import NONE, Cell, Table, points, ratio
 from bench.measurements import ALL
 
@@ -48,16 +48,11 @@ def times(machine, values, sure, shown):
     )
 
 
-def cell_of_row(of):
-    """[experiment, item] of a row's `of`."""
-    return of.split()[1:3] if of.startswith("=") else of.split()[:2]
-
-
 def command_of(machine, what):
     """What measures it: on a bare machine the stick of a plan that has it."""
     if machine.environment["kind"] != "metal" or "of" not in what:
         return what["command"]
-    found = f"{cell_of_row(what['of'])[0]}:" in ALL.sections["plans"]["thesis"]
+    found = f"{tables.cell_of_row(what['of'])[0]}:" in ALL.sections["plans"]["thesis"]
     return f"make usb BENCH={'thesis' if found else 'all'}"
 
 
@@ -65,7 +60,7 @@ def samples_of(machine, of, asked):
     """{column: its samples.Samples}, None where it has none."""
     if not asked.metric:
         return dict.fromkeys(asked)
-    cell = (*cell_of_row(of), asked.metric, asked.less)
+    cell = (*tables.cell_of_row(of), asked.metric, asked.less)
     return {name: machine.samples(name, *cell) for name in asked}
 
 
@@ -183,7 +178,7 @@ def estimated(machine, what):
 
 def looks(one, unit=""):
     """An Estimate with its interval."""
-    return estimate.predict().text(one, unit)
+    return predict.text(one, unit)
 
 
 # The columns of the answer, what it says of their exits, and its samples of perf record a second.

@@ -5,23 +5,48 @@
 # An estimate is a set of draws. Each draw takes every unit cost from its published distribution,
 # moves the published cells and the published values of the constants by their own spread, and fits
 # the constants to them. Half of the draws have no delta, because the thesis's tables cannot tell a
-# cost of each exit from a higher cpi. Seeds are fixed. Debian's Python, for
+# cost of each exit from a higher cpi. Seeds are fixed. Knows no results. Debian's Python, for
 # numpy.
-import functools
 import math
+import os
 from typing import NamedTuple
 
 import numpy
+import tomllib
 
-from bench import estimate
-from bench.estimate import CONSTANTS, COSTS, DATA
+from bench.measurements import TOP
 
+with open(os.path.join(TOP, "bench", "unit_costs.toml"), "rb") as source:
+    DATA = tomllib.load(source)
+COSTS, CONSTANTS, SOURCES = DATA["cost"], DATA["constant"], DATA["source"]
+TABLES = ("4.1", "4.2", "4.3")  # of the thesis: what the constants are fitted to
 SEED, DRAWS, STEPS = 52, 1000, 12
 LEVEL = (5, 50, 95)  # percentiles: 90 % of the draws are inside
 # A table counts as this many independent cells, because its cells are off together.
 INDEPENDENT = 2
 NAMES, FREE = tuple(COSTS), tuple(CONSTANTS)
 SCALES = {"cpi": "other", "delta": "exit", "nu": "nmi"}  # the count that a constant is of
+
+
+def add_counts(counts, *others, times=1):
+    """Counts plus others, each multiplied by `times`; None if one of them is not known."""
+    if None in (counts, *others):
+        return None
+    total = dict(counts)
+    for other in others:
+        for name, count in other.items():
+            total[name] = total.get(name, 0) + times * count
+    return total
+
+
+def subtract(counts, base):
+    return add_counts(counts, base, times=-1)
+
+
+def divide(counts, number):
+    if counts is None or not number:
+        return None
+    return {name: count / number for name, count in counts.items()}
 
 
 class Estimate(NamedTuple):
@@ -103,7 +128,7 @@ class Model:
         )
         noise, tables = discrepancies(cells), [one.table for one in cells]
         share = DATA["discrepancy"]["shared"]
-        common = {table: self.normal(1) for table in estimate.TABLES}
+        common = {table: self.normal(1) for table in TABLES}
         moved = share * numpy.hstack([common[table] for table in tables])
         moved += (1 - share**2) ** 0.5 * self.normal(len(cells))
         size = numpy.array([tables.count(table) for table in tables])
@@ -135,8 +160,7 @@ class Model:
         both = {name: min(counts.get(name, 0), base.get(name, 0)) for name in {*counts, *base}}
         same = self.draw(both) * self.draw_discrepancy(experiment)
         sides = [
-            same
-            + self.draw(estimate.subtract(side, both)) * self.draw_discrepancy(experiment, which)
+            same + self.draw(subtract(side, both)) * self.draw_discrepancy(experiment, which)
             for which, side in ((1, counts), (2, base))
         ]
         return summarize(sides[0] / sides[1])
@@ -152,14 +176,6 @@ class Model:
         """{name: Estimate} of the constants, of the draws with delta or of those without."""
         rows = self.theta[1 if with_delta else 0 :: 2]
         return {name: summarize(rows[:, at]) for at, name in enumerate(FREE)}
-
-
-@functools.lru_cache(maxsize=None)
-def model(fitted_to=estimate.TABLES):
-    """The model fitted to tables of the thesis; to none: what is published of single operations
-    alone. The counts are those of results/. None: these have no counts by kind."""
-    cells = [one for one in estimate.kept_cells() if one.table in fitted_to]
-    return Model(cells) if cells or not fitted_to else None
 
 
 def predict_left_out(cells, costs=None):

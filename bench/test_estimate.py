@@ -13,7 +13,7 @@ from scipy import optimize
 from bench import estimate, predict, tables, test_report
 from bench.cells import Machine
 from bench.columns import CONFIGS
-from bench.estimate import CONSTANTS, COSTS, DATA
+from bench.predict import CONSTANTS, COSTS, DATA
 
 NAIVE = CONFIGS["naive"].title
 # The most that the median of a table's relative errors may be, and the least part of all cells that
@@ -155,7 +155,7 @@ def test_fit_is_that_of_scipy(cells):
 
 def test_same_counts_cost_the_same(cells):
     """And what both have is not taken twice: only what differs has a spread of its own."""
-    model, counts = predict.model(), cells[0].counts
+    model, counts = estimate.model(), cells[0].counts
     assert model.ratio(counts, counts) == (1, 1, 1)
     assert predict.text(model.ratio(counts, counts), "x") == "1x (the same counts)"
     middle, low, high = model.ratio({**counts, "exit": counts["exit"] + 1}, counts)

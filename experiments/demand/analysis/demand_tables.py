@@ -5,7 +5,7 @@ import dataclasses
 import pathlib
 import textwrap
 
-from bench import estimate
+from bench import estimate, predict
 from bench.cells import Cell, Table, number
 from experiments.demand.analysis import demand_cost as cost
 from experiments.demand.analysis.demand_cost import Weights
@@ -27,12 +27,12 @@ WAYS = (
 
 def draws(account):
     """An estimate of an account's cycles, as draws."""
-    return estimate.predict().model().draw(estimate.counts_of_root(account))
+    return estimate.model().draw(estimate.counts_of_root(account))
 
 
 def unit_cycles(cases):
     """The unit costs in estimated cycles, as draws."""
-    found, model = cost.units(cases, draws), estimate.predict().model()
+    found, model = cost.units(cases, draws), estimate.model()
     *off, of_switch = (model.draw_discrepancy("other", which) for which in range(len(WAYS) + 1))
     return dataclasses.replace(
         found,
@@ -68,7 +68,7 @@ def rounded(value):
 
 def estimated(values):
     """The same of an estimate's draws, with its interval."""
-    middle, low, high = map(rounded, estimate.predict().summarize(values))
+    middle, low, high = map(rounded, predict.summarize(values))
     return f"{middle} ({low} to {high})"
 
 
@@ -170,7 +170,7 @@ def put(page, cases):
                 [
                     what,
                     *(number(round(value, 1)) for value in values),
-                    estimate.predict().text(estimate.predict().summarize(cycles[what])),
+                    predict.text(predict.summarize(cycles[what])),
                 ]
                 for what, *values in unit_rows(cases)
             ],

@@ -4,7 +4,7 @@
 import pathlib
 import textwrap
 
-from bench import estimate
+from bench import estimate, predict
 from bench.cells import Cell, Table, number, percent
 from experiments.dilation.analysis import dilation
 from experiments.memory.analysis import memory_paper
@@ -66,7 +66,6 @@ def ticks_of_write(way):
 
 def write_text(values):
     """What a traced write takes, perhaps with its interval."""
-    predict = estimate.predict()
     if len(values) == 1:
         return number(round(values[0]))
     return predict.text(predict.Estimate(*values))

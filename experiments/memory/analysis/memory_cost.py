@@ -13,7 +13,7 @@ import pathlib
 import re
 import sys
 
-from bench import estimate, plots, textpage
+from bench import estimate, plots, predict, textpage
 from bench.cells import Cell, Table, number, percent
 from experiments.memory.analysis import memory_paper
 from experiments.memory.analysis.schmidt_published import SCHMIDT
@@ -105,9 +105,7 @@ def cycles(costs):
 
 def estimate_text(found, unit=""):
     """With its interval; of nothing that costs cycles without."""
-    return (
-        estimate.predict().text(found, unit) if found.low < found.high else f"{found.low:g}{unit}"
-    )
+    return predict.text(found, unit) if found.low < found.high else f"{found.low:g}{unit}"
 
 
 def vmcs(costs):
