@@ -6,6 +6,7 @@ import re
 from testbed.machine import STATUS_POWEROFF, path
 
 # tests/kernel/kernel.h, enum region; the exit reasons are the SDM's.
+REGION_CPUID = 1001
 REGION_MSR = 1003
 CPUID_COST = (104, 6)  # root instructions and VMCS accesses of an exit in REGION_CPUID
 REGION_PMI = 1004

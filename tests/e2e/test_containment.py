@@ -15,7 +15,6 @@ from tests.e2e.host import Plan, results
 # They stand in the order of vmx/exit/msr.c.
 HAS, ADDED = True, False
 TME_ACTIVATE = 0x982
-REGION_CPUID = 1001  # tests/kernel/kernel.h
 # Kind of test, whether the emulator has them already, indices.
 MSR_GROUPS = [
     ("read-only", HAS, [0x079]),  # IA32_BIOS_UPDT_TRIG
@@ -426,7 +425,7 @@ def guarded(lab, name, capabilities, config):
 
 
 def path_length(boot):
-    return boot.region(REGION_CPUID)["exits"]["10"]["root_instructions"]["min"]
+    return boot.region(kernel.REGION_CPUID)["exits"]["10"]["root_instructions"]["min"]
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,6 @@ LEAF = {
 }
 INSTRUCTION_MAX = 15  # bytes
 PIE = 1 << 32
-REGION_CPUID = 1001  # tests/kernel/kernel.h
 ACCESSES = ("vmread", "vmwrite", "rdmsr", "wrmsr")
 LIMIT = 60_000  # millions of instructions
 
@@ -394,7 +393,7 @@ def test_exit_path(lab):
             for test in ("sweep", "sweep-blocked")
             for kind in kernel.KINDS
         ]
-        root = done.region(REGION_CPUID)["root"]
+        root = done.region(kernel.REGION_CPUID)["root"]
         costs.append((lengths, {name: root[name] for name in ACCESSES}))
     assert costs[0] == costs[1], costs
     assert costs[0][0][0] == kernel.CPUID_COST[0], costs
