@@ -46,6 +46,7 @@ void test_cpuid(const struct job *job)
     uint64_t rounds = rounds_of(job);
     struct cpuid_result first = cpuid(0, 0);
     bool same = true;
+    uint64_t ticks = rdtsc();
 
     region_mark(REGION_CPUID, true);
     for (uint64_t i = 0; i < rounds; i++) {
@@ -54,6 +55,7 @@ void test_cpuid(const struct job *job)
                r.edx == first.edx;
     }
     region_mark(REGION_CPUID, false);
+    tap_note("%lu ticks", rdtsc() - ticks);
     tap_result(same, job->name, same ? NULL : "leaf 0 changed");
 }
 

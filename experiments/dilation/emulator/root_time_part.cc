@@ -22,7 +22,7 @@ constexpr Bit64u VMRESUME_TICK = 1;  // it counts when it is complete, after the
 // Bochs counts instructions first, and has its clock follow some of them later.
 void clock_follows(BX_CPU_C *cpu)
 {
-    Bit32u behind = static_cast<Bit32u>(cpu->icount - cpu->icount_last_sync);
+    Bit32u behind = static_cast<Bit32u>(cpu->get_icount() - cpu->icount_last_sync);
 
     cpu->sync_icount();
     if (behind != 0)

@@ -3,14 +3,16 @@
 # and by what the guest's clock shows of root mode. With DRAW=1 the whole answer is written to
 # results/answers/.
 import os
+import re
 
 import pytest
 
 from experiments.dilation.analysis import dilation, dilation_picture
 from experiments.dilation.tests import dilation_boot
+from tests.e2e import kernel
 
-pytestmark = pytest.mark.more
-
+EXITS, TICKS = 1000, 576
+AROUND = 10  # ticks: RDTSC reads a clock that is some instructions late
 LATE = 2  # interrupts and switches between the guest's reading of its counters and the region
 
 
@@ -38,6 +40,18 @@ def expect_clock(time, pairs):
         assert abs(counts.ticks / shown - 1) < 0.01, (time, counts)
 
 
+def test_clock_stands_still(lab):
+    """In the test kernel, whose region has CPUID exits alone: the clock shows the guest's own
+    instructions, and each exit takes the knob's ticks."""
+    plan = kernel.Plan(f"root_time taken {TICKS}").add(f"cpuid:{EXITS}")
+    boot = kernel.run(lab, "dilation-clock", plan)
+    kernel.expect_ok(boot, plan.words)
+    shown = boot.region(kernel.REGION_CPUID)["nonroot"]["instructions"] + EXITS * TICKS
+    ticks = int(re.search(r"^# (\d+) ticks$", boot.console, re.MULTILINE)[1])
+    assert abs(ticks - shown) <= AROUND, (ticks, shown)
+
+
+@pytest.mark.more
 def test_left_alone(lab):
     """Nothing is done about time: the guest's clock runs on in root mode."""
     pairs = dilation_boot.boot(lab, "kept 0", "blocked", dilation_boot.ROUNDS_QUICK)
