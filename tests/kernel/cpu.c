@@ -61,8 +61,7 @@ static void gdt_setup(struct tables *t)
                      : "memory");
 }
 
-/* CS and SS by IRET, which also unblocks NMIs: a kernel may be started with them blocked. */
-static void enter_segments(void)
+void cpu_load_cs_ss(void)
 {
     __asm__ volatile("mov %%rsp, %%rax\n\t"
                      "push %0\n\t"
@@ -123,7 +122,7 @@ void cpu_setup(void)
             gate_set(idt, v, stray_interrupt, IST_EXCEPTION);
     cpu_nmi_entry(NULL);
     cpu_handlers(true);
-    enter_segments();
+    cpu_load_cs_ss();
 }
 
 void cpu_handlers(bool alone)
@@ -182,5 +181,5 @@ void cpu_setup_other(unsigned number)
 
     tables_load(&tables[number], top - AP_STACK, top - 2 * AP_STACK);
     cpu_handlers(false);
-    enter_segments();
+    cpu_load_cs_ss();
 }

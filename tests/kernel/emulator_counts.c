@@ -40,22 +40,6 @@ static void verw(void)
     __asm__ volatile("verw %0" : : "m"(selector) : "cc");
 }
 
-static void iret(void)
-{
-    __asm__ volatile("mov %%rsp, %%rax\n\t"
-                     "push %0\n\t"
-                     "push %%rax\n\t"
-                     "pushfq\n\t"
-                     "push %1\n\t"
-                     "lea 1f(%%rip), %%rax\n\t"
-                     "push %%rax\n\t"
-                     "iretq\n"
-                     "1:"
-                     :
-                     : "i"(DATA_SELECTOR), "i"(CODE_SELECTOR)
-                     : "rax", "memory");
-}
-
 static void cr3_load(void)
 {
     uint64_t cr3 = read_cr3();
@@ -97,7 +81,7 @@ static const struct operation {
     {"l1d_flush", l1d_flush, 1, true, false},
     {"verw", verw, 1, true, false},
     {"rdpmc", count_rdpmc, 1, true, false},
-    {"iret", iret, 1, true, false},
+    {"iret", cpu_load_cs_ss, 1, true, false},
     {"cr3_load", cr3_load, 1, true, false},
     {"cpuid", count_cpuid, 1, true, true},
     {NULL, fault, 0, true, false},

@@ -34,6 +34,8 @@ struct gate {
 struct gate cpu_gate_to(const void *handler, uint8_t ist);
 
 void cpu_setup(void);
+/* Loads CS and SS by IRET, which also unblocks NMIs: a kernel may be started with them blocked. */
+void cpu_load_cs_ss(void);
 /* Gives an exception another stack, one for all that have one; 0: its own again. */
 void cpu_exception_stack(unsigned vector, uint64_t top);
 /* Gives NMIs another handler, on the same stack; NULL: nmi_entry again. */
