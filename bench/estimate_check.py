@@ -57,13 +57,12 @@ def cells_of(table, time, found):
     known = unit == "cycles"
     inside = known and estimate.is_inside(found, value["value"])
     ends = f"{number(value['low'])} to {number(value['high'])}" if "low" in value else NONE
+    verdict = Cell("yes" if inside else "NO", "good" if inside else "bad")
     return [
         Cell(number(value["value"]) + f" {unit}" * (not known)),
         Cell(ends, "range"),
         *estimate.interval_cells(found),
-        Cell("yes" if inside else "NO", "good" if inside else "bad")
-        if known
-        else Cell(NONE, "missing", table.note(NO_FREQUENCY)),
+        verdict if known else Cell(NONE, "missing", table.note(NO_FREQUENCY)),
     ]
 
 
