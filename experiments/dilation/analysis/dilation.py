@@ -4,6 +4,7 @@
 # miss rate, and to the share at which one of them has doubled. Pure.
 import json
 from dataclasses import asdict, dataclass, replace
+from statistics import mean
 
 TIMER = "236"  # Linux, LOCAL_TIMER_VECTOR
 REGION = 2900  # guest/main.c
@@ -131,13 +132,19 @@ def times(pair, rate):
     return rate(pair.traced) / rate(pair.untraced)
 
 
+def rises(pairs, rate):
+    """How many times as much each traced run has as untraced runs have on average. One of those has
+    only a dozen interrupts. Without share 0: the first run has fewer than all others."""
+    untraced = mean(rate(pair.untraced) for pair in pairs if pair.share)
+    return [rate(pair.traced) / untraced if pair.traced.exits else 1 for pair in pairs]
+
+
 def doubles_at(pairs, rate, factor=2):
     """The share from which on the traced run has `factor` times as much, by a line between the two
     measured shares around it; None: none of them has."""
     before = None
-    for pair in pairs:
-        # Nothing is traced at share 0: what differs there is the untraced run's own noise.
-        share, here = pair.share, times(pair, rate) if pair.traced.exits else 1
+    for pair, here in zip(pairs, rises(pairs, rate)):
+        share = pair.share
         if here >= factor:
             if before is None or before[1] >= factor:
                 return share
@@ -150,7 +157,7 @@ def at_share(pairs, share, rate):
     """How many times as much the traced run has at this share, by the same line."""
     shares = [pair.share for pair in pairs]
     place = next((n for n, here in enumerate(shares) if here >= share), len(shares) - 1)
-    low, high = (times(pairs[n], rate) if n else 1 for n in (max(place - 1, 0), place))
+    low, high = (rises(pairs, rate)[n] for n in (max(place - 1, 0), place))
     part = (share - shares[place - 1]) / (shares[place] - shares[place - 1]) if place else 0
     return low + part * (high - low)
 

@@ -57,7 +57,7 @@ def test_price():
 
 
 RATES = (dilation.clock_rate, dilation.timer_rate, dilation.switch_rate, dilation.miss_rate)
-OFF = 0.16  # the most that a calculated point is off that of a run
+OFF = 0.1  # the most that a calculated point is off that of a run
 
 
 def off(found):
