@@ -139,14 +139,14 @@ def test_prices():
 
 
 def test_kept():
-    """The picture and the page's table are those of the data that is kept."""
+    """The picture and the page's figures are those of the data that is kept."""
     answer = answers.kept("inference")
     assert answer["environment"].startswith("emulator")
     assert plots.is_kept(inference_picture.CURVE, inference_picture.curve(answer).svg)
-    page = (inference_picture.CURVE.parent / "README.md").read_text(encoding="utf-8")
-    assert inference_picture.table(answer) in page, "inference_picture.py prints the table"
+    page = inference_picture.PAGE.read_text(encoding="utf-8")
+    assert inference_picture.put(page, answer) == page
     for one in answer["boots"]["kvm"]["rows"]:
         one["invented"] += 1
         one["wrong"] *= 2
-    assert inference_picture.table(answer) not in page
+    assert inference_picture.put(page, answer) != page
     assert not plots.is_kept(inference_picture.CURVE, inference_picture.curve(answer).svg)
