@@ -10,7 +10,7 @@ from markupsafe import Markup
 from bench import added, columns, leads, page, plots, published, results, summary, textpage
 from bench.cells import Drawn, Machine, OnPage, Table
 
-TITLE = "PMUvisor: the measurements"
+TITLE = "PMUvisor: what virtualizing the PMU costs"
 COLLECTED = Markup(", then <code>make collect</code>")  # on a bare machine
 SUMMED = (
     "The columns of a machine, beside what the thesis published. "

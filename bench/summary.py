@@ -53,21 +53,24 @@ def repeated(machine):
     found = [one for one in entries if one]
     apart = [figures.apart(one) for one in found if "again" in one]
     if apart:
-        return f"at most {percent(math.ceil(1e4 * max(apart)) / 100, 2)} apart in a second run"
+        return f"and a second run agrees within {percent(math.ceil(1e4 * max(apart)) / 100, 2)}"
     if found and all(one["exact"] for one in found):
         return "with the same result in two runs"
     return "in one run"
 
 
 def sureness(machine):
-    """How sure the first screen's figures are, and how to measure."""
+    """How sure the first screen's figures are."""
     if not machine.exact:
         kind = KINDS[machine.environment["kind"]]
-        return f"How sure: measured on {kind}. Medians have 95 % intervals. {MEASURE}"
-    out = f"How sure: instructions are counted in an emulator, {repeated(machine)}. "
+        return f"How sure: measured on {kind}. Medians have 95 % intervals."
+    out = f"{HARDWARE} How sure: instructions are counted in an emulator, {repeated(machine)}. "
     if leads.estimates(machine, "of_pmi"):
-        out += "Cycles and time are estimates for the thesis's processor, with 90 % intervals. "
-    return f"{out}{HARDWARE} {MEASURE}"
+        out += (
+            "Cycles and time are estimates for the thesis's processor, a Xeon Silver 4114, with "
+            "90 % intervals."
+        )
+    return out.rstrip()
 
 
 def legend(machine):
@@ -82,9 +85,9 @@ def legend(machine):
 
 
 def first(machine):
-    """What stands above the pictures: whatever the columns have not in common, the answer, and how
-    sure it is."""
-    return [*unlike(machine), *leads.answer(machine), sureness(machine)]
+    """What stands above the pictures: whatever the columns have not in common, the answer, how sure
+    it is, and how to measure."""
+    return [*unlike(machine), *leads.answer(machine), sureness(machine), MEASURE]
 
 
 # Points of APERF/MPERF, of which a column may be away from native before a line says so.
