@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from bench import environment, formulas, leads, report, results, results_page, rowfile
+from bench import added, environment, formulas, kept, leads, report, results, results_page, rowfile
 
 
 @pytest.fixture(scope="module")
@@ -185,3 +185,12 @@ def test_a_wrong_file_is_seen(machines, harm):
         found["measurements"] = [{**found["measurements"][0], "value": "much"}]
     with pytest.raises(results.Trouble):
         results.validate(found)
+
+
+def test_tables_of_answers_are_those_of_their_files(machines):
+    """The same answer stands in results/answers/ and in the emulator's results."""
+    (machine,) = (one for one in machines.values() if one.environment["kind"] == "emulator")
+    stored = {one["key"]: one["table"] for one in machine.results["tables"]}
+    for one in added.measured():
+        if one.kept:
+            assert kept.as_table(stored[one.key]) == one.kept(), "python3 -m bench.put_kept"

@@ -47,7 +47,7 @@ def draw():
     cells = counted.cells(columns())
     with open(PICTURE, "w", encoding="utf-8") as out:
         out.write(counted_picture.picture(cells))
-    PAGE.write_text(counted_table.put(PAGE.read_text(encoding="utf-8"), cells), encoding="utf-8")
+    answers.write_page(PAGE, counted_table.put, cells)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # counted_table.py: the answer as a table, of the report and of the page: the cells that differ,
 # each with its reason.
-import textwrap
 
 from bench.cells import NONE, Cell, Table, signed
 from experiments.counted.analysis import counted
 from experiments.counted.analysis import counted_reasons as reasons
 from experiments.shared.analysis import answers
 
-WIDTH = 118  # of the page's lines
 SHOWN = counted.COLUMNS[1:]
 
 
@@ -108,7 +106,7 @@ def answer(cells):
         f"too much: its own instructions, up to {most((reasons.BITVISOR,))}. An emulator cannot "
         "say what a processor's own errata add at exits and interrupts."
     )
-    return textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)
+    return answers.paragraph(text)
 
 
 def put(page, cells):

@@ -140,7 +140,7 @@ def beats_trap_below(u, share, frequency, sessions, ticks, what, processes=0):
     left = trap(u, share, frequency, sessions, processes) - demand(
         u, share, 0, sessions, ticks, what
     )
-    # Of numbers and of arrays.
+    # max(0, left), for a number or an array.
     return (left + abs(left)) / 2 / (open_share(share, sessions, ticks) * u.switch[what])
 
 

@@ -120,9 +120,7 @@ def picture(data):
 def main():
     with open(PICTURE, "w", encoding="utf-8") as target:
         target.write(picture(answers.kept("demand")))
-    page = demand_tables.PAGE.read_text(encoding="utf-8")
-    made = demand_tables.put(page, answers.kept("demand")["cases"])
-    demand_tables.PAGE.write_text(made, encoding="utf-8")
+    answers.write_page(demand_tables.PAGE, demand_tables.put, answers.kept("demand")["cases"])
 
 
 if __name__ == "__main__":

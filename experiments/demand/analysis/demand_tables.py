@@ -3,7 +3,6 @@
 # estimated cycles; and the page's parts that are made of them.
 import dataclasses
 import pathlib
-import textwrap
 
 from bench import estimate, predict
 from bench.cells import Cell, Table, number
@@ -11,7 +10,7 @@ from experiments.demand.analysis import demand_cost as cost
 from experiments.demand.analysis.demand_cost import Weights
 from experiments.shared.analysis import answers
 
-PAGE, WIDTH = pathlib.Path(__file__).parents[1] / "README.md", 118
+PAGE = pathlib.Path(__file__).parents[1] / "README.md"
 FREQUENCIES = (100, 1000, 4000)
 SHARES = (0.01, 0.1, 0.5, 0.9)
 CHECKED = (25, 50, 75)  # percent
@@ -66,12 +65,6 @@ def rounded(value):
     return f"{float(f'{value:.2g}'):,g}"
 
 
-def estimated(values):
-    """The same of an estimate's draws, with its interval."""
-    middle, low, high = map(rounded, predict.summarize(values))
-    return f"{middle} ({low} to {high})"
-
-
 def answer(cases):
     table = Table(
         "answer-demand",
@@ -92,7 +85,10 @@ def answer(cases):
         table.add(
             f"{frequency:,} samples a second, {100 * share:g} % of the time",
             [Cell(rounded(value)) for value in values]
-            + [Cell(estimated(value), "range") for value in cycles[frequency, share]],
+            + [
+                Cell(predict.text(predict.summarize(value)), "range")
+                for value in cycles[frequency, share]
+            ],
         )
     return table
 
@@ -144,10 +140,11 @@ def points(cases):
 def usual(cases):
     """The page's answer, of the usual rate and share."""
     plain, cycles = crossovers(cost.units(cases))[USUAL], crossovers(unit_cycles(cases))[USUAL]
-    ends, theirs = map(rounded, plain), map(estimated, cycles)
+    ends = map(rounded, plain)
+    theirs = (predict.text(predict.summarize(one)) for one in cycles)
     text = (
         f"**Answer.** In the emulator, with `perf` at {USUAL[0]:,} samples a second for "
-        f"{100 * USUAL[1]:g}_% of the time, one session in 10 seconds, on demand costs root mode "
+        f"{100 * USUAL[1]:g} % of the time, one session in 10 seconds, on demand costs root mode "
         f"the fewest instructions from {next(ends)} to {next(ends)} switches between virtual "
         "machines a second where a switch takes the registers that counting needs, and from "
         f"{next(ends)} to {next(ends)} where it takes branch records too. Below it is better to "
@@ -155,8 +152,7 @@ def usual(cases):
         f"{next(theirs)} to {next(theirs)} switches, and with branch records from {next(theirs)} "
         f"to {next(theirs)}. Nobody has measured the cycles."
     )
-    lines = textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)
-    return lines.replace("_%", " %")
+    return answers.paragraph(text)
 
 
 def put(page, cases):

@@ -28,7 +28,7 @@ def keep(found):
         "dilation", "Debian's cloud kernel under pmuvisor-lab.efi, one processor", {"ways": ways}
     )
     draw(found)
-    write_page(found)
+    answers.write_page(dilation_table.PAGE, dilation_table.put, found)
 
 
 def kept():
@@ -67,11 +67,6 @@ def draw(found):
     PICTURE.write_text(made.svg + "\n", encoding="utf-8")
 
 
-def write_page(found):
-    page = dilation_table.PAGE.read_text(encoding="utf-8")
-    dilation_table.PAGE.write_text(dilation_table.put(page, found), encoding="utf-8")
-
-
 if __name__ == "__main__":
     draw(kept())
-    write_page(kept())
+    answers.write_page(dilation_table.PAGE, dilation_table.put, kept())

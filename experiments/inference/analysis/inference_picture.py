@@ -5,7 +5,6 @@ boot.
 Usage: python3 -m experiments.inference.analysis.inference_picture
 """
 import pathlib
-import textwrap
 
 from bench import plots
 from bench.cells import number
@@ -14,7 +13,6 @@ from experiments.shared.analysis import answers
 
 PAGE = pathlib.Path(__file__).resolve().parents[1] / "README.md"
 CURVE = PAGE.with_name("curve.svg")
-WIDTH = 116
 COLOURS = {
     sights.NO_LOADS: "#8a8a8a",
     sights.ALL_LOADS: "#D55E00",
@@ -256,13 +254,6 @@ def exits_each(rows):
     return spread([inference.exits_of(one, False) for one in rows], lambda one: f"{one:.1f}")
 
 
-def paragraph(text, **how):
-    """Lines of the page; a number stays with its percent sign."""
-    whole = text.replace(" %", "\u00a0%")
-    lines = textwrap.fill(whole, WIDTH, break_long_words=False, break_on_hyphens=False, **how)
-    return lines.replace("\u00a0", " ")
-
-
 def answer_text(answer):
     """README.md's first paragraph."""
     loads = of_both(answer, "HLT", sights.PIP)
@@ -270,12 +261,14 @@ def answer_text(answer):
         of_both(answer, "KVM's", reading=one) for one in (inference.PAPER, inference.BACKWARDS)
     )
     switches = spread(values(loads, "switches"), number)
+    by_events = spread(values(loads, "wrong_by_events"), lambda one: f"{100 * one:.2f} %")
     missed = sum(one["switches"] - one["found"] for one in loads)
     assert not missed, "loads of CR3 do not find all switches: the page says that they do"
-    return paragraph(
+    return answers.paragraph(
         f"**Answer.** Loads of CR3 and HLT tell who ran: all switches ({switches}), and at most "
-        f"{100 * max(values(loads, 'wrong')):.1g} % of the time goes to the wrong process. This "
-        "takes one exit for each switch, or none with Processor Trace. KVM's own exits find "
+        f"{100 * max(values(loads, 'wrong')):.1g} % of the time goes to the wrong process (by the "
+        f"scheduler's own events, which come a little earlier, {by_events}). This takes one "
+        "exit for each switch, or none with Processor Trace. KVM's own exits find "
         f"{found_share(papers)} of the switches and give {spread(values(papers, 'wrong'))} of the "
         "time to the wrong process, if they are read as in the paper. Read backwards they find "
         f"{found_share(backwards)}, and {spread(values(backwards, 'wrong'))} of the time is wrong. "
@@ -304,27 +297,29 @@ def found_text(answer):
     ]
     price = [boot["prices"] for boot in answer["boots"].values()]
     dear = [inference.instructions_of(one, each, False) for one, each in zip(timers[-1], price)]
+    sizes = [one["pip_bytes"] / one["switches"] for one in packets]
     (ticking,) = inference.better(answer["tick"])
     lines = (
         f"**KVM's own exits** cost nothing more. Read as in the paper (time belongs to the exit "
         f"before it), {spread(values(papers, 'wrong'))} of the time is wrong in the two boots. "
         f"Read backwards it is {spread(values(backwards, 'wrong'))}.",
-        "**A timer buys little.** At 100 Hz, 1 kHz and 10 kHz beside KVM's exits "
+        "**A timer buys accuracy dearly.** At 100 Hz, 1 kHz and 10 kHz beside KVM's exits "
         + ", ".join(spread(values(one, "wrong")) for one in timers)
         + f" of the time are wrong. At 10 kHz that is {exits_each(timers[-1])} exits a switch, and "
         f"{spread(dear, lambda one: number(round(one, -2)))} root instructions of KVM. A sample "
         "then finds each switch, but not its place.",
         "**Loads of CR3 buy all of it.** With page-table isolation loads exit "
         f"{exits_each(loads)} times a switch. With the four CR3-target values for the last "
-        f"process's two tables they exit {exits_each(targets)} times.",
+        f"process's two tables it is {exits_each(targets)} exits.",
         f"**Without HLT idle time is a process's**: {spread(values(blind, 'wrong'))} of all time "
         "is wrong, however the loads are seen.",
         "**Processor Trace's PIP packets** tell the same without an exit, in "
-        f"{spread([one['pip_bytes'] / one['switches'] for one in packets], lambda one: f'{one:.0f}')} "
+        f"{spread(sizes, lambda one: f'{one:.0f}')} "
         "bytes a switch.",
-        "**Whether a process was preempted** takes loads and the interrupt before them. Beside "
-        f"all of KVM's exits {spread(values(seen, 'preempted_recall'))} of that time is seen in the "
-        "two boots, and "
+        "**Whether a process was preempted** no host here tells in each boot. With loads, and the "
+        "interrupt before them, beside all of KVM's exits "
+        f"{spread(values(seen, 'preempted_recall'))} of that time is seen in the two boots (the "
+        "cause of the difference is not known), and "
         f"{spread(values(seen, 'preempted_precision'), lambda one: f'{100 * one:.1f} %')} of what "
         'is said is so. The reason "external interrupt" alone does not do: KVM has its guest\'s '
         "clock tick by the VMX-preemption timer, and the external interrupts are the host's own. "
@@ -336,10 +331,12 @@ def found_text(answer):
         f"with a timer at 1 kHz: {ticking['found']} of {number(ticking['switches'])} switches "
         f"found, {spread([ticking['wrong']])} of all time wrong "
         f"({spread([ticking['wrong_process']])} of processes' time), "
-        f"{inference.exits_of(ticking, False) or inference.exits_of(ticking, True):.1f} exits a "
+        f"{inference.exits_of(ticking, True):.1f} exits a "
         "switch.",
     )
-    return "\n".join(paragraph(line, initial_indent="- ", subsequent_indent="  ") for line in lines)
+    return "\n".join(
+        answers.paragraph(line, initial_indent="- ", subsequent_indent="  ") for line in lines
+    )
 
 
 def checks_text(answer):
@@ -347,7 +344,7 @@ def checks_text(answer):
     (tick, by_list), (loads, loads_by_list) = (
         map(number, answer["checks"][what]) for what in ("PREEMPTION_TIMER", "CR_ACCESS")
     )
-    return paragraph(
+    return answers.paragraph(
         "Two of the ways to look were there as well, in PMUvisor's own boots, and their exits are "
         f"counted against those made of the list: {tick} by a tick of 1 ms, and {by_list} by the "
         f"list; {loads} loads that exited under `trace=flow`, and {loads_by_list}."
@@ -369,7 +366,7 @@ def put(page, answer):
 def main():
     answer = answers.kept("inference")
     CURVE.write_text(curve(answer).svg + "\n", encoding="utf-8")
-    PAGE.write_text(put(PAGE.read_text(encoding="utf-8"), answer), encoding="utf-8")
+    answers.write_page(PAGE, put, answer)
 
 
 if __name__ == "__main__":

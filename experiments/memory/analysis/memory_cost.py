@@ -171,7 +171,7 @@ def slowdown(jobs, n):
 def estimated(costs, part, cpi):
     """The Estimate of a slowdown in cycles, where an instruction takes `cpi`."""
     found = cycles(costs)
-    return type(found)(*(1 + part * one / cpi for one in found))
+    return predict.Estimate(*(1 + part * one / cpi for one in found))
 
 
 def published(part):
@@ -245,7 +245,7 @@ def break_evens(boots):
             100 * memory_paper.break_even(table.native, table.qsimu, one / SCHMIDT["hertz"])
             for one in found
         )
-        yield COLUMNS[column], type(found)(middle, low, high)
+        yield COLUMNS[column], predict.Estimate(middle, low, high)
 
 
 def break_even_lines(boots, translate):
@@ -258,7 +258,7 @@ def break_even_lines(boots, translate):
         for column, jobs in boots.items():
             found = cycles(write_costs(jobs))
             middle, high, low = (100 * (slow - 1) * paper_cpi() / one for one in found)
-            share = type(found)(middle, low, high)
+            share = predict.Estimate(middle, low, high)
             yield f"  {COLUMNS[column]}: {estimate_text(share, ' %')} (estimate)"
     yield "What the paper has, and what its own figures give"
     for text, found in memory_paper.findings():

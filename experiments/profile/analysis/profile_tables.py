@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # profile_tables.py: the answer's two tables, for the report and, in Markdown, for the page (between
 # its marks), of what tests/sampling.py has measured or results/answers/profile.json has kept.
-import os
+import pathlib
 
-HERE = os.path.dirname(os.path.abspath(__file__))
 from bench.cells import NONE, Cell, Table, number
 from experiments.shared.analysis import answers
 
-PAGE = os.path.join(os.path.dirname(HERE), "README.md")
+PAGE = pathlib.Path(__file__).parents[1] / "README.md"
 LOADS = ("listing2", "shorts", "sqlite3", "glpsol", "nginx", "closed")
 CHANCE = "as many samples at random"
 TITLE, INTERRUPTS_TITLE = "How true is a profile?", "From an overflow to its sample"
@@ -108,12 +107,5 @@ def put(page, answer):
     return answers.put(page, "profile_tables.py", made)
 
 
-def write_page(answer):
-    with open(PAGE, encoding="utf-8") as source:
-        page = source.read()
-    with open(PAGE, "w", encoding="utf-8") as out:
-        out.write(put(page, answer))
-
-
 if __name__ == "__main__":
-    write_page(answers.kept("profile"))
+    answers.write_page(PAGE, put, answers.kept("profile"))

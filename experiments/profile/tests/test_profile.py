@@ -151,7 +151,7 @@ def test_answer(lab):
     found = sampling_answer.answer(lab)
     if os.environ.get("DRAW"):
         answers.keep("profile", sampling_answer.machine(), found)
-        profile_tables.write_page(found)
+        answers.write_page(profile_tables.PAGE, profile_tables.put, found)
         profile_picture.write(found)
     wrong = alike.unlike(answers.kept("profile"), found)
     assert not wrong, "\n".join(wrong)

@@ -4,11 +4,14 @@
 import json
 import os
 import subprocess
+import textwrap
 
 from bench import rowfile
 from bench.environment import sources
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+
+WIDTH = 116  # of a page's lines
 
 
 def file_of(name):
@@ -52,6 +55,17 @@ def put(page, maker, made):
         assert found, f"the page has no {begin!r} and {end!r}"
         page = f"{before}{begin}{text}{end}{after}"
     return page
+
+
+def paragraph(text, **how):
+    """Lines of a page; a number stays with its percent sign. `how`: of textwrap.fill()."""
+    how = {"break_long_words": False, "break_on_hyphens": False, **how}
+    return textwrap.fill(text.replace(" %", "\u00a0%"), WIDTH, **how).replace("\u00a0", " ")
+
+
+def write_page(page, put, data):
+    """Writes the page, a Path, with what `put(text, data)` makes of it."""
+    page.write_text(put(page.read_text(encoding="utf-8"), data), encoding="utf-8")
 
 
 def kept(name):
