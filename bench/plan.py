@@ -300,8 +300,8 @@ def inside_kvm(boot):
 
 
 def make(kind, names, quick=False, only=(), times=1):
-    """The boots for the columns of these names. `only`: words that a boot's name may have. `times`:
-    how often those that do not repeat are made."""
+    """The boots for the columns of these names. `only`: words that a boot's name may have; a second
+    run has the words of its first. `times`: how often those that do not repeat are made."""
     boots = [bench_boot(column, kind) for column in names]
     parts = [part for part in VARIANTS.values() if part.on in names]
     boots += [
@@ -322,7 +322,9 @@ def make(kind, names, quick=False, only=(), times=1):
         boots += [events_boot(part) for part in parts if not part.efi]
         boots += [second(boot) for boot in boots if runs_twice(boot, quick)]
     return [
-        boot for boot in again(boots, times) if not only or any(word in boot.name for word in only)
+        boot
+        for boot in again(boots, times)
+        if not only or any(word in (boot.first or boot.name) for word in only)
     ]
 
 

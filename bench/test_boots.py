@@ -47,6 +47,14 @@ def test_ablation_has_every_exit():
         assert set(one.cells["ablation"]) == {f"{item}@{one.variant}" for item in exits}
 
 
+def test_second_runs_have_the_words_of_their_first():
+    """Its suffix is no part of the name: kernel- selects no config-trap-kernel-second."""
+    boots = plan.make("emulator", results.COLUMNS, only=("kernel-",))
+    firsts = [one.name for one in boots if not one.first]
+    assert firsts == [f"kernel-{column}" for column in results.COLUMNS]
+    assert [one.first for one in boots if one.first] == firsts
+
+
 def test_mitigations_have_a_processor_that_needs_them():
     boots = [one for one in plan.make("emulator", results.COLUMNS) if not one.first]
     mitigated = {one.name for one in boots if "_mitigated" in f"_{one.config_name}"}

@@ -340,9 +340,9 @@ def bad_command(line):
     return f"{words[0]} has no option {unknown[0]}" if unknown else ""
 
 
-def test_names(full=1):
-    """group/test of every end-to-end test, with full=1 the long ones too: the file's name and the
-    test's, both without test_, and once more with its parameters in the test's place."""
+@functools.lru_cache(None)
+def e2e_tests(full=1):
+    """What `make e2e` runs, by the names that pytest gives; with full=1 the long tests too."""
     folders = " ".join(
         [
             "tests/e2e",
@@ -351,9 +351,17 @@ def test_names(full=1):
         ]
     )
     done = run(
-        f"FULL={full} {shlex.quote(sys.executable)} -B -m pytest -q --collect-only {folders}"
+        f"MORE=1 FULL={full} {shlex.quote(sys.executable)} -B -m pytest -q --collect-only {folders}"
     )
-    found = re.findall(r"^\S*/test_(\w+)\.py::test_(\w+)(?:\[(.*)\])?$", done.stdout, re.MULTILINE)
+    return re.findall(r"^\S+\.py::.+$", done.stdout, re.MULTILINE)
+
+
+def test_names(full=1):
+    """group/test of each of them: the file's name and the test's, both without test_, and once more
+    with its parameters in the test's place."""
+    found = re.findall(
+        r"^\S*/test_(\w+)\.py::test_(\w+)(?:\[(.*)\])?$", "\n".join(e2e_tests(full)), re.MULTILINE
+    )
     return [
         f"{file}/{name}"
         for file, test, given in found
@@ -361,16 +369,28 @@ def test_names(full=1):
     ]
 
 
-def unmatched_words(pages, names):
+E2E = re.compile(r"(FULL=1 )?make e2e\s+T=(?:\"([^\"]*)\"|([^\s`\"]+))")
+
+
+def selected(words, tests):
+    """Those of the tests that `make e2e T=words` runs (tests/tests.mk, WORD)."""
+    alternatives = [word.lower().split("/") for word in words.split()]
+    return [
+        test
+        for test in tests
+        if any(all(part in test.lower() for part in parts) for parts in alternatives)
+    ]
+
+
+def unmatched_words(pages, tests):
     """`make e2e T="word ..."`: each word has to be in the name of a test."""
     out = []
     for page, text in pages.items():
-        for quoted, plain in re.findall(r"make e2e\s+T=(?:\"([^\"]*)\"|([^\s`\"]+))", text):
+        for _, quoted, plain in E2E.findall(text):
             out += [
                 f"{page}: make e2e T={word}: no test has that word in its name"
                 for word in (quoted or plain).rstrip(")").split()
-                if word not in ("word", "...", "group/name")
-                and not any(word in name for name in names)
+                if word not in ("word", "...", "group/name") and not selected(word, tests)
             ]
     return out
 

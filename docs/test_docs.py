@@ -118,9 +118,9 @@ def test_commands_exist(every):
 
 @pytest.mark.more
 def test_words_of_e2e_match(every):
-    names = pages.test_names()
-    assert len(names) > 100, names
-    expect_none(pages.unmatched_words(every, names))
+    tests = pages.e2e_tests()
+    assert len(tests) > 100, tests
+    expect_none(pages.unmatched_words(every, tests))
 
 
 def test_commands_run(every):
