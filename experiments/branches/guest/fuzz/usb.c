@@ -33,9 +33,9 @@
 #define CONTROLLER "/sys/devices/platform/vhci_hcd.0/"
 #define ROOT_HUB "/devices/platform/vhci_hcd.0/usb1/"
 #define DEVICES "/sys/bus/usb/devices/"
-#define PORTS 8u           /* in turn: a port needs a moment after its last device */
-#define CONNECT_SECONDS 5u /* for the hub, which gives a bad device several tries */
-#define SILENCE_MS 100     /* then an IN request that has no reply ends with an error */
+#define PORTS 8u           /* used in turn: a port needs a moment after its last device */
+#define CONNECT_SECONDS 5u /* the hub tries a bad device several times */
+#define SILENCE_MS 100     /* after that an IN request without a reply ends with an error */
 #define PATH_MAX_HERE 96
 #define EVENT_MAX 2048
 #define HELD_MAX 64u
@@ -46,14 +46,14 @@
 #define RET_SUBMIT 3u
 #define RET_UNLINK 4u
 #define DIRECTION_IN 1u
-#define PACKETS_NONE UINT32_MAX /* in place of the number of isochronous packets */
+#define PACKETS_NONE UINT32_MAX /* instead of a number of isochronous packets */
 
 #define REPLY_LENGTH 0x3fu
 #define REPLY_STALL 0x80u
 
 struct usb_tally usb_tally;
 
-/* Both directions' header; big endian. */
+/* The header of both directions, big endian. */
 struct header {
     uint32_t command, number, device, direction, endpoint;
     union {
@@ -100,7 +100,7 @@ static bool answer(uint32_t number, int status, const void *data, size_t bytes, 
            (bytes == 0 || send(device.socket, data, bytes, MSG_NOSIGNAL) == (ssize_t)bytes);
 }
 
-/* The next reply; behind the last one they begin again. */
+/* Takes the next reply. After the last one comes the first one again. */
 static int next_reply(uint8_t *to, size_t room, size_t *size)
 {
     uint8_t head;
@@ -161,7 +161,7 @@ static bool answer_in(uint32_t number, size_t room)
     return answer(number, status, data, size, size);
 }
 
-/* An OUT request lets the device answer IN requests: such as wait already, first. */
+/* An OUT request lets the device answer IN requests. Those that wait come first. */
 static bool answer_waiting(void)
 {
     unsigned done = 0;
@@ -202,7 +202,7 @@ static bool submit(const struct header *header)
     bool in = be32toh(header->direction) == DIRECTION_IN;
 
     if (packets != 0 && packets != PACKETS_NONE)
-        return false; /* isochronous: the device goes */
+        return false; /* isochronous: unplug the device */
     for (size_t left = in ? 0 : length; left > 0;) {
         size_t piece = left < sizeof(data) ? left : sizeof(data);
 
@@ -237,7 +237,7 @@ static bool unlink_request(const struct header *header)
     return send(device.socket, &back, sizeof(back), MSG_NOSIGNAL) == sizeof(back);
 }
 
-/* One message of the kernel's, or silence. False: the device is gone. */
+/* Handles one message of the kernel, or silence. False: the device is gone. */
 static bool serve_one(void)
 {
     struct pollfd wanted = {.fd = device.socket, .events = POLLIN};
@@ -313,7 +313,7 @@ static const uint8_t *make_device(const struct usb_kind *kind, const uint8_t *da
     head.wTotalLength = htole16((uint16_t)device.configuration_size);
     head.bConfigurationValue = 1;
     memcpy(device.configuration, &head, USB_DT_CONFIG_SIZE);
-    /* The calls are between. */
+    /* The calls lie before the replies. */
     device.replies = data < end && data + 1 + *data < end ? data + 1 + *data : end;
     device.at = device.replies;
     device.end = end;
@@ -332,7 +332,7 @@ static bool write_file(const char *path, const char *text)
     return done;
 }
 
-/* The kernel's messages about devices, from now on. */
+/* Opens the kernel's messages about devices. */
 static int open_events(void)
 {
     struct sockaddr_nl address = {.nl_family = AF_NETLINK, .nl_groups = 1};
@@ -345,7 +345,7 @@ static int open_events(void)
     return events;
 }
 
-/* Waits until the kernel says this of the device, and counts what was bound meanwhile. */
+/* Waits for the kernel's message about the device, and counts interfaces that are bound. */
 static bool wait_for(int events, const char *action, unsigned port)
 {
     char text[EVENT_MAX], wanted[PATH_MAX_HERE], interface[PATH_MAX_HERE];
@@ -368,7 +368,7 @@ static void use_driver(const struct usb_kind *kind, const uint8_t *calls, const 
     int file = kind->node != NULL ? open(kind->node, O_RDWR | O_NONBLOCK | O_CLOEXEC)
                                   : socket(kind->domain, kind->type | SOCK_CLOEXEC, kind->protocol);
 
-    driver_calls += 2; /* with close() */
+    driver_calls += 2; /* and close() */
     if (file < 0)
         return;
     driver_use(file, kind->commands, USB_COMMANDS, calls, end);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause
  * usb_main.c: branchusb, the experiment of the thesis's Table 4.8 with its own kind of drivers: USB
- * devices (usb.h), of which each is an input. With the kernel's branches as feedback, LIMIT cases
- * of each driver; then the same cases in the other ways below, for the price of a case. Region of
- * the emulator's ledger: REGION + WAYS * target + way. Before that, each branch of two cases in
- * regions of their own from REGION_TRUTH on, and the lists are handed over.
+ * devices (usb.h). It runs LIMIT cases of each driver with the kernel's branches as feedback, then
+ * the same cases in the other ways below, for the price of a case. Region of the emulator's ledger:
+ * REGION + WAYS * target + way. Before that it hands over the lists of two cases, each in a region
+ * of its own from REGION_TRUTH on.
  * The kernel command line's word pmv.branchusb=LIMIT[,HOW]. HOW `blind`: untraced and without
  * feedback only, for a kernel that the module refuses. `hub`: each probe runs in the hub's thread,
  * as without this experiment; `drop`: a record of each list handed over is forgotten.
@@ -42,7 +42,7 @@
 #define PERIOD 32u
 #define RECORDS (1u << 21)
 #define READOUTS (1u << 17)
-#define DROPPED 94u /* of the last ones before a PMI, which are the case's own */
+#define DROPPED 94u /* one of the last before a PMI: they are the case's own */
 #define ONE_CASE "--case"
 #define NUMBER_MAX 12
 #define LINE_MAX_HERE 256
@@ -50,8 +50,8 @@
 
 enum way { TRACED, PLAIN, TRACED_STARTED, PLAIN_STARTED, ONE_OF_TEN, WAYS };
 static const struct {
-    unsigned each; /* one of so many cases is traced; 0: none */
-    bool started;  /* each case is a process of its own, by fork and exec */
+    unsigned each; /* one of this number of cases is traced; 0: none */
+    bool started;  /* each case is a new process */
 } ways[WAYS] = {{1, false}, {0, false}, {1, true}, {0, true}, {10, false}};
 
 static struct fuzz fuzz;
@@ -60,7 +60,7 @@ static int input_file;
 
 struct outcome {
     uint64_t branches, pmis, ticks;
-    unsigned cut; /* lists that the buffer was too small for */
+    unsigned cut; /* lists that did not fit into the buffer */
 };
 
 /* A case as a process: --case TARGET INPUT-FILE CASES TRACER-FILE. */
@@ -153,7 +153,7 @@ static bool run(struct tracer *tracer, const struct target *target, enum way way
 
         fuzz_mutate(&fuzz);
         done = execute(traced ? tracer : NULL, ways[way].started, &coverage, outcome, &new);
-        /* The other ways have the same inputs: what is kept was decided before. */
+        /* The other ways run the same inputs: they keep what the first one kept. */
         kept[n] = way == TRACED ? new : kept[n];
         if (kept[n])
             fuzz_keep(&fuzz);
@@ -163,7 +163,7 @@ static bool run(struct tracer *tracer, const struct target *target, enum way way
     return done;
 }
 
-/* Where each driver's probe begins: the first function of the module that is called so. */
+/* Finds where each driver's probe begins: the module's first function with that name. */
 static void find_probes(uint64_t probes[USB_TARGETS])
 {
     char line[LINE_MAX_HERE], name[NAME_MAX_HERE], module[NAME_MAX_HERE];
@@ -171,7 +171,7 @@ static void find_probes(uint64_t probes[USB_TARGETS])
     uint64_t address;
 
     while (symbols != NULL && fgets(line, sizeof(line), symbols) != NULL) {
-        /* The kernel's own come first, and are many. */
+        /* Skip the kernel's own symbols, which are many. */
         if (strchr(line, '[') == NULL ||
             sscanf(line, "%" SCNx64 " %*c %127s [%127[^]]]", &address, name, module) != 3 ||
             strlen(name) < strlen("probe") ||
@@ -185,7 +185,7 @@ static void find_probes(uint64_t probes[USB_TARGETS])
         fclose(symbols);
 }
 
-/* Two cases, the first input and one more, for the comparison with the emulator's own list. */
+/* Runs the first input and one more, for the comparison with the emulator's own list. */
 static bool truth(struct tracer *tracer, const struct target *target, uint64_t probe, bool drop)
 {
     bool done = true;
@@ -274,7 +274,7 @@ int main(int argc, char **argv)
     done = blind || tracer_open(&tracer, &kernel);
     if (done && !blind) {
         find_probes(probes);
-        done = fcntl(tracer.fd, F_SETFD, 0) == 0; /* a case's process has it, too */
+        done = fcntl(tracer.fd, F_SETFD, 0) == 0; /* a case's process inherits it */
     }
     for (unsigned n = 0; done && n < USB_TARGETS; n++) {
         done = (blind || truth(&tracer, &usb_targets[n], probes[n], strcmp(how, ",drop") == 0)) &&
