@@ -7,6 +7,7 @@ import collections
 import pytest
 
 from experiments.branches.tests.branchtrace import boot, check_list
+from testbed import boots
 from testbed.machine import exit_count, instructions
 
 pytestmark = pytest.mark.full
@@ -41,21 +42,35 @@ def usb(lab, entry, cases=CASES, how=""):
     )
 
 
+def under_kvm(lab):
+    return lab.emulator(
+        "branchusb-kvm",
+        entry="native",
+        jobs="kvm",
+        config="console=none",
+        knobs=KNOBS,
+        memory=MEMORY,
+        limit=LIMIT,
+        initrd=boots.initrd("stock", "kvm-branchusb"),
+        flavour="stock",
+        append=f"{WORDS} nokaslr pmv.kvm=branchusb pmv.branchusb={CASES},blind",
+    )
+
+
 Told = collections.namedtuple("Told", "row ways cost exits")
 
 
-def tell(done, job="branchusb"):
+def tell(done, job="branchusb", ways=range(5)):
     """By target: its line, the lines of the ways that its cases were run, instructions of a case
     and exits by way."""
     told = {}
     for row in done.lines("branchusb"):
-        regions = [done.region(int(row["region"]) + way) for way in range(5)]
-        count = int(row["executions"])
+        regions = {way: done.region(int(row["region"]) + way) for way in ways}
         told[row["target"]] = Told(
             row,
             [line for line in done.lines("branchusb_way") if line["target"] == row["target"]],
-            [instructions(region) / count if region else None for region in regions],
-            [exit_count(region) if region else None for region in regions],
+            {way: instructions(one) / int(row["executions"]) for way, one in regions.items()},
+            {way: exit_count(one) for way, one in regions.items()},
         )
     assert list(told) == list(TARGETS) and done.job_status(job) == 0, done.last_line()
     return told
@@ -112,6 +127,21 @@ def test_cost(lab, entry):
     assert abs(average(told, *PAIRS[2]) - average(native, *PAIRS[2])) <= 1
     shares = [f"{average(told, *ways):.1f} %" for ways in PAIRS]
     return "{}, {} with a process for each case, {} with one case of ten traced".format(*shares)
+
+
+def test_base_under_kvm(lab):
+    """The same inputs untraced, natively and in KVM's guest, whose PMU the module refuses: the same
+    devices are bound, and a case costs more."""
+    ways = (PLAIN, PLAIN_STARTED)
+    native = tell(usb(lab, "native", how=",blind"), ways=ways)
+    kvm = tell(under_kvm(lab), "kvm", ways)
+    assert [one.row for one in native.values()] == [one.row for one in kvm.values()]
+    texts = []
+    for way in ways:
+        costs = [sum(one.cost[way] for one in told.values()) / len(told) for told in (native, kvm)]
+        assert costs[0] < costs[1], costs
+        texts.append(f"{costs[0]:,.0f} and {costs[1]:,.0f}")
+    return f"instructions of a case {texts[0]}; with a process for each case {texts[1]}"
 
 
 def test_losses_are_found(lab):
