@@ -123,8 +123,10 @@ def test_cost(lab, entry):
         if entry == "msr+nmi":
             assert one.exits[TRACED] == one.exits[PLAIN] == 0, one.exits
             assert abs(one.exits[TRACED_STARTED] - one.exits[PLAIN_STARTED]) <= 1, one.exits
-    # Of one traced case for each driver.
-    assert abs(average(told, *PAIRS[2]) - average(native, *PAIRS[2])) <= 1
+        assert deduction(one, *PAIRS[2]) < deduction(one, *PAIRS[0]), name
+    # Only one case of each driver is traced there: an interrupt more is seen in its share.
+    if entry == "msr+nmi":
+        assert abs(average(told, *PAIRS[2]) - average(native, *PAIRS[2])) <= 1
     shares = [f"{average(told, *ways):.1f} %" for ways in PAIRS]
     return "{}, {} with a process for each case, {} with one case of ten traced".format(*shares)
 
