@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # chen_published.py: figures that the thesis has published of fuzzing with branch records. Data
-# only. Table 4.8: system calls that Agamotto executed in three hours, without and with LBR, and the
-# deduction in percent as printed. By its counts rsi's is 20.9.
+# only. Table 4.8: system calls that Agamotto executed in three hours, without and with LBR, and how
+# many per cent fewer, as printed. By its own counts rsi has 20.9, and the average is 22.5.
 TABLE_4_8 = {
     "ar5523": (7561, 5624, 25.6),
     "btusb": (8077, 5889, 27.1),

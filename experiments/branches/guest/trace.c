@@ -64,7 +64,7 @@ static bool stay_here(void)
            complain("sched_setaffinity: %s", strerror(errno));
 }
 
-static bool set_up(struct tracer *tracer)
+bool tracer_set_up(struct tracer *tracer)
 {
     if (ioctl(tracer->fd, BRANCHTRACE_SETUP, &tracer->setup) == 0)
         return true;
@@ -92,7 +92,7 @@ bool tracer_open(struct tracer *tracer, const struct branchtrace_setup *setup)
     tracer->fd = open(BRANCHTRACE_DEVICE, O_RDWR | O_CLOEXEC);
     if (tracer->fd < 0)
         return complain("cannot open " BRANCHTRACE_DEVICE ": %s", strerror(errno));
-    if (!set_up(tracer))
+    if (!tracer_set_up(tracer))
         return false;
     tracer->bytes = (records + page - 1) / page * page + (readouts + page - 1) / page * page;
     tracer->buffer = mmap(NULL, tracer->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, tracer->fd, 0);
@@ -117,14 +117,10 @@ static void forget(struct tracer *tracer, uint32_t drop)
     }
 }
 
-bool tracer_run(struct tracer *tracer, uint32_t region, void (*work)(void *), void *argument,
-                uint32_t drop, struct list *list)
+bool tracer_read(struct tracer *tracer, uint32_t drop, struct list *list)
 {
     struct bounds bounds = {(uint64_t)(uintptr_t)stretch_begin, (uint64_t)(uintptr_t)stretch_end};
-    long error = stretch_run(tracer->fd, region, work, argument);
 
-    if (error != 0)
-        return complain("START or STOP: %s", strerror((int)-error));
     if (ioctl(tracer->fd, BRANCHTRACE_RESULT, &tracer->result) != 0)
         return complain("RESULT: %s", strerror(errno));
     if (tracer->result.inserts == 0 && tracer->result.near_taken != 0) {
@@ -138,6 +134,16 @@ bool tracer_run(struct tracer *tracer, uint32_t region, void (*work)(void *), vo
                (const void *)((char *)tracer->buffer + tracer->result.readout_offset),
                &tracer->result, tracer->setup.flags, &bounds);
     return true;
+}
+
+bool tracer_run(struct tracer *tracer, uint32_t region, void (*work)(void *), void *argument,
+                uint32_t drop, struct list *list)
+{
+    long error = stretch_run(tracer->fd, region, work, argument);
+
+    if (error != 0)
+        return complain("START or STOP: %s", strerror((int)-error));
+    return tracer_read(tracer, drop, list);
 }
 
 void tracer_close(struct tracer *tracer)

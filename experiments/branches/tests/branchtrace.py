@@ -21,7 +21,16 @@ REGIONS = "3100-3199"
 
 
 def boot(
-    lab, name, entry, runs, knobs="", job="branchtrace", append="", image="branchtrace", **more
+    lab,
+    name,
+    entry,
+    runs,
+    knobs="",
+    job="branchtrace",
+    append="",
+    image="branchtrace",
+    flavour="cloud",
+    **more,
 ):
     """One boot with the job branchtrace; `runs` are its command lines. nokaslr: kernel and user
     branches share the slots of the model's predictor, and which do must not be the boot's luck."""
@@ -31,7 +40,8 @@ def boot(
         entry=entry,
         jobs=job,
         config="console=none",
-        initrd=boots.initrd(name=image),
+        initrd=boots.initrd(flavour, image),
+        flavour=flavour,
         append=f"nokaslr pmv.branchtrace={words} {append}",
         knobs=f"{knobs}branch_trace {REGIONS} branches\nguest_files guest\n",
         **more,

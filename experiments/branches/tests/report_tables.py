@@ -4,6 +4,7 @@
 from bench.cells import NONE, Cell, number, percent
 from experiments.branches.analysis import chen_published as published
 from experiments.branches.tests import test_branchtrace as branches
+from experiments.branches.tests import test_branchusb as branchusb
 from experiments.branches.tests.branchtrace import tell_fuzz
 from testbed.machine import exit_count
 from tests.e2e import test_pt as pt
@@ -58,11 +59,25 @@ def add_deductions(table, told, digits):
 
 def of_fuzzing(table, lab, _machine):
     add_deductions(table, {one: tell_fuzz(branches.fuzzed(lab, one)) for one in POLICIES}, 2)
-    for driver, (*_, deduction) in published.TABLE_4_8.items():
-        theirs = Cell(f"{deduction} %", "published")
+    for driver, (_, _, printed) in published.TABLE_4_8.items():
+        theirs = Cell(f"{printed} %", "published")
         table.add(f"theirs: {driver}", [*[Cell(NONE)] * len(POLICIES), theirs])
 
 
 def of_drivers(table, lab, _machine):
     told = {one: tell_fuzz(branches.driven(lab, one), "branchdrivers") for one in ENTRIES}
     add_deductions(table, told, 1)
+
+
+def of_usb(table, lab, _machine):
+    told = {one: branchusb.tell(branchusb.usb(lab, one)) for one in ENTRIES}
+
+    def add(label, value, theirs):
+        found = [value(told[one], *ways) for ways in branchusb.PAIRS for one in ENTRIES]
+        table.add(label, [*(Cell(percent(share, 1)) for share in found), theirs])
+
+    for name in branchusb.TARGETS:
+        printed = published.TABLE_4_8.get(name, [None])[-1]
+        theirs = Cell(f"{printed} %", "published") if printed else Cell(NONE)
+        add(name, lambda told, *ways: branchusb.deduction(told[name], *ways), theirs)
+    add("average", branchusb.average, Cell(f"{published.AVERAGE} %", "published"))

@@ -62,8 +62,8 @@ static const struct device devices[DRIVERS] = {
 
 uint64_t driver_calls;
 
-static const uint8_t *call(int file, const struct device *device, const uint8_t *at,
-                           const uint8_t *end)
+static const uint8_t *call(int file, const unsigned long *commands, unsigned commands_count,
+                           const uint8_t *at, const uint8_t *end)
 {
     uint8_t buffer[BUFFER] = {0};
     uint8_t way = *at++;
@@ -74,10 +74,10 @@ static const uint8_t *call(int file, const struct device *device, const uint8_t 
     driver_calls++;
     switch (way % 4) {
     case 0:
-        (void)ioctl(file, device->commands[(way >> 2) % COMMANDS_MAX], buffer);
+        (void)ioctl(file, commands[(way >> 2) % commands_count], buffer);
         break;
     case 1:
-        (void)ioctl(file, device->commands[(way >> 2) % COMMANDS_MAX], (unsigned long)buffer[0]);
+        (void)ioctl(file, commands[(way >> 2) % commands_count], (unsigned long)buffer[0]);
         break;
     case 2:
         (void)!write(file, buffer, count);
@@ -89,16 +89,22 @@ static const uint8_t *call(int file, const struct device *device, const uint8_t 
     return at + count;
 }
 
+void driver_use(int file, const unsigned long *commands, unsigned commands_count,
+                const uint8_t *data, const uint8_t *end)
+{
+    for (unsigned n = 0; n < CALLS_MAX && data < end; n++)
+        data = call(file, commands, commands_count, data, end);
+}
+
 static bool calls(const struct device *device, const uint8_t *data, size_t size)
 {
-    const uint8_t *end = data + size;
     int file = open(device->path, O_RDWR | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 
     driver_calls += 2; /* with close() */
-    for (unsigned n = 0; file >= 0 && n < CALLS_MAX && data < end; n++)
-        data = call(file, device, data, end);
-    if (file >= 0)
+    if (file >= 0) {
+        driver_use(file, device->commands, COMMANDS_MAX, data, data + size);
         close(file);
+    }
     return false; /* there is no planted bug to reach */
 }
 

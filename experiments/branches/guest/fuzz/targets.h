@@ -8,7 +8,9 @@
 #include <stdint.h>
 
 #define TARGETS 7
+#ifndef INPUT_MAX
 #define INPUT_MAX 64u
+#endif
 
 struct target {
     const char *name;
