@@ -38,6 +38,10 @@ IMAGE_flowmachine = $(IMAGE_initrd) busybox jobs/sysbench=$(FLOW_LOADS)/sysbench
 IMAGE_flowmachines = $(IMAGE_flowmachine) $(call inner,flowmachine)
 KVM_flowmachine = $(KVM_flowloads)
 KVM_flowmachines = $(KVM_flowloads)
+# Several machines that share too few processors.
+IMAGE_flowcluster = $(IMAGE_initrd) busybox jobs/cluster=$(FLOW_LOADS)/cluster.sh $(KVM_flowloads) \
+    workloads/common.sh=programs/workloads/common.sh
+KVM_flowcluster = $(KVM_flowloads)
 
 # The jobs flowdemo, with the guest's tool, and flowtruth.
 FLOW_GUEST = experiments/flow/guest

@@ -197,13 +197,17 @@ class Score(typing.NamedTuple):
     rule: int
     true: int
 
+    def precision(self):
+        return self.both / (self.both + self.rule) if self.both + self.rule else 1
+
+    def recall(self):
+        return self.both / (self.both + self.true) if self.both + self.true else 1
+
     def text(self):
-        precision = self.both / (self.both + self.rule) if self.both + self.rule else 1
-        recall = self.both / (self.both + self.true) if self.both + self.true else 1
         return (
             f"{self.both + self.rule} called preempted, {self.rule} of them wrong; "
             f"{self.true} of {self.both + self.true} missed "
-            f"(precision {precision:.3f}, recall {recall:.3f})"
+            f"(precision {self.precision():.3f}, recall {self.recall():.3f})"
         )
 
 
