@@ -346,8 +346,9 @@ def test_cluster(lab):
             )
         rows.append(f"{name}: {machines.score(found.host.gaps).text()}")
         rows.append(f"{name}: {machines.matrix(found.host.gaps, found.name)}")
+        # As in the paper, where nobody shares: else exits say too little of who ran.
         counts = [len(active(found, machine)) for machine in SLAVES]
-        assert counts == [8, 9, 8], counts
+        assert name == "SameGrp" or counts == [8, 9, 8], counts
         losses = machines.matrix([gap for gap in found.host.gaps if during(gap, found)], found.name)
         by_machines = {pair for pair in losses if set(pair) <= set(SLAVES)}
         assert by_machines == ({("2", "3"), ("3", "2")} if name == "SameGrp" else set()), losses
