@@ -38,10 +38,14 @@ IMAGE_flowmachine = $(IMAGE_initrd) busybox jobs/sysbench=$(FLOW_LOADS)/sysbench
 IMAGE_flowmachines = $(IMAGE_flowmachine) $(call inner,flowmachine)
 KVM_flowmachine = $(KVM_flowloads)
 KVM_flowmachines = $(KVM_flowloads)
-# Several machines that share too few processors.
+# Several machines that share too few processors; and too little memory.
 IMAGE_flowcluster = $(IMAGE_initrd) busybox jobs/cluster=$(FLOW_LOADS)/cluster.sh $(KVM_flowloads) \
     workloads/common.sh=programs/workloads/common.sh
 KVM_flowcluster = $(KVM_flowloads)
+PROGRAM_eatmem = $(FLOW_LOADS)/eatmem.c programs/payload/support.c programs/command_line.c
+IMAGE_flowmemory = $(IMAGE_initrd) $(KVM_flowloads) jobs/eatmem=$(BUILD)/programs/eatmem
+KVM_flowmemory = $(KVM_flowloads) busybox disk:lzo-rle disk:zram jobs/eatmem=$(BUILD)/programs/eatmem \
+    jobs/overcommit=$(FLOW_LOADS)/overcommit.sh workloads/common.sh=programs/workloads/common.sh
 
 # The jobs flowdemo, with the guest's tool, and flowtruth.
 FLOW_GUEST = experiments/flow/guest
