@@ -23,11 +23,29 @@ FLOW_LOADS = experiments/flow/guest/loads
 PROGRAM_flowcost = $(FLOW_LOADS)/flowcost.c $(addprefix programs/payload/,processors.c support.c) \
     programs/command_line.c
 PROGRAM_pair = $(FLOW_LOADS)/pair.c programs/payload/support.c
-PROGRAM_ktrace = $(FLOW_LOADS)/ktrace.c programs/payload/support.c programs/command_line.c
+PROGRAM_ktrace = $(FLOW_LOADS)/ktrace.c programs/payload/support.c programs/command_line.c \
+    experiments/shared/guest/hand_over.c
 IMAGE_flowloads = $(IMAGE_initrd) disk:ata_piix disk:sd_mod $(foreach name,flowcost pair,jobs/$(name)=$(BUILD)/programs/$(name))
 # The measurements on a bare machine have its loads, too.
 IMAGE_bench += jobs/flowcost=$(BUILD)/programs/flowcost
 KVM_flowloads = jobs/ktrace=$(BUILD)/programs/ktrace
+
+# Several machines, and machines in one of them (pmv.kvm_machines=).
+PACKAGES_sysbench = sysbench
+DEBIAN_sysbench = usr/bin/sysbench
+IMAGE_flowmachine = $(IMAGE_initrd) busybox jobs/sysbench=$(FLOW_LOADS)/sysbench.sh $(KVM_flowloads) \
+    workloads/common.sh=programs/workloads/common.sh .=$(BUILD)/debian/sysbench
+IMAGE_flowmachines = $(IMAGE_flowmachine) $(call inner,flowmachine)
+KVM_flowmachine = $(KVM_flowloads)
+KVM_flowmachines = $(KVM_flowloads)
+# Several machines that share too few processors; and too little memory.
+IMAGE_flowcluster = $(IMAGE_initrd) busybox jobs/cluster=$(FLOW_LOADS)/cluster.sh $(KVM_flowloads) \
+    workloads/common.sh=programs/workloads/common.sh
+KVM_flowcluster = $(KVM_flowloads)
+PROGRAM_eatmem = $(FLOW_LOADS)/eatmem.c programs/payload/support.c programs/command_line.c
+IMAGE_flowmemory = $(IMAGE_initrd) $(KVM_flowloads) jobs/eatmem=$(BUILD)/programs/eatmem
+KVM_flowmemory = $(KVM_flowloads) busybox disk:lzo-rle disk:zram jobs/eatmem=$(BUILD)/programs/eatmem \
+    jobs/overcommit=$(FLOW_LOADS)/overcommit.sh workloads/common.sh=programs/workloads/common.sh
 
 # The jobs flowdemo, with the guest's tool, and flowtruth.
 FLOW_GUEST = experiments/flow/guest

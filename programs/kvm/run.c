@@ -34,6 +34,7 @@ static volatile sig_atomic_t over;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct uart com1;
 static bool com1_level;
+static const char *machine; /* NULL: it has no name */
 static enum vm_end end = VM_END_TIME;
 static struct refusal *refusal;
 
@@ -59,8 +60,13 @@ static void start_timer(unsigned seconds)
  * measures next. */
 static void send(uint8_t byte)
 {
+    static bool inside; /* a line */
+
+    if (machine != NULL && !inside)
+        printf("%s: ", machine);
+    inside = byte != '\n';
     putchar(byte);
-    if (byte == '\n') {
+    if (!inside) {
         fflush(stdout);
         (void)tcdrain(STDOUT_FILENO); /* fails where it is no terminal */
     }
@@ -207,9 +213,10 @@ static bool start_others(const struct vm *vm)
                                 "a processor's thread does not start (%s)", strerror(error));
 }
 
-enum vm_end vm_run(struct vm *vm, unsigned seconds, struct refusal *r)
+enum vm_end vm_run(struct vm *vm, unsigned seconds, const char *name, struct refusal *r)
 {
     running = vm->vcpus[0].run;
+    machine = name;
     refusal = r;
     first_thread = pthread_self();
     start_timer(seconds);

@@ -47,5 +47,6 @@ enum vm_end {
     VM_END_ERROR, /* *r says what */
 };
 
-/* Runs the guest until one of these; its COM1 is written to stdout. */
-enum vm_end vm_run(struct vm *vm, unsigned seconds, struct refusal *r);
+/* Runs the guest until one of these; its COM1 is written to stdout, with the name, if it is not
+ * NULL, before each line. */
+enum vm_end vm_run(struct vm *vm, unsigned seconds, const char *name, struct refusal *r);

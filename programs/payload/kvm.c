@@ -9,27 +9,36 @@
  * pmv.pt_mode=1 asks for Intel PT in the guest; pmv.kvm_around=NAME runs the image's program
  * /jobs/NAME with the word `begin` once KVM is there, and with `end` after the guest. With nox2apic
  * the guest's local APIC is in xAPIC mode, whatever the guest is. Only kvm-FLAVOUR.img or
- * kvm-NAME-FLAVOUR.img have what it takes. Linux, Documentation/admin-guide/kernel-parameters.txt,
- * "kvm", "reboot=".
+ * kvm-NAME-FLAVOUR.img have what it takes.
+ * pmv.kvm_machines=N,N,... runs so many Linux guests at once: the first number is this kernel's,
+ * the next one its first guest's, and so on. The first guest of each kernel runs what pmv.kvm=
+ * says, the others only its innermost jobs. Each guest finds its place in pmv.machine=, 2.1 for the
+ * first guest of the second one; its lines of the console begin with that. pmv.kvm_pin=CPU,CPU,...
+ * is the processor of each of this kernel's guests, pmv.kvm_memory=MIB the memory of an innermost
+ * one. Linux, Documentation/admin-guide/kernel-parameters.txt, "kvm", "reboot=".
  */
+#define _GNU_SOURCE
 #include "payload.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define LAUNCHER "/launch"
 #define TEST_KERNEL "/kernel.bzImage"
 #define LINUX_KERNEL "/kvm/vmlinuz"
 #define LINUX_INITRD "/kvm/initrd"
+#define MACHINES_MAX 16u
 #define WORD_MAX 512
 #define LINE_MAX_LENGTH 2048
 #define TEST_KERNEL_MEMORY "256" /* MiB */
-#define LINUX_MEMORY 512         /* as the other columns have it */
+#define LINUX_MEMORY "512"       /* as the other columns have it */
 #define ITSELF "kvm"
 /* Linux goes to x2APIC mode itself; without ACPI tables it cannot find itself there. */
 #define LINUX_APIC "xapic"
@@ -119,35 +128,105 @@ static int launch_test_kernel(char *cpus, char *seconds)
     return run_program(NULL, arguments);
 }
 
-/* Of a word that is there twice, the last counts. The emulator's words are in the line, and not the
- * guest's to ask for. */
-static int launch_linux(const char *jobs, char *cpus, char *seconds)
+/* The number at `place` of a list N,N,...; after its end `fallback`. */
+static unsigned long number_of(const char *list, unsigned place, unsigned long fallback)
 {
-    char line[LINE_MAX_LENGTH], append[2 * LINE_MAX_LENGTH], mitigations[WORD_MAX],
+    for (; place > 0 && list != NULL; place--) {
+        list = strchr(list, ',');
+        list += list != NULL;
+    }
+    return list == NULL || *list == '\0' ? fallback : strtoul(list, NULL, 10);
+}
+
+/* Where the jobs are `kvm` or `kvm+JOBS`: what that guest's guest runs. NULL: they are others. */
+static const char *deeper_than(const char *jobs)
+{
+    size_t length = strlen(ITSELF);
+
+    if (strncmp(jobs, ITSELF, length) != 0 || (jobs[length] != '\0' && jobs[length] != '+'))
+        return NULL;
+    return jobs + length + (jobs[length] == '+');
+}
+
+/* Each machine has room for those in it, and as much for itself as the first of them has. */
+static unsigned long memory_of(const char *jobs, const char *machines, unsigned long innermost)
+{
+    const char *deeper = deeper_than(jobs);
+    unsigned long count = number_of(machines, 1, 1);
+
+    if (deeper == NULL || *deeper == '\0')
+        return innermost;
+    machines = strchr(machines, ',');
+    return 2 * memory_of(deeper, machines == NULL ? "" : machines + 1, innermost) +
+           (count - 1) * innermost;
+}
+
+/* Of a word that is there twice, the last counts. The emulator's words are in the line, and not the
+ * guest's to ask for. `place` is the guest's own pmv.machine=, or empty for an only one. */
+static int launch_linux(const char *jobs, char *cpus, char *seconds, const char *machines,
+                        char *place)
+{
+    char line[LINE_MAX_LENGTH], append[3 * LINE_MAX_LENGTH], mitigations[WORD_MAX],
         memory[WORD_MAX];
+    const char *deeper = deeper_than(jobs), *rest = strchr(machines, ',');
     char *const arguments[] = {LAUNCHER,     "--kernel",  LINUX_KERNEL, "--initrd",
                                LINUX_INITRD, "--append",  append,       "--memory",
                                memory,       "--apic",    LINUX_APIC,   "--cpus",
-                               cpus,         "--timeout", seconds,      NULL};
+                               cpus,         "--timeout", seconds,      *place ? "--name" : NULL,
+                               place,        NULL};
 
-    /* Each machine has twice the memory of the one in it. */
-    unsigned mib = LINUX_MEMORY;
-    const char *deeper = NULL;
-
-    for (const char *at = jobs; (at = strstr(at, ITSELF "+")) != NULL; at++)
-        mib *= 2;
-    snprintf(memory, sizeof(memory), "%u", mib);
-    if (strcmp(jobs, ITSELF) == 0 || strncmp(jobs, ITSELF "+", strlen(ITSELF "+")) == 0) {
-        deeper = jobs + strlen(ITSELF);
-        deeper += *deeper == '+' ? 1 : 0;
-    }
+    command_line_word("pmv.kvm_memory", LINUX_MEMORY, memory, sizeof(memory));
+    snprintf(memory, sizeof(memory), "%lu", memory_of(jobs, machines, strtoul(memory, NULL, 10)));
     command_line_word("pmv.inner_mitigations", "", mitigations, sizeof(mitigations));
     command_line_text(line, sizeof(line));
     snprintf(append, sizeof(append), "%s " LINUX_WORDS "%s%s pmv.words=none pmv.run=%s%s%s", line,
              *mitigations != '\0' ? " mitigations=" : "", mitigations,
              deeper != NULL ? ITSELF : jobs, deeper != NULL ? " pmv.kvm=" : "",
              deeper != NULL ? deeper : "");
+    if (*place != '\0')
+        snprintf(append + strlen(append), sizeof(append) - strlen(append),
+                 " pmv.machine=%s pmv.kvm_machines=%s pmv.kvm_pin=", place,
+                 rest == NULL ? "" : rest + 1);
     return run_program(NULL, arguments);
+}
+
+/* Each of the guests from a process of its own. 0, or the status of one that failed. */
+static int launch_machines(const char *jobs, char *cpus, char *seconds, const char *machines)
+{
+    const unsigned long count = number_of(machines, 0, 1);
+    char path[WORD_MAX], pin[WORD_MAX];
+    pid_t children[MACHINES_MAX] = {0};
+    const char *innermost = jobs;
+    int worst = 0;
+
+    if (count == 0 || count > MACHINES_MAX)
+        return fail_job("kvm", "pmv.kvm_machines", EINVAL);
+    for (const char *deeper; (deeper = deeper_than(innermost)) != NULL && *deeper != '\0';)
+        innermost = deeper;
+    command_line_word("pmv.machine", "", path, sizeof(path));
+    command_line_word("pmv.kvm_pin", "", pin, sizeof(pin));
+    fflush(stdout);
+    for (unsigned i = 0; i < count; i++) {
+        char place[WORD_MAX + 16];
+        cpu_set_t one;
+
+        children[i] = fork();
+        if (children[i] != 0)
+            continue;
+        snprintf(place, sizeof(place), "%s%s%u", path, *path != '\0' ? "." : "", i + 1);
+        CPU_ZERO(&one);
+        CPU_SET(number_of(pin, i, 0), &one);
+        if (*pin != '\0' && sched_setaffinity(0, sizeof(one), &one) != 0)
+            _exit(fail_job("kvm", "pmv.kvm_pin", errno));
+        _exit(launch_linux(i == 0 ? jobs : innermost, cpus, seconds, machines, place));
+    }
+    for (unsigned i = 0; i < count; i++) {
+        int status = -1;
+
+        if (waitpid(children[i], &status, 0) != children[i] || status != 0)
+            worst = WIFEXITED(status) && status != 0 ? WEXITSTATUS(status) : 1;
+    }
+    return worst;
 }
 
 /* Of kvm-intel: without APIC virtualization, without EPT, with the mediated vPMU, with Intel PT. */
@@ -168,12 +247,14 @@ static void set_parameters(char *text, size_t size)
 JOB(kvm)
 {
     const size_t count = sizeof(modules) / sizeof(modules[0]);
-    char jobs[WORD_MAX], cpus[WORD_MAX], seconds[WORD_MAX], parameters[WORD_MAX];
+    char jobs[WORD_MAX], cpus[WORD_MAX], seconds[WORD_MAX], parameters[WORD_MAX],
+        machines[WORD_MAX];
     const char *kernel;
     int status;
 
     command_line_word("pmv.kvm", "", jobs, sizeof(jobs));
     command_line_word("pmv.kvm_cpus", "1", cpus, sizeof(cpus));
+    command_line_word("pmv.kvm_machines", "", machines, sizeof(machines));
     command_line_word("pmv.seconds", TIME_LIMIT, seconds, sizeof(seconds));
     kernel = *jobs != '\0' ? LINUX_KERNEL : TEST_KERNEL;
     if (access(LAUNCHER, X_OK) != 0 || access(kernel, R_OK) != 0) {
@@ -194,7 +275,12 @@ JOB(kvm)
     print_settings();
     if (run_around("begin") != 0)
         return 1;
-    status = *jobs != '\0' ? launch_linux(jobs, cpus, seconds) : launch_test_kernel(cpus, seconds);
+    if (*jobs == '\0')
+        status = launch_test_kernel(cpus, seconds);
+    else if (*machines == '\0')
+        status = launch_linux(jobs, cpus, seconds, "", "");
+    else
+        status = launch_machines(jobs, cpus, seconds, machines);
     run_around("end");
     printf("kvm: launcher_status=%d\n", status);
     return status;

@@ -170,9 +170,9 @@ def lost_line(line):
     return None
 
 
-def parse(lines):
+def parse(lines, wanted=("kvm_exit", "kvm_entry")):
     """Takes the lines of a text; gives a Text, its events by time. What is not understood of an
-    event that counts is a complaint. ValueError: there is no such event in it at all."""
+    event that counts is a complaint. ValueError: no event of those names is in it."""
     events, complaints = [], []
     counts, before, bad = False, 0, 0
     gone = {}  # processor -> events lost since its last
@@ -209,9 +209,9 @@ def parse(lines):
         if event.processor in gone:
             events.append(event._replace(name="lost", fields={"count": gone.pop(event.processor)}))
         events.append(event)
-    if not any(event.name in ("kvm_exit", "kvm_entry") for event in events):
+    if not any(event.name in wanted for event in events):
         raise ValueError(
-            "found no kvm_exit and no kvm_entry, wanted the text of tracefs' `trace`, "
+            f"found no {' and no '.join(wanted)}, wanted the text of tracefs' `trace`, "
             "of `trace-cmd report` or of `perf script`, with KVM's events"
         )
     if bad > 1:
