@@ -149,7 +149,11 @@ def test_minutes(text):
             "| M17 | Table 5.2: slowdowns | hardware | |",
         ),
         ("Missing: an audit of the code", "An audit is missing"),
-        ("27.5 and 53.917 s are 96 % more, 35.6 and 53.328 s are 50 % more", "other figures"),
+        (
+            "27.5 and 53.917 s are 96 % more, 35.6 and 53.328 s are 50 % more. By V15's command "
+            "it is 152 and 120 % here",
+            "other figures",
+        ),
     ],
     ids=["twice", "gone", "verdict", "unshown", "unreasoned", "unsaid", "no_figure"],
 )

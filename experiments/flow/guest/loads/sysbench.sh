@@ -3,7 +3,7 @@
 # sysbench.sh: the job `sysbench`: the load of paper 002's S3 to S6 (section V.C): Debian's
 # sysbench finds the first 1000 primes, again and again, with a pause after each run. The pause is
 # 600 ms in the first nested machine, 1 s in another one, and 800 ms in a machine that is none; a
-# run takes 327 ms there. Here all times are an eighth. The machines begin at the same time, by
+# run takes 327 ms there. Here pauses are an eighth. The machines begin at the same time, by
 # the clock that KVM gives them. Run by busybox sh in the guest.
 #
 # Words of the kernel's command line, with what is taken without them:
