@@ -10,12 +10,13 @@
  * /jobs/NAME with the word `begin` once KVM is there, and with `end` after the guest. With nox2apic
  * the guest's local APIC is in xAPIC mode, whatever the guest is. Only kvm-FLAVOUR.img or
  * kvm-NAME-FLAVOUR.img have what it takes.
- * pmv.kvm_machines=N,N,... runs so many Linux guests at once: the first number is this kernel's,
- * the next one its first guest's, and so on. The first guest of each kernel runs what pmv.kvm=
- * says, the others only its innermost jobs. Each guest finds its place in pmv.machine=, 2.1 for the
- * first guest of the second one; its lines of the console begin with that. pmv.kvm_pin=CPU,CPU,...
- * is the processor of each of this kernel's guests, pmv.kvm_memory=MIB the memory of an innermost
- * one. Linux, Documentation/admin-guide/kernel-parameters.txt, "kvm", "reboot=".
+ * pmv.kvm_machines=N,N,... runs several Linux guests at once: the first number is how many this
+ * kernel runs, the next one how many its first guest runs, and so on. The first guest of each
+ * kernel runs what pmv.kvm= says, the others only its innermost jobs. Each guest finds its place in
+ * pmv.machine=, 2.1 for the first guest of the second one; its lines of the console begin with
+ * that. pmv.kvm_pin=CPU,CPU,... names the processor of each of this kernel's guests.
+ * pmv.kvm_memory=MIB is the memory of an innermost one. Linux,
+ * Documentation/admin-guide/kernel-parameters.txt, "kvm", "reboot=".
  */
 #define _GNU_SOURCE
 #include "payload.h"
@@ -138,6 +139,19 @@ static unsigned long number_of(const char *list, unsigned place, unsigned long f
     return list == NULL || *list == '\0' ? fallback : strtoul(list, NULL, 10);
 }
 
+/* Whether a list N,N,... has that length, and numbers alone. */
+static bool is_list_of(const char *list, unsigned long length)
+{
+    for (; length > 0; length--) {
+        const size_t digits = strspn(list, "0123456789");
+
+        if (digits == 0 || list[digits] != (length > 1 ? ',' : '\0'))
+            return false;
+        list += digits + 1;
+    }
+    return true;
+}
+
 /* Where the jobs are `kvm` or `kvm+JOBS`: what that guest's guest runs. NULL: they are others. */
 static const char *deeper_than(const char *jobs)
 {
@@ -205,13 +219,17 @@ static int launch_machines(const char *jobs, char *cpus, char *seconds, const ch
         innermost = deeper;
     command_line_word("pmv.machine", "", path, sizeof(path));
     command_line_word("pmv.kvm_pin", "", pin, sizeof(pin));
+    if (*pin != '\0' && !is_list_of(pin, count))
+        return fail_job("kvm", "pmv.kvm_pin", EINVAL);
     fflush(stdout);
     for (unsigned i = 0; i < count; i++) {
         char place[WORD_MAX + 16];
         cpu_set_t one;
 
         children[i] = fork();
-        if (children[i] != 0)
+        if (children[i] < 0)
+            return fail_job("kvm", "fork", errno);
+        if (children[i] > 0)
             continue;
         snprintf(place, sizeof(place), "%s%s%u", path, *path != '\0' ? "." : "", i + 1);
         CPU_ZERO(&one);

@@ -267,6 +267,7 @@ def test_latency(lab):
 # one.
 GROUPS = {"DiffGrp": "0,1,2,3", "SameGrp": "0,1,1,2"}
 SLAVES = "234"
+PINS_LIMIT = 5000  # millions of instructions
 ACTIVE = 0.05  # of the time that a machine's processes run
 
 
@@ -282,6 +283,23 @@ def cluster(lab, name):
             cpus=4,
         )
     )
+
+
+@pytest.mark.parametrize("pins", ["0", "0,x"])
+def test_pins_refused(lab, pins):
+    """A list of processors that is too short or misspelt is refused."""
+    done = lab.emulator(
+        f"machines-pins-{pins.replace(',', '-')}",
+        entry="native",
+        jobs="kvm",
+        memory=2048,
+        limit=PINS_LIMIT,
+        initrd=path("build/payload/kvm-flowcluster-cloud.img"),
+        append=f"pmv.kvm=cluster pmv.kvm_machines=2 pmv.kvm_pin={pins} mitigations=off",
+    )
+    done.expect_status(STATUS_POWEROFF)
+    assert 'kvm: error="pmv.kvm_pin: Invalid argument"' in done.console, done.last_line()
+    assert done.job_status("kvm") == 1
 
 
 def clipped(intervals, begin, end):
