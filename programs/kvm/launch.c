@@ -133,7 +133,7 @@ static bool map_file(const char *option, struct image_file *file, struct refusal
     return true;
 }
 
-/* For who traces the host's scheduler. */
+/* The host's scheduler trace has these names. */
 static void name_threads(const char *name)
 {
     char text[16]; /* prctl(2) cuts it off there */
