@@ -5,10 +5,11 @@
 # paper's module has them; here they are of the emulator's list (the knob flow_log). Times are the
 # host's TSC.
 #
-# Level 0, the host's scheduler: a thread of a virtual processor left the processor; who came is the
-# next thread. Level 1, the scheduler of a machine that has machines: the CR3 that executes
-# VMRESUME is the nested machine; who came is the next one that does. In both, the rule of the paper
-# says preempted where the last exit was no HLT. The truth is each scheduler's own prev_state.
+# Level 0, the host's scheduler: a thread of a virtual processor left the processor. The next thread
+# came first; others may run after it, until the machine is back. Level 1, the scheduler of a
+# machine that has machines: the CR3 that executes VMRESUME is the nested machine, and the next such
+# CR3 came. On both levels the paper's rule says preempted if the last exit was no HLT. The truth is
+# each scheduler's own record.
 import bisect
 import collections
 import typing
@@ -16,12 +17,13 @@ import typing
 from experiments.flow.analysis import kvm_text, kvm_trace, levels
 
 MACHINE = "launch-"  # how the threads of a machine are called (programs/kvm/launch.c)
-SHIFT = 1 << 64
+TSC_MODULUS = 1 << 64
 
 
 class Gap(typing.NamedTuple):
-    """A machine had no processor from `start` to `end`. `by`: who came. `rule`: the paper's rule
-    calls it preempted; `true`: so does the scheduler (None: not known)."""
+    """A machine had no processor from `start` to `end`. `by`: who came first. `rule`: the paper's
+    rule calls it preempted; `true`: so does the scheduler (None: not known). `comer`: the thread
+    that came first by a nested scheduler's word."""
 
     start: int
     end: int
@@ -29,6 +31,8 @@ class Gap(typing.NamedTuple):
     by: object
     rule: bool
     true: bool | None = None
+    processor: int = 0
+    comer: int | None = None
 
 
 class Threads:
@@ -48,6 +52,15 @@ class Threads:
         place = bisect.bisect_right(self.ticks[processor], tick) - 1
         return self.tids[processor][place] if place >= 0 else None
 
+    def between(self, processor, start, end):
+        """Yields (thread, ticks) of each stretch of a thread on the processor in that time."""
+        ticks, tids = self.ticks[processor], self.tids[processor]
+        place = max(bisect.bisect_right(ticks, start) - 1, 0)
+        while place < len(ticks) and ticks[place] < end:
+            until = ticks[place + 1] if place + 1 < len(ticks) else end
+            yield tids[place], min(until, end) - max(ticks[place], start)
+            place += 1
+
     def machine(self, tid):
         """The name of the machine that the thread is of; None: of none."""
         name = self.names.get(tid, "")
@@ -60,6 +73,23 @@ def scheduler(lines):
     if text.lost or text.complaints:
         raise ValueError(f"the scheduler's trace is no truth: {text.complaints}")
     return text.events
+
+
+def gaps_of(events, is_machine, rule=lambda tid, tick: None):
+    """The Gaps of machines' threads by the events of one scheduler, in order of their start.
+    is_machine(tid); rule(tid, tick): the paper's."""
+    gaps, out = [], {}
+    for event in events:
+        if event.name != "sched_switch":
+            continue
+        gone, come = event.fields["prev"], event.fields["next"]
+        if is_machine(gone):
+            true = event.fields["state"].startswith("R")
+            word = rule(gone, event.time)
+            out[gone] = Gap(event.time, 0, gone, come, word, true, event.processor)
+        if come in out:
+            gaps.append(out.pop(come)._replace(end=event.time))
+    return sorted(gaps)
 
 
 def of_log(log, threads):
@@ -88,27 +118,22 @@ class Host(kvm_trace.Host):
 
     def __init__(self, sched, log):
         self.who = Threads(sched)
-        self.gaps, self.out = [], {}
         self.eptps, self.offsets = collections.defaultdict(list), collections.defaultdict(list)
         events = sorted([*sched, *of_log(log, self.who)], key=lambda event: event.time)
         super().__init__(kvm_text.Text(events, True, 0, 0, []))
-        self.gaps.sort()
+        gaps = gaps_of(sched, self.threads.__contains__, self.rule)
+        self.gaps = [gap for gap in gaps if gap.rule is not None]
 
-    def switch(self, event):
-        gone, come = event.fields["prev"], event.fields["next"]
-        if gone in self.threads:
-            last = self.threads[gone].levels.last
-            self.out[gone] = Gap(
-                event.time,
-                0,
-                gone,
-                come,
-                last is not None and last.reason != levels.HLT,
-                event.fields["state"].startswith("R"),
-            )
-        if come in self.out:
-            self.gaps.append(self.out.pop(come)._replace(end=event.time))
-        super().switch(event)
+    def rule(self, tid, tick):
+        """Whether the paper's rule calls a machine preempted that leaves then. None: it has not run
+        yet."""
+        runs = self.threads[tid].levels.runs
+        place = bisect.bisect_left(runs, tick, key=lambda run: run.end) - 1
+        return runs[place].reason != levels.HLT if place >= 0 else None
+
+    def ran(self, gap):
+        """(thread, ticks) of all that had the processor in a Gap."""
+        return self.who.between(gap.processor, gap.start, gap.end)
 
     def kvm_exit(self, thread, event):
         self.eptps[thread.tid].append(event.fields["eptp"])
@@ -151,9 +176,18 @@ def gaps_of_nested(found):
     return gaps
 
 
+def ran_of_nested(found, gap):
+    """(machine, ticks) of the Nested runs in a Gap of level 1."""
+    place = bisect.bisect_left(found, gap.start, key=lambda one: one.run.start)
+    while place < len(found) and found[place].run.start < gap.end:
+        yield found[place].machine, found[place].run.end - found[place].run.start
+        place += 1
+
+
 def as_printed(vcpu):
-    """How many entries algorithm 2 as printed calls a preemption: another CR3 than that of the last
-    entry, and the last exit no HLT."""
+    """How many entries the pseudo-code of algorithm 2 calls a preemption: another CR3 than that of
+    the last entry, and the last exit no HLT. The paper's text also wants the CR3 of a process;
+    Vcpu.preemptions has that condition."""
     return sum(
         before.reason != levels.HLT and before.cr3 != after.cr3
         for before, after in zip(vcpu.runs, vcpu.runs[1:])
@@ -162,7 +196,7 @@ def as_printed(vcpu):
 
 def owners(pairs):
     """Takes (name, truth) of each run; gives {truth: name}, by most of its runs, and how many runs
-    have another name, or a name that is another truth's."""
+    have another name than that. Two truths may get one name: the caller counts the names."""
     counts = collections.defaultdict(collections.Counter)
     for name, truth in pairs:
         counts[truth][name] += 1
@@ -175,18 +209,9 @@ class Inner:
 
     def __init__(self, sched, offset):
         """`offset`: of the machine's TSC to the host's."""
-        shifted = [event._replace(time=(event.time - offset) % SHIFT) for event in sched]
+        shifted = [event._replace(time=(event.time - offset) % TSC_MODULUS) for event in sched]
         self.who = Threads(shifted)
-        self.gaps, out = [], {}
-        for event in shifted:
-            if event.name != "sched_switch":
-                continue
-            gone, come = event.fields["prev"], event.fields["next"]
-            if self.who.machine(gone):
-                state = event.fields["state"].startswith("R")
-                out[gone] = Gap(event.time, 0, gone, come, None, state)
-            if come in out:
-                self.gaps.append(out.pop(come)._replace(end=event.time))
+        self.gaps = gaps_of(shifted, self.who.machine)
 
 
 class Score(typing.NamedTuple):
@@ -221,9 +246,9 @@ def score(gaps):
 
 
 def with_truth(gaps, inner, thread_of):
-    """Takes Gaps of level 1, a machine's Inner, and {machine: its thread}. Gives the Gaps with what
-    the scheduler says of the machine's thread where it left the processor last before another
-    machine ran; True only if it says the same of who came at last."""
+    """Takes Gaps of level 1, a machine's Inner, and {machine: its thread}. Gives the Gaps with the
+    scheduler's record of when the machine's thread first left the processor in the Gap: whether it
+    could run (`true`), and who came first (`comer`)."""
     by_thread = collections.defaultdict(list)
     for gap in inner.gaps:
         by_thread[gap.whom].append(gap)
@@ -231,32 +256,52 @@ def with_truth(gaps, inner, thread_of):
     for gap in gaps:
         mine = by_thread[thread_of[gap.whom]]
         place = bisect.bisect_left([one.start for one in mine], gap.start)
-        true = place < len(mine) and mine[place].start < gap.end and mine[place].true
-        found.append(gap._replace(true=bool(true)))
+        if place < len(mine) and mine[place].start < gap.end:
+            gap = gap._replace(true=mine[place].true, comer=mine[place].by)
+        else:
+            gap = gap._replace(true=False)
+        found.append(gap)
     return found
 
 
-def unseen(gaps, inner, thread_of):
-    """The scheduler's preemptions of level 1 that are in no Gap: no other machine ran meanwhile."""
+def wrong_comers(gaps, inner, thread_of):
+    """The Gaps of level 1 with another `by` than the first machine that the scheduler let run."""
+    threads, wrong = set(thread_of.values()), []
+    for gap in gaps:
+        others = threads - {thread_of[gap.whom]}
+        ran = (tid for tid, _ in inner.who.between(0, gap.start, gap.end) if tid in others)
+        if next(ran, None) != thread_of[gap.by]:
+            wrong.append(gap)
+    return wrong
+
+
+def unseen(found, gaps, inner, thread_of):
+    """The scheduler's preemptions of level 1 that are in no Gap. Counts only while each machine has
+    Nested runs (`found`): from the latest first run on to the earliest last one."""
+    mine = collections.defaultdict(list)
+    for one in found:
+        mine[one.machine].append(one.run)
+    begin = max(runs[0].start for runs in mine.values())
+    end = min(runs[-1].end for runs in mine.values())
     spans = collections.defaultdict(list)
     for gap in gaps:
         spans[thread_of[gap.whom]].append(gap)
-    threads, found = set(thread_of.values()), []
+    threads, missed = set(thread_of.values()), []
     for gap in inner.gaps:
-        mine = spans[gap.whom]
-        place = bisect.bisect_right([one.start for one in mine], gap.start) - 1
-        inside = place >= 0 and gap.start < mine[place].end
-        if gap.whom in threads and gap.true and not inside:
-            found.append(gap)
-    return found
+        if gap.whom not in threads or not gap.true or not begin <= gap.start < end:
+            continue
+        place = bisect.bisect_right([one.start for one in spans[gap.whom]], gap.start) - 1
+        if place < 0 or gap.start >= spans[gap.whom][place].end:
+            missed.append(gap)
+    return missed
 
 
-def matrix(gaps, name):
-    """{(whom, by): (how often, ticks)} of the Gaps that are preemptions by their truth."""
-    found = {}
-    for gap in gaps:
-        if gap.true:
-            key = name(gap.whom), name(gap.by)
-            count, ticks = found.get(key, (0, 0))
-            found[key] = count + 1, ticks + gap.end - gap.start
-    return found
+def matrix(gaps, name, ran, preempted=lambda gap: gap.true):
+    """{(whom, who): (how often `who` came first, ticks that it had)} of the Gaps that are
+    preemptions. ran(gap) gives (who, ticks) of all that ran in it."""
+    found = collections.defaultdict(lambda: (0, 0))
+    for gap in filter(preempted, gaps):
+        for who, first, ticks in [(gap.by, 1, 0), *((who, 0, ticks) for who, ticks in ran(gap))]:
+            key = name(gap.whom), name(who)
+            found[key] = found[key][0] + first, found[key][1] + ticks
+    return dict(found)

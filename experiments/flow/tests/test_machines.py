@@ -25,7 +25,9 @@ TSC_HZ = 2_000_000_000
 LIMIT = 400_000  # millions of instructions; the machines sleep most of the time
 INNERMOST = 320  # MiB
 RUNS = 20
-RIGHT_MIN = 0.95  # of a machine's own scheduler's word, by the host alone
+RIGHT_MIN = 0.95  # of the scheduler's word, by the method
+MAPPED_MIN = 0.6  # of a machine's time on the processor; the rest is the host's work for it
+NAMED_MIN = 0.9  # of level 1's preemptions: no thread of the machine itself came before `by`
 LEFT_ERROR_MAX = 0.1  # of the time that a run takes alone: what preemption does not explain
 # The last name before a line of the console is the machine that said it.
 LINE = re.compile(r"^(?:[\d.]+: )*([\d.]+): \w+: begin_us=(\d+) end_us=(\d+)$", re.M)
@@ -64,9 +66,9 @@ def only(values):
 
 
 class Scenario:
-    """A boot: its Host; where its first machine has machines, their runs (`nested`), that machine's
-    own scheduler (`inner`), and whose each hypervisor's CR3 there is (`tables`); and of each
-    machine the runs of its load, in the host's ticks."""
+    """A boot: its Host, and the runs of each machine's load, in the host's ticks. If the first
+    machine has machines: their runs (`nested`), that machine's own scheduler (`inner`), and the
+    thread that has each hypervisor's CR3 there (`tables`)."""
 
     def __init__(self, done):
         self.done = done
@@ -97,7 +99,7 @@ class Scenario:
     def tick(us, times):
         """The host's tick, by a machine's two lines of ktrace."""
         (begin, first), (end, last) = times
-        return (first + (us - begin) * (last - first) // (end - begin)) % machines.SHIFT
+        return (first + (us - begin) * (last - first) // (end - begin)) % machines.TSC_MODULUS
 
     def vcpu(self, machine):
         """The only virtual processor of a machine, or of the one that it is in."""
@@ -146,15 +148,20 @@ def expect_maps(found):
     return owners
 
 
-def expect_comers(found):
-    """After each time that a machine lost the only processor to another one, the next run has that
-    one's map, unless it left again before an entry. Gives how many times it has."""
+def runs_by_map(found):
+    """(start, end, thread) of all runs, by the owner of their map."""
     owners = expect_maps(found)
-    runs = sorted(
+    return sorted(
         (run.start, run.end, owners[eptp])
         for tid, thread in found.host.threads.items()
         for run, eptp in zip(thread.levels.runs, found.host.eptps[tid])
     )
+
+
+def expect_comers(found):
+    """After each time that a machine lost the only processor to another one, the next run has that
+    one's map, unless it left again before an entry. Gives how many times it has."""
+    runs = runs_by_map(found)
     starts, switches, came = [start for start, _, _ in runs], found.host.who.ticks[0], 0
     for gap in found.host.gaps:
         place = bisect.bisect_left(starts, gap.start)
@@ -172,20 +179,55 @@ def test_host(lab, name):
     run. The paper's rule, no HLT before, is scored by the scheduler's own word."""
     found = scenario(lab, name)
     came = expect_comers(found)
-    score = machines.score(found.host.gaps)
-    whole = machines.matrix(found.host.gaps, found.name)
-    by_machines = {pair: value for pair, value in whole.items() if "host: " not in pair[1]}
-    keep(
-        lab,
-        f"{name}-host",
-        [score.text(), *(f"{pair}: {value}" for pair, value in sorted(whole.items()))],
-    )
+    gaps = found.host.gaps
+    by_machines = [gap for gap in gaps if gap.by in found.host.threads]
+    by_host = [gap for gap in gaps if gap.by not in found.host.threads]
+    score = machines.score(by_machines)
+    several = sum(len({who for who, _ in found.host.ran(gap)}) > 1 for gap in gaps if gap.true)
+    whole = machines.matrix(gaps, found.name, found.host.ran)
+    by_rule = machines.matrix(gaps, found.name, found.host.ran, lambda gap: gap.rule)
+    lines = [
+        f"all: {machines.score(gaps).text()}",
+        f"a machine first: {score.text()}",
+        f"the host first: {machines.score(by_host).text()}",
+        f"several threads ran in {several} preemptions",
+        *(
+            f"{pair}: {whole.get(pair)}, by the rule {by_rule.get(pair)}"
+            for pair in sorted({*whole, *by_rule})
+        ),
+    ]
+    keep(lab, f"{name}-host", lines)
     others = len(found.threads) > 1
-    assert bool(by_machines) == bool(came) == others, (by_machines, came)
-    runs = sum(map(len, found.host.eptps.values()))
+    between = {pair for pair in whole if set(pair) <= set(found.threads)}
+    assert bool(between) == bool(came) == bool(score.both) == others, (between, came)
+    assert min(score.precision(), score.recall()) > RIGHT_MIN, score.text()
+    # A rule that always says preempted does not pass.
+    always = machines.score([gap._replace(rule=True) for gap in by_machines])
+    assert not others or always.precision() < RIGHT_MIN, always.text()
+    # Each machine has its own part of the time, as the maps of its runs have it.
+    runs = runs_by_map(found)
+
+    def mapped(gap):
+        first, last = (bisect.bisect_left(runs, (tick,)) for tick in (gap.start, gap.end))
+        return [(who, end - start) for start, end, who in runs[first:last]]
+
+    of_maps = machines.matrix(gaps, found.name, mapped)
+    parts = {pair: (of_maps.get(pair, (0, 0))[1], whole[pair][1]) for pair in between}
+    assert all(MAPPED_MIN * had < own <= had for own, had in parts.values()), parts
+    assert bool(several) == others, several
     return (
-        f"{runs} runs, maps as found; {came} times the next run has the map of who came; "
-        f"{score.text()}; by another machine {by_machines}"
+        f"{len(runs)} runs, maps as found; {came} times the next run has the map of who came; "
+        + ("; ".join(lines))
+    )
+
+
+def against(found, gaps):
+    """What the machine's own scheduler says against Gaps of level 1: a wrong comer; another machine
+    that came, and no Gap."""
+    missed = machines.unseen(found.nested, gaps, found.inner, found.tables)
+    return (
+        machines.wrong_comers(gaps, found.inner, found.tables),
+        [gap for gap in missed if gap.by in found.tables.values()],
     )
 
 
@@ -202,16 +244,27 @@ def test_nested(lab, name):
     gaps = machines.gaps_of_nested(found.nested)
     gaps = machines.with_truth(gaps, found.inner, found.tables)
     score = machines.score(gaps)
-    missed = machines.unseen(gaps, found.inner, found.tables)
+    missed = machines.unseen(found.nested, gaps, found.inner, found.tables)
+    preempted = [gap for gap in gaps if gap.true]
+    named = sum(gap.comer == found.tables[gap.by] for gap in preempted)
     printed = machines.as_printed(found.vcpu(DEEP))
+    of_processes = len(found.vcpu(DEEP).preemptions)
+    ran = functools.partial(machines.ran_of_nested, found.nested)
     text = (
-        f"{len(found.nested)} runs of level 2, maps as found; {score.text()}; {len(missed)} times "
-        "that machine's scheduler preempts one and no other runs; algorithm 2 as printed calls "
-        f"{printed} entries preempted; {machines.matrix(gaps, found.nested_name)}"
+        f"{len(found.nested)} runs of level 2, maps as found; {score.text()}; in "
+        f"{len(preempted) - named} of {len(preempted)} a thread of the machine itself came before "
+        f"the other machine; {len(missed)} times that machine's scheduler preempts one for its own "
+        f"threads alone; algorithm 2's pseudo-code calls {printed} entries preempted, with the "
+        f"text's condition {of_processes}; {machines.matrix(gaps, found.nested_name, ran)}"
     )
     keep(lab, f"{name}-nested", [text])
     assert min(score.precision(), score.recall()) > RIGHT_MIN and score.both > 0, text
-    assert printed > 10 * (score.both + score.rule), text
+    assert named > NAMED_MIN * len(preempted), text
+    assert against(found, gaps) == ([], []), text
+    # The victim itself as the comer, and every second Gap left out, do not pass.
+    assert len(against(found, [gap._replace(by=gap.whom) for gap in gaps])[0]) == len(gaps)
+    assert against(found, gaps[::2])[1]
+    assert of_processes < printed, text
     return text
 
 
@@ -363,11 +416,13 @@ def test_cluster(lab):
                 f"{len(active(found, machine))} active processes"
             )
         rows.append(f"{name}: {machines.score(found.host.gaps).text()}")
-        rows.append(f"{name}: {machines.matrix(found.host.gaps, found.name)}")
+        rows.append(f"{name}: {machines.matrix(found.host.gaps, found.name, found.host.ran)}")
         # As in the paper, where nobody shares: else exits say too little of who ran.
         counts = [len(active(found, machine)) for machine in SLAVES]
         assert name == "SameGrp" or counts == [8, 9, 8], counts
-        losses = machines.matrix([gap for gap in found.host.gaps if during(gap, found)], found.name)
+        losses = machines.matrix(
+            [gap for gap in found.host.gaps if during(gap, found)], found.name, found.host.ran
+        )
         by_machines = {pair for pair in losses if set(pair) <= set(SLAVES)}
         assert by_machines == ({("2", "3"), ("3", "2")} if name == "SameGrp" else set()), losses
     keep(lab, "cluster", rows)
