@@ -322,6 +322,7 @@ GROUPS = {"DiffGrp": "0,1,2,3", "SameGrp": "0,1,1,2"}
 SLAVES = "234"
 PINS_LIMIT = 5000  # millions of instructions
 ACTIVE = 0.05  # of the time that a machine's processes run
+LESS_ACTIVE = 0.02
 
 
 @functools.cache
@@ -364,8 +365,8 @@ def clipped(intervals, begin, end):
     ]
 
 
-def active(found, machine):
-    """{CR3: ticks} of a machine's processes that run for more than a little of its load."""
+def active(found, machine, share=ACTIVE):
+    """{CR3: ticks} of a machine's processes that run for more than that share of its load."""
     (window,), vcpu = found.runs[machine], found.vcpu(machine)
     spent = {}
     for each in clipped(vcpu.intervals, *window):
@@ -373,7 +374,7 @@ def active(found, machine):
             table = vcpu.table(each.cr3)
             spent[table] = spent.get(table, 0) + each.end - each.start
     whole = sum(spent.values())
-    return {table: ticks for table, ticks in spent.items() if ticks > whole * ACTIVE}
+    return {table: ticks for table, ticks in spent.items() if ticks > whole * share}
 
 
 def usage(found, machine):
@@ -399,8 +400,8 @@ def during(gap, found):
 
 
 def test_cluster(lab):
-    """Table IV in shares: who preempts whom where two slaves share a processor; and the slave with
-    a ninth busy process, found by its CR3 (section V.C)."""
+    """Table IV in shares: who preempts whom if two slaves share a processor; and the slave with a
+    ninth busy process, found by its CR3 (section V.C) if nobody shares."""
     rows, part = [], {}
     for name in GROUPS:
         found = cluster(lab, name)
@@ -413,13 +414,14 @@ def test_cluster(lab):
                 f"{used * 1000 / TSC_HZ:.1f}, preempted {rule * 1000 / TSC_HZ:.2f} by the rule, "
                 f"{true * 1000 / TSC_HZ:.2f} by the scheduler; {100 * part[name, machine]:.1f} % "
                 f"(the paper: {100 * lost / (theirs + lost):.1f} %); "
-                f"{len(active(found, machine))} active processes"
+                f"{len(active(found, machine))} active processes, "
+                f"{len(active(found, machine, LESS_ACTIVE))} by {100 * LESS_ACTIVE:.0f} %"
             )
         rows.append(f"{name}: {machines.score(found.host.gaps).text()}")
         rows.append(f"{name}: {machines.matrix(found.host.gaps, found.name, found.host.ran)}")
-        # As in the paper, where nobody shares: else exits say too little of who ran.
+        # If two share a processor, exits tell too little of who ran: slave 2 shows 8 of 9.
         counts = [len(active(found, machine)) for machine in SLAVES]
-        assert name == "SameGrp" or counts == [8, 9, 8], counts
+        assert counts == [8, 9 if name == "DiffGrp" else 8, 8], counts
         losses = machines.matrix(
             [gap for gap in found.host.gaps if during(gap, found)], found.name, found.host.ran
         )
