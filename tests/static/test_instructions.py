@@ -5,6 +5,7 @@
 # each row has tests that exist.
 import re
 
+from bench.environment import without_comments
 from docs import pages
 
 PAGE = "docs/instructions.md"
@@ -38,10 +39,6 @@ def functions(text):
             yield name[1], body
 
 
-def without_comments(text):
-    return re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
-
-
 def places(sources):
     """file:function of all that do it, of {path: text}."""
     found = set()
@@ -51,7 +48,7 @@ def places(sources):
             continue
         found |= {
             (name, function)
-            for function, body in functions(without_comments(text))
+            for function, body in functions(without_comments(text, False))
             if DOES.search(body) and function not in by
         }
     return found
