@@ -157,7 +157,8 @@ def at_share(pairs, share, rate):
     """How many times as much the traced run has at this share, by the same line."""
     shares = [pair.share for pair in pairs]
     place = next((n for n, here in enumerate(shares) if here >= share), len(shares) - 1)
-    low, high = (rises(pairs, rate)[n] for n in (max(place - 1, 0), place))
+    factors = rises(pairs, rate)
+    low, high = factors[max(place - 1, 0)], factors[place]
     part = (share - shares[place - 1]) / (shares[place] - shares[place - 1]) if place else 0
     return low + part * (high - low)
 
